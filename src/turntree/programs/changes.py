@@ -1,7 +1,7 @@
-"""Changes of programs, each with the fact that tells of it.
+"""Changes of programs, each with its event.
 
-A change is a value: what becomes true, and the data of its event, from which ``program.fold`` reads
-the same. Several changes become true together. This module never carries one out.
+A change is a value: the new state, and the data of its event, from which ``program.fold`` derives
+the same state. Several changes are committed together. This module never applies one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from turntree.programs.kind import Kind
 
 @value
 class NextVersion:
-    """A config that becomes the newest one, and which programs its members name."""
+    """A config that becomes the newest version, and the programs it refers to."""
 
     number: int
     digest: Digest
@@ -27,7 +27,7 @@ class NextVersion:
 
 @value
 class CreateEmptySession:
-    """An empty session begins, for a program that will need one."""
+    """Creates an empty session for a program that will need one."""
 
     session: SessionId
     label: Label
@@ -35,7 +35,7 @@ class CreateEmptySession:
 
 @value
 class CreateProgram:
-    """A program begins."""
+    """Creates a program."""
 
     program: ProgramId
     kind: str
@@ -51,11 +51,11 @@ class CreateProgram:
 
 @value
 class ChangeProgram:
-    """A fact of a program, with what becomes true by it."""
+    """An event of a program, with the changes it makes."""
 
     program: ProgramId
     right: Right
-    """What whoever tells it needs."""
+    """The access that the principal needs."""
     event: str
     data: Mapping[str, Json]
     step: tuple[str, str] | None = None
@@ -66,7 +66,7 @@ class ChangeProgram:
 
 @value
 class SetGrant:
-    """A right is granted, or taken back."""
+    """Grants or revokes access."""
 
     program: ProgramId
     grantee: str
@@ -81,10 +81,10 @@ Change: TypeAlias = CreateEmptySession | CreateProgram | ChangeProgram | SetGran
 def next_version(
     number: int, config: Mapping[str, Json], refs: Sequence[tuple[str, ProgramId]]
 ) -> NextVersion:
-    """Return a config as the version of a number.
+    """Return a config as the given version.
 
     Raises:
-        InvalidOperation: A secret stands in it, or it is too large.
+        InvalidOperation: It contains a secret, or it is too large.
     """
     version, data = version_of(number, config)
     return NextVersion(number, version.digest, data, tuple(refs))
@@ -101,7 +101,7 @@ def begin(
     visibility: Visibility = "public",
     sets: Mapping[str, Json] | None = None,
 ) -> CreateProgram:
-    """Return the beginning of a program, in the first state of its kind."""
+    """Return the creation of a program, in the first state of its kind."""
     state = kind.lifecycle.initial
     data: dict[str, Json] = {
         "by": by,
@@ -131,9 +131,9 @@ def tell(
     version: NextVersion | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> ChangeProgram:
-    """Return a fact of a program: a move, a new version, details set anew, or just the fact.
+    """Return an event of a program: a state change, a new version, new details, or just the event.
 
-    Whether the move is lawful is for its lifecycle to say, before.
+    The caller checks first that the program's lifecycle allows the change.
 
     Raises:
         InvalidOperation: The event is not one of its kind.
@@ -154,7 +154,7 @@ def tell(
 
 
 def show(program: Program, visibility: Visibility, *, by: str) -> ChangeProgram:
-    """Return the fact that a program is seen by everybody, or only by those let in."""
+    """Return the change of a program's visibility."""
     data: dict[str, Json] = {"by": by, "visibility": visibility}
     return ChangeProgram(
         program.id, "configure", "program.visibility_changed", data, visibility=visibility
@@ -162,6 +162,6 @@ def show(program: Program, visibility: Visibility, *, by: str) -> ChangeProgram:
 
 
 def grant(program: Program, grantee: str, right: Right, *, on: bool, by: str) -> SetGrant:
-    """Return the fact that somebody may do something with a program, or no longer."""
+    """Return the grant or revocation of access to a program."""
     data: dict[str, Json] = {"access": right, "by": by, "to": grantee}
     return SetGrant(program.id, grantee, right, on, data)

@@ -1,4 +1,4 @@
-"""A folder of this machine, with a sandbox beside it. Whatever is run is run in there, or not."""
+"""A local folder with a sandbox beside it: code and commands run in the sandbox or not at all."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,24 +24,24 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @value
 class LocalFolder:
-    """A folder, and a terminal in which whoever works there reads."""
+    """A folder, and the terminal of the person who works there."""
 
     root: Path
     say: Callable[[str], None] | None = None
     """Prints to the terminal, if there is one."""
     find_sandbox: Callable[[], Sandbox] | None = None
-    """Finds what runs code and commands, which takes a while, when there is something to run."""
+    """Finds the sandbox on first use, because that takes a while."""
     is_lent: bool = False
-    """Whether it was named for programs that others wrote, too."""
+    """Whether programs of other authors may use it too."""
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return a file of the folder, or None if there is none."""
+        """Return a file of the folder, or None if it does not exist."""
         root = await anyio.Path(self.root).resolve()
         try:
             file = await (root / path).resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise InvalidOperation(f"{path!r} cannot be a file: {error}") from error
-        # Links are followed first: where they end is what counts.
+        # Resolve links first: the check must see where they end.
         if not file.is_relative_to(root):
             raise InvalidOperation(f"{path} leads out of the folder that is worked in")
         if not await file.is_file():
@@ -59,12 +59,12 @@ class LocalFolder:
     async def run_code(
         self, language: str, source: str, document: Json, *, timeout_s: float
     ) -> Json:
-        """Run a program that sees nothing but its document."""
+        """Run a program that sees only its input document."""
         limits = CodeLimits(wall_s=timeout_s, cpu_s=max(1, int(timeout_s)))
         return await self._sandbox().run(Code(_language(language), source), document, limits)
 
     async def notify(self, channel: str, text: str) -> bool:
-        """Print to the terminal if that is the channel; every other reaches nobody from here."""
+        """Print to the terminal if that is the channel; no other channel works from here."""
         if channel != "terminal" or self.say is None:
             return False
         self.say(text)

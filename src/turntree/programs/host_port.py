@@ -1,4 +1,4 @@
-"""The place where work is done: a folder, a sandbox beside it, and ways to reach a person."""
+"""The execution host: a folder, a sandbox beside it, and ways to reach a person."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,15 +8,15 @@ from turntree.sandbox.code import CommandResult
 
 
 class ExecutionHost(Protocol):
-    """What programs reach of the machine they are invoked on."""
+    """What programs can access of the machine they are invoked on."""
 
     @property
     def is_lent(self) -> bool:
-        """Whether its user named the folder for programs that others wrote."""
+        """Whether its user allowed the folder for programs of other authors."""
         ...
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return a file of the folder, or None if there is none.
+        """Return a file of the folder, or None if it does not exist.
 
         Raises:
             InvalidOperation: The path leads out of the folder.
@@ -27,7 +27,7 @@ class ExecutionHost(Protocol):
         """Run a command in the folder, inside a sandbox.
 
         Raises:
-            SandboxUnavailable: None can be started here.
+            SandboxUnavailable: No sandbox can be started here.
         """
         ...
 
@@ -37,11 +37,11 @@ class ExecutionHost(Protocol):
         """Run a program that reads one document and writes one, inside a sandbox.
 
         Raises:
-            SandboxUnavailable: None can be started here.
-            CodeError: The program failed, or went beyond a limit.
+            SandboxUnavailable: No sandbox can be started here.
+            CodeError: The program failed, or exceeded a limit.
         """
         ...
 
     async def notify(self, channel: str, text: str) -> bool:
-        """Tell a person something; returns whether the channel reached anybody."""
+        """Notify a person; returns whether the channel reached them."""
         ...

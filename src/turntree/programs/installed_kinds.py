@@ -1,4 +1,4 @@
-"""The kinds of program that are installed, by the entry points under which packages name them."""
+"""The installed kinds of programs, found by entry points."""
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -7,11 +7,11 @@ from typing import Final
 from turntree.programs.program_kind import ProgramKind
 
 PROGRAMS: Final = "turntree.programs"
-"""The group of entry points under which kinds of program are installed."""
+"""Entry-point group of kinds of programs."""
 
 
 class InstalledKinds(Mapping[str, ProgramKind]):
-    """Every kind of program that is installed, each imported when it is first asked for."""
+    """All installed kinds of programs, each imported on first use."""
 
     def __init__(self) -> None:
         """Look nothing up yet."""

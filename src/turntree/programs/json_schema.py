@@ -1,8 +1,8 @@
-"""Values checked against JSON Schema, with what is wrong said where. Fetches nothing.
+"""Validate values against JSON Schema, with the location of each fault. Fetches nothing.
 
-A schema may be anyone's, and a pattern in it can take longer than the world will last. What could
-take long is checked in a process of its own, which has a limit of time and of memory, so that the
-loop of a worker goes on; what cannot is checked at once.
+A schema may come from any user, and a pattern in it can take practically forever. A check that
+could be slow runs in a process with limits of time and memory, so that the worker's event loop
+continues; a check that cannot be slow runs inline.
 """
 
 import json
@@ -21,13 +21,13 @@ from turntree.programs import schema_process
 from turntree.programs.schema_process import NoSchemaError
 
 CHECK_S: Final = 5.0
-"""How long a check in a process of its own may take, its start included."""
+"""Time limit of a check in a separate process, including its start."""
 PROCESSES_MAX: Final = 2
 WEIGHT_MAX: Final = 2_000
-"""How many parts a schema may have that is checked at once, each reference counted anew."""
+"""Maximum number of parts of a schema that is checked inline; every reference counts again."""
 VALUE_BYTES_MAX: Final = 100_000
-"""How large a value may be that is checked at once."""
-# Without -P a file beside it, or in the worker's folder, could stand in for a module.
+"""Maximum size of a value that is checked inline."""
+# Without -P a file beside it, or in the worker's folder, could shadow a module.
 _COMMAND: Final = (sys.executable, "-P", schema_process.__file__)
 _SLOW: Final = frozenset(
     {"pattern", "patternProperties", "format", "uniqueItems", "unevaluatedItems"}
@@ -37,10 +37,10 @@ _DEFS: Final = "#/$defs/"
 
 
 def check_schema(schema: Json) -> Mapping[str, Any] | bool:
-    """Return a JSON Schema as it is; what is none is refused.
+    """Return a JSON Schema unchanged.
 
     Raises:
-        InvalidOperation: It is none.
+        InvalidOperation: It is not a JSON Schema.
     """
     try:
         return schema_process.check(schema)
@@ -49,11 +49,11 @@ def check_schema(schema: Json) -> Mapping[str, Any] | bool:
 
 
 async def find_faults(schema: Json, value: Json) -> list[str]:
-    """Return what is wrong with a value, a few faults, each with its place.
+    """Return the first few faults of a value, each with its location.
 
     Raises:
-        InvalidOperation: The schema is none, refers to what is not in it, or takes too long to
-            check.
+        InvalidOperation: The schema is invalid, refers to what it does not contain, or takes too
+            long to check.
     """
     if is_quick(schema, value):
         return list_faults(schema, value)
@@ -61,7 +61,7 @@ async def find_faults(schema: Json, value: Json) -> list[str]:
     async with _places():
         try:
             with anyio.fail_after(CHECK_S):
-                # One that takes too long is killed with the scope.
+                # A check that takes too long is killed with the scope.
                 ended = await anyio.run_process(
                     _COMMAND, input=asked, stderr=subprocess.DEVNULL, check=False
                 )
@@ -82,7 +82,7 @@ def list_faults(schema: Json, value: Json) -> list[str]:
     """Return what ``find_faults`` does, in this process, however long it takes.
 
     Raises:
-        InvalidOperation: The schema is none, or refers to what is not in it.
+        InvalidOperation: The schema is invalid, or refers to what it does not contain.
     """
     try:
         return schema_process.list_faults(schema, value)
@@ -91,7 +91,7 @@ def list_faults(schema: Json, value: Json) -> list[str]:
 
 
 def is_quick(schema: Json, value: Json) -> bool:
-    """Say whether a check cannot take long: a small value, a small schema, and no pattern in it."""
+    """Whether a check cannot be slow: a small value, a small schema, and no pattern in it."""
     if not isinstance(schema, Mapping):
         return True
     try:
@@ -104,13 +104,13 @@ _LIMITERS: Final[dict[object, anyio.CapacityLimiter]] = {}
 
 
 def _places() -> anyio.CapacityLimiter:
-    """Return what bounds the processes of this loop: a limiter belongs to one."""
+    """Return the process limiter of this event loop: a limiter belongs to one loop."""
     token = anyio.lowlevel.current_token()
     return _LIMITERS.setdefault(token, anyio.CapacityLimiter(PROCESSES_MAX))
 
 
 def _is_light(schema: Mapping[str, Json]) -> bool:
-    """Say whether a schema has few parts, and no slow ones."""
+    """Whether a schema has few parts, and no slow ones."""
     named = schema.get("$defs")
     definitions = cast("Mapping[str, Json]", named if isinstance(named, Mapping) else {})
     left: list[tuple[Json, tuple[str, ...]]] = [(schema, ())]
@@ -120,13 +120,13 @@ def _is_light(schema: Mapping[str, Json]) -> bool:
         part, within = left.pop()
         match part:
             case Mapping():
-                # A property may be called as a slow keyword is: that is taken for slow, and safe.
+                # A property named like a slow keyword counts as slow too, which is safe.
                 if not _SLOW.isdisjoint(part):
                     return False
                 left += [(one, within) for one in part.values()]
                 if "$ref" in part:
                     name = str(part["$ref"]).removeprefix(_DEFS)
-                    # One that leads back to itself can double with each step.
+                    # A recursive reference can double the work with each step.
                     is_known = part["$ref"] == f"{_DEFS}{name}" and name in definitions
                     if name in within or not is_known:
                         return False

@@ -1,6 +1,6 @@
-"""What a kind of program declares of itself, as far as that is data.
+"""The declaration of a kind of program, as data.
 
-The registry, the command line and the checks read it and need to know nothing else of a kind.
+The registry, the command line and the checks read it and need to know nothing else about a kind.
 """
 
 from collections.abc import Mapping
@@ -18,33 +18,33 @@ OptionType = Literal["text", "integer", "number", "flag", "address", "json"]
 
 @value
 class Option:
-    """A member of a config that people set by an option of its own."""
+    """A member of a config that has a command-line option of its own."""
 
     flag: str
-    """As it is typed: ``--backend``."""
+    """As typed: ``--backend``."""
     member: str
-    """The way to the member: ``model_id``, ``harness/max_steps``."""
+    """The path of the member: ``model_id``, ``harness/max_steps``."""
     help: str
     type: OptionType = "text"
     many: bool = False
-    """Whether it may be given again and again; the member is then a list."""
+    """Whether it is repeatable; the member is then a list."""
 
 
 @value
 class DefaultReference:
-    """A member that, left out, names a program whose config fits one of our own members.
+    """A reference that is filled in by default with a program that matches one of our members.
 
-    It is looked for when the config is made, among what is the owner's or the system's, and written
-    down: what somebody else makes later, or makes private, is never meant.
+    It is resolved when the config is created, among the programs of the owner and the system, and
+    stored: programs that another user creates or makes private later do not change it.
     """
 
     member: str
-    """The member that is filled: ``provider``."""
+    """The member to fill in: ``provider``."""
     kind: str
     theirs: str
-    """The member of the other program's config that is compared: ``provider_type``."""
+    """The member of the other program's config to compare: ``provider_type``."""
     ours: str
-    """The member of our config that it has to equal: ``family``."""
+    """The member of our config that must be equal to it: ``family``."""
 
 
 @value
@@ -57,21 +57,21 @@ class Kind:
     lifecycle: Lifecycle
     options: tuple[Option, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Which kinds a member may refer to, by a pattern of its way: ``tools/*``. Others, any."""
+    """Kinds that a member may refer to, by a pattern of its path: ``tools/*``. By default any."""
     fills: tuple[DefaultReference, ...] = ()
     move_events: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Moves whose event has its own name: ``completed``, or ``error>idle`` if both ends count."""
+    """State changes with their own event: ``completed``, or ``error>idle`` if both ends matter."""
     earned: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
-    """States that are reached by invoking it alone, and with what: a task is checked first."""
+    """States reached only by an invocation, and its action: a task is checked first."""
     configured_event: str | None = None
     member_events: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Members whose change has an event of its own name."""
+    """Members whose change has an event of its own."""
     configured_state: str | None = None
-    """The state that a new version puts the program back into, if it does."""
+    """The state that a new version resets the program to, if any."""
     titled_by: str | None = None
-    """The member that people say first, and of whose words a name is made."""
+    """The member given as the argument of ``create``; the name is derived from it."""
     overlays: str | None = None
-    """The member that holds named overlays of the others, if there are any."""
+    """The member that holds named overlays of the others, if any."""
 
     @property
     def created(self) -> str:
@@ -80,26 +80,26 @@ class Kind:
         return "session.configured" if self.name == "session" else f"{self.name}.created"
 
     def configured(self, before: Mapping[str, Json], after: Mapping[str, Json]) -> str:
-        """Return the event that tells of a new version."""
+        """Return the event of a new version."""
         for member, event in self.member_events.items():
             if before.get(member) != after.get(member):
                 return event
         return self.configured_event or f"{self.name}.configured"
 
     def moved(self, state: str, target: str) -> str:
-        """Return the event that tells of a move."""
+        """Return the event of a state change."""
         named = self.move_events
         return named.get(f"{state}>{target}") or named.get(target) or f"{self.name}.state_changed"
 
     def flag_of(self, member: str) -> str:
-        """Return how people set a member: by its own option, or by its name."""
+        """Return how to set a member on the command line: by its own option, or by ``--set``."""
         return next((o.flag for o in self.options if o.member == member), f"--set {member}=…")
 
     def check_target(self, member: str, target: Program, *, is_new: bool = True) -> None:
-        """Refuse a reference to a program that cannot stand there.
+        """Refuse a reference to a program that does not fit the member.
 
         Raises:
-            InvalidOperation: The program is of another kind, or is no longer to be used.
+            InvalidOperation: The program is of another kind, or is deprecated.
         """
         wanted = next(
             (kinds for way, kinds in self.targets.items() if fnmatchcase(member, way)), None
@@ -114,10 +114,10 @@ class Kind:
 
 
 def put_member(config: Mapping[str, Json], way: str, value: Json) -> dict[str, Json]:
-    """Return a config with one member set; null takes it out.
+    """Return a config with one member set; null removes it.
 
     Raises:
-        InvalidOperation: The way leads through something that has no members.
+        InvalidOperation: The path leads through a value without members.
     """
     first, _, rest = way.partition("/")
     if not rest:
@@ -129,7 +129,7 @@ def put_member(config: Mapping[str, Json], way: str, value: Json) -> dict[str, J
 
 
 def as_member(option: Option, value: Json) -> Json:
-    """Return the value of an option as the config holds it."""
+    """Return the value of an option as it is stored in the config."""
     if option.type != "address":
         return value
     match value:

@@ -1,7 +1,7 @@
-"""The lifecycles of the kinds of program that come with the product.
+"""The lifecycles of the built-in kinds of programs.
 
-Each is a declared machine: its states, and from each the ones that may follow. A kind that somebody
-else adds brings its own, in its own module; nothing here has to know of it.
+Each is a state machine: its states, and the states that may follow each. A kind from another
+package brings its own, in its own module; nothing here has to know about it.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ LIFECYCLES: Final[Mapping[str, Lifecycle]] = {
             "executing": ("thinking", "waiting", "paused", "error", "idle"),
             "waiting": ("thinking", "executing", "paused", "error", "idle"),
             "paused": ("thinking", "executing", "waiting", "error", "idle"),
-            # Whoever has looked at what went wrong resets it.
+            # A person resets it after looking at the error.
             "error": ("idle",),
         },
     ),
@@ -52,7 +52,7 @@ LIFECYCLES: Final[Mapping[str, Lifecycle]] = {
         "draft",
         {
             "draft": ("validated",),
-            # What was changed has to be validated again.
+            # A changed fact has to be validated again.
             "validated": ("active", "draft"),
             "active": ("archived", "draft"),
             "archived": ("active",),

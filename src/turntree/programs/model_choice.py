@@ -1,6 +1,6 @@
-"""Which model answers, through whom, with which parameters: read from the registry, then resolved.
+"""Choose the model, provider and parameters of a turn from the registry.
 
-The order is ``domain.model_config``'s; here it is found out what each level says.
+``programs.model_config`` has the order of the levels; this module reads what each level says.
 """
 
 from collections.abc import Mapping
@@ -13,22 +13,22 @@ from turntree.programs.model_config import ConfigLayer, ResolvedValue, resolve
 from turntree.programs.registry import Registry
 
 DEFAULT_TAG = "default"
-"""The tag of the model that answers where nobody names one and several could."""
+"""The tag of the default model, for when none is named and there are several."""
 _OURS = frozenset({"name", "provider", "description", "situations", "family", "context_tokens"})
-"""Members of a model's config that are no parameters."""
+"""Members of a model's config that are not parameters."""
 
 
 @value
 class Choice:
-    """Who answers, and every value with where it came from."""
+    """The chosen model, and every value with its source."""
 
     model: Program
     provider: Program | None
-    """None where the model names none."""
+    """None if the model names none."""
     values: Mapping[str, ResolvedValue]
 
     def to_json(self) -> dict[str, Json]:
-        """Return the document that a turn carries of it, with the versions that were used."""
+        """Return the document that a turn records, with the versions that were used."""
         document: dict[str, Json] = {
             "model": _pinned(self.model),
             "values": {name: chosen.to_json() for name, chosen in self.values.items()},
@@ -47,12 +47,12 @@ async def choose_model(
     agent: str | None = None,
     situation: str | None = None,
 ) -> Choice:
-    """Return who answers a turn, and with what.
+    """Return the model and the parameters of a turn.
 
-    A session says its model, its parameters and its situation; an agent says its model alone.
+    A session sets its model, its parameters and its situation; an agent only its model.
 
     Raises:
-        InvalidOperation: Nobody says which model, or there is no such situation.
+        InvalidOperation: No level names a model, or there is no such situation.
         NotFound: A program that is named does not exist.
     """
     found = None if session is None else await programs.find(session)
@@ -72,13 +72,13 @@ async def choose_for(
     agent: Program | None = None,
     situation: str | None = None,
 ) -> Choice:
-    """Return who answers a turn, given the programs that may say so.
+    """Return the model and the parameters of a turn, given the programs that may set them.
 
-    Where none of them names a model, it is the only one, or the one with the tag ``default``, among
-    those of the session's owner, of whoever asks and of the system.
+    If none of them names a model, it is the only one, or the one with the tag ``default``, among
+    those of the session's owner, the caller and the system.
 
     Raises:
-        InvalidOperation: Nobody says which model, or there is no such situation.
+        InvalidOperation: No level names a model, or there is no such situation.
         NotFound: A program that is named does not exist.
     """
     layers = [ConfigLayer("turn", dict(turn or {})), ConfigLayer("persona", dict(persona or {}))]
@@ -115,11 +115,11 @@ async def choose_for(
 async def find_provider(programs: Registry, model: Program) -> Program | None:
     """Return the provider that a model names, or None if it names none.
 
-    Nobody else ever stands in for it. A config is written with a provider that its owner could use;
-    that may have changed since, so that it is asked again.
+    No other provider is ever used instead. A config is created with a provider that its owner may
+    use; that may have changed since, so it is checked again.
 
     Raises:
-        ProviderNotConfigured: Whoever acts, or whoever owns the model, may not use it, or it is no
+        ProviderNotConfigured: The caller or the model's owner may not use it, or it is not a
             provider.
     """
     named = model.config.get("provider")
@@ -127,13 +127,13 @@ async def find_provider(programs: Registry, model: Program) -> Program | None:
 
 
 async def check_provider(programs: Registry, model: Program, named: str) -> Program:
-    """Return a provider once it is sure that it may answer for a model.
+    """Return a provider after checking that it may be used for a model.
 
     Raises:
-        ProviderNotConfigured: As ``find_provider`` says.
+        ProviderNotConfigured: See ``find_provider``.
     """
     word = name_in(named)
-    # By its name alone: what is hidden must not make way for a session of the same label.
+    # By name alone: a hidden provider must not be replaced by a session with that label.
     found = await programs.store.find(word, by=str(programs.by))
     for principal in dict.fromkeys((str(programs.by), model.owner)):
         if found is None or not await programs.allows(found, principal, "invoke"):
@@ -151,7 +151,7 @@ async def check_provider(programs: Registry, model: Program, named: str) -> Prog
 
 
 def without_provider(model: str) -> str:
-    """Return what to say where a model, given by its address, names no provider."""
+    """Return the error message for a model, given by its address, without a provider."""
     return (
         f"{model} names no provider: `turntree model configure {name_in(model)} --provider "
         "PROVIDER`, after `turntree provider create PROVIDER --type TYPE` if there is none"
@@ -159,7 +159,7 @@ def without_provider(model: str) -> str:
 
 
 async def _default_model(programs: Registry, session: Program | None) -> Program:
-    """Return the model that is meant where none is named: nobody gets a stranger's unasked."""
+    """Return the default model: never another user's that the caller did not choose."""
     owners = {str(programs.by), *(() if session is None else (session.owner,))}
     known = [one async for one in programs.list_all(kind="model") if one.state != "deprecated"]
     ours = [one for one in known if one.owner in owners or one.is_system]

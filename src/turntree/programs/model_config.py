@@ -1,9 +1,8 @@
-"""Which model answers with which parameters, and who said so.
+"""Resolve model parameters, each with the level that set it.
 
-Six levels may say it: the turn, the session, the persona, the agent, the model, the provider. The
-first of them that says a thing decides it. A situation is a named overlay of the model's and is
-laid over the result. This module knows the order. It must never know where a level keeps its
-values.
+Six levels may set one: the turn, the session, the persona, the agent, the model, the provider. The
+first of them that sets a value wins. A situation is a named overlay of the model and is applied to
+the result. This module knows the order. It must never know where a level stores its values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,17 +34,17 @@ _FAMILIES: Final = (
     ("llama", "meta"),
     ("command", "cohere"),
 )
-"""How a model's name begins, and whose it then is."""
+"""Prefixes of model names, and their vendors."""
 
 
 @value
 class ConfigLayer:
-    """What one level says. A value that is null is not said."""
+    """What one level sets. A null value is not set."""
 
     level: Level
     values: Mapping[str, Json]
     address: str | None = None
-    """Which program or turn says it."""
+    """The program or turn that sets it."""
 
 
 @value
@@ -54,11 +53,11 @@ class ResolvedValue:
 
     value: Json
     level: Level | Literal["situation", "workspace"]
-    """``workspace`` is the model that is asked where nobody names one."""
+    """``workspace`` means the default model, used when no level names one."""
     address: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the document that a turn carries of it."""
+        """Return the document that a turn records."""
         document: dict[str, Json] = {"value": self.value, "from": self.level}
         return document if self.address is None else {**document, "address": self.address}
 
@@ -69,10 +68,10 @@ def resolve(
     situations: Mapping[str, Mapping[str, Json]] | None = None,
     situation: str | None = None,
 ) -> dict[str, ResolvedValue]:
-    """Return every value that any level says, each with where it came from.
+    """Return every value that any level sets, each with its source.
 
     Raises:
-        InvalidOperation: There is no such situation, or a level speaks twice.
+        InvalidOperation: There is no such situation, or a level occurs twice.
     """
     levels = [layer.level for layer in layers]
     if len(levels) != len(set(levels)):
@@ -99,9 +98,9 @@ def resolve(
 
 
 def family_of(model_id: str) -> str | None:
-    """Return whose model it is, told by how its name begins; None if nobody could say.
+    """Return the vendor of a model, by the prefix of its name; None if it is unknown.
 
-    A name may stand behind its maker's, as in ``anthropic/claude-sonnet-4-5``.
+    A name may follow its vendor's, as in ``anthropic/claude-sonnet-4-5``.
     """
     name = model_id.lower().rsplit("/", maxsplit=1)[-1]
     return next((family for start, family in _FAMILIES if name.startswith(start)), None)

@@ -1,4 +1,4 @@
-"""What a kind of program is made of, and what it may reach when it is invoked.
+"""The interface of a kind of program, and what an invocation can access.
 
 A kind is a class without arguments, installed under the entry points ``turntree.programs``.
 """
@@ -15,16 +15,16 @@ from turntree.programs.kind import Kind
 
 
 class ProgramContext(ExecutionHost, Protocol):
-    """What an invocation may reach: the workplace, other programs and a model.
+    """What an invocation can access: the execution host, other programs and a model.
 
-    Whatever it changes is told in the program's stream. The folder is for programs that the user
-    of the process wrote, unless it is lent: every other is Denied.
+    Its changes are recorded in the program's stream. The folder is for programs that the user of
+    the process wrote, unless it is lent: any other program gets PermissionDenied.
     """
 
     async def is_own(self) -> bool:
-        """Say whether the user of the process wrote the program, in all of its versions.
+        """Whether the user of the process wrote the program, in all of its versions.
 
-        What is seen in a folder is told to no other author.
+        Evidence from a folder is never shown to another author.
         """
         ...
 
@@ -45,31 +45,31 @@ class ProgramContext(ExecutionHost, Protocol):
         sets: Mapping[str, Json] | None = None,
         more: Mapping[str, Json] | None = None,
     ) -> Program:
-        """Record a fact of a program, with the move and the details that become true by it.
+        """Record an event of a program, with its state change and details.
 
         Raises:
-            InvalidOperation: The move is not lawful, or the caller may not.
+            InvalidOperation: The lifecycle forbids the change, or the caller may not.
             Conflict: The program changed since it was read.
         """
         ...
 
     async def assign(self, task: Program, agent: Program) -> Program:
-        """Give a task to an agent: a session begins for it. Returns the task as it is then."""
+        """Assign a task to an agent, which creates a session for it. Returns the updated task."""
         ...
 
     async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
-        """Have a model answer, or the one that an agent asks; a provider says which it has.
+        """Have a model reply, or an agent's model; for a provider, return its models.
 
         Raises:
-            ProviderNotConfigured: None is wired.
+            ProviderNotConfigured: No provider is connected.
         """
         ...
 
     async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
-        """Send a message to a session, wait for the turn and return what was answered.
+        """Send a message to a session, wait for the turn and return the reply.
 
         Raises:
-            ProviderNotConfigured: Nobody answers there.
+            ProviderNotConfigured: Nothing can reply there.
         """
         ...
 
@@ -89,14 +89,14 @@ class ProgramKind(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What it declares of itself."""
+        """Its declaration."""
         ...
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """Return a config as it is stored: every member known, typed and in its own spelling.
 
         Raises:
-            InvalidOperation: Something in it is not.
+            InvalidOperation: A member is not.
         """
         ...
 
@@ -105,10 +105,10 @@ class ProgramKind(Protocol):
         ...
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Do what a program of this kind is for, and return one document.
+        """Invoke a program of this kind, and return one document.
 
         Raises:
-            ProviderNotConfigured: A model would have to answer.
+            ProviderNotConfigured: A model is needed, and none is connected.
             InvalidOperation: It cannot be done.
         """
         ...

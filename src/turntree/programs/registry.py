@@ -1,7 +1,7 @@
-"""Configuring, finding and sharing programs, of whatever kind.
+"""Configure, find and share programs of any kind.
 
-What is lawful is for the domain and the kind to say; what becomes true together is one commit. It
-must never know a single kind by name, but for sessions, whose config lies under their own id.
+The lifecycle and the kind decide what is allowed; changes that belong together are one commit. It
+must never know a kind by name, except sessions, whose config is stored under their own id.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -45,7 +45,7 @@ from turntree.programs.store_port import Programs as Store
 
 PAGE: Final = 500
 STATE_WORDS: Final = {"in_progress": "active"}
-"""Other words for states, as people may know them from elsewhere."""
+"""Synonyms of states that people know from other tools."""
 
 
 @value
@@ -59,14 +59,14 @@ class Registry:
     by: Principal
 
     async def configure(self, name: str, members: Mapping[str, Json]) -> Program:
-        """Set members of a program's config, each by the way to it; null takes one out.
+        """Set members of a program's config, each by its path; null removes one.
 
-        Nothing changes if the config stays the same. Sessions that have no config yet get one.
+        Nothing changes if the config stays the same. A session without a config gets one.
 
         Raises:
-            InvalidOperation: The result is no config of its kind.
-            PermissionDenied: Only the owner, and whoever was granted it, may.
-            Conflict: Somebody configured it meanwhile.
+            InvalidOperation: The result is not a valid config of its kind.
+            PermissionDenied: Only the owner, and principals with configure access, may.
+            Conflict: Another process configured it meanwhile.
         """
         program = await self._get_or_begin(name)
         config: dict[str, Json] = dict(program.config)
@@ -122,19 +122,19 @@ class Registry:
         return await self.store.list_private(kind, by=str(self.by))
 
     async def refs_to(self, name: str) -> list[ProgramReference]:
-        """Return who names a program: "who uses this model?"."""
+        """Return the programs that refer to a program: "what uses this model?"."""
         return await self.store.list_uses((await self.get(name)).id, by=str(self.by))
 
     async def refs_from(self, name: str) -> list[ProgramReference]:
-        """Return whom a program names."""
+        """Return the programs that a program refers to."""
         return await self.store.list_used((await self.get(name)).id, by=str(self.by))
 
     async def list_versions(self, name: str) -> list[VersionRow]:
-        """Return every version of a program's config, the newest first."""
+        """Return every version of a program's config, newest first."""
         return await self.store.list_versions((await self.get(name)).id)
 
     async def get_version(self, name: str, number: int) -> ProgramVersion:
-        """Return a program's config as it was.
+        """Return a version of a program's config.
 
         Raises:
             NotFound: There is no such version.
@@ -142,14 +142,14 @@ class Registry:
         return await self.store.get_version((await self.get(name)).id, number)
 
     async def pin(self, name: str) -> VersionPin:
-        """Return the version that a reference means now, for a turn to hold on to."""
+        """Return the version that a reference means now, for a turn to record."""
         program = await self.get(name)
         return VersionPin(
             program.id, program.version.number, program.version.digest, program.address
         )
 
     async def grant(self, name: str, grantee: str, right: Right, *, on: bool = True) -> Program:
-        """Let somebody do something with a program, or no longer.
+        """Grant or revoke a principal's access to a program.
 
         Raises:
             PermissionDenied: Only the owner may.
@@ -161,17 +161,17 @@ class Registry:
         return await self.get(program.id)
 
     async def invite(self, name: str, grantee: str) -> Program:
-        """Let somebody see and invoke a program, though it is private."""
+        """Grant a principal access to see and invoke a private program."""
         return await self.grant(name, grantee, "invoke")
 
     async def list_grants(self, name: str) -> list[tuple[str, Right]]:
-        """Return who may do what besides the owner."""
+        """Return the access of principals other than the owner."""
         return await self.store.list_grants((await self.get(name)).id)
 
     async def set_visibility(self, name: str, visibility: Visibility) -> Program:
-        """Show a program to everybody in the workspace, or only to those let in.
+        """Make a program public to the workspace, or private to its owner and grantees.
 
-        A session that has no config yet gets one, if it is to be private.
+        A session without a config gets one, if it becomes private.
 
         Raises:
             PermissionDenied: Only the owner may.
@@ -182,7 +182,7 @@ class Registry:
         return await self.get(program.id)
 
     async def allows(self, program: Program, principal: str, right: Right) -> bool:
-        """Say whether a principal has a right on a program, or was granted it."""
+        """Whether a principal has access to a program, by ownership, visibility or grant."""
         if may(program, principal, right):
             return True
         grants = await self.store.list_grants(program.id)
@@ -190,7 +190,7 @@ class Registry:
         return may(program, principal, right, held)
 
     def state_word(self, state: str) -> str:
-        """Return our word for a state that people may know by another."""
+        """Return our name of a state, given a synonym."""
         return STATE_WORDS.get(state, state)
 
     def kind(self, name: str) -> ProgramKind:
@@ -208,7 +208,7 @@ class Registry:
         return self.kinds[name]
 
     async def commit(self, *changes: Change) -> None:
-        """Let changes become true together."""
+        """Commit changes together."""
         await self.store.commit(changes, by=str(self.by), at=self.world.now())
 
     async def beginning(
@@ -219,7 +219,7 @@ class Registry:
         visibility: Visibility,
         owner: Principal,
     ) -> list[Change]:
-        """Return the changes by which a program begins; a session's begins the session too."""
+        """Return the changes that create a program; for a session, also those that create it."""
         if kind == "session":
             session = await self.sessions.find(name)
             before: list[Change] = []
@@ -228,7 +228,7 @@ class Registry:
                 before = [CreateEmptySession(SessionId(id), check_label(name))]
             else:
                 id = ProgramId(session.id)
-            # A label moves; the address has to stay.
+            # A label can move to another session; the address must not.
             name = id
         else:
             id, before = ProgramId(self.world.new_id()), []
@@ -258,15 +258,15 @@ class Registry:
         *,
         owner: Principal | None = None,
     ) -> tuple[dict[str, Json], NextVersion]:
-        """Return a config as it is stored, and as the version that follows.
+        """Return a config as it is stored, and as the next version.
 
         Raises:
-            InvalidOperation: It is no config of this kind, or names a program that cannot stand
-                there.
+            InvalidOperation: It is not a config of this kind, or refers to a program that does not
+                fit.
             NotFound: A program that it names does not exist.
         """
         known = made.check(config)
-        # Only when it is made: what its owner takes out later stays out.
+        # Only at creation: a member that its owner removes later stays removed.
         for fill in made.kind.fills if before is None else ():
             known |= await self._fill(made.kind, fill, known, str(owner or self.by))
         held = {one.name for one in list_references({} if before is None else before.config)}
@@ -290,7 +290,7 @@ class Registry:
     async def _fill(
         self, kind: Kind, fill: DefaultReference, config: Mapping[str, Json], owner: str
     ) -> dict[str, Json]:
-        """Return the member that a config leaves out, if there is one program that it can mean."""
+        """Return the default of a missing reference, if exactly one program matches."""
         wanted = config.get(fill.ours)
         if wanted is None or fill.member in config:
             return {}
@@ -315,5 +315,5 @@ class Registry:
 
 
 def as_principal(text: str) -> str:
-    """Return a principal as it is written down; a bare name is a human's."""
+    """Return a principal in its stored form; a bare name means a human."""
     return text if ":" in text else f"human:{text}"

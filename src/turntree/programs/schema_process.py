@@ -1,8 +1,8 @@
-"""One value checked against one JSON Schema: as a function, and as a process that ends afterwards.
+"""Validate one value against one JSON Schema: as a function, and as a short-lived process.
 
-Run as a script it reads a document from stdin and writes one to stdout, with limits of its own: a
-schema that takes too much takes this process and no other. It imports nothing of the package, which
-would take longer to load than most checks take.
+Run as a script it reads a document from stdin and writes one to stdout, under limits of its own: an
+expensive schema exhausts this process and no other. It imports nothing of the package, which would
+take longer to load than most checks take.
 """
 
 import json
@@ -25,14 +25,14 @@ MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 
 class NoSchemaError(ValueError):
-    """What should be a schema is none, or cannot be checked; the message says why."""
+    """The schema is invalid or cannot be checked; the message says why."""
 
 
 def check(schema: Any) -> Mapping[str, Any] | bool:
-    """Return a JSON Schema as it is.
+    """Return a JSON Schema unchanged.
 
     Raises:
-        NoSchemaError: It is none.
+        NoSchemaError: It is not a JSON Schema.
     """
     if not isinstance(schema, Mapping | bool):
         raise NoSchemaError("this is no JSON Schema: that is a document, true or false")
@@ -47,12 +47,12 @@ def check(schema: Any) -> Mapping[str, Any] | bool:
 
 
 def list_faults(schema: Any, value: Any) -> list[str]:
-    """Return what is wrong with a value, at most ``FAULTS_MAX`` faults, each with its place.
+    """Return at most ``FAULTS_MAX`` faults of a value, each with its location.
 
     Raises:
-        NoSchemaError: The schema is none, or refers to what is not in it.
+        NoSchemaError: The schema is invalid, or refers to what it does not contain.
     """
-    # An empty registry: a schema that refers to an address elsewhere is refused, not fetched.
+    # An empty registry: a schema with a remote reference is refused, and nothing is fetched.
     registry: Registry[Any] = Registry()
     validator: Any = Draft202012Validator(check(schema), registry=registry)
     try:
@@ -65,7 +65,7 @@ def list_faults(schema: Any, value: Any) -> list[str]:
 
 
 def main() -> None:
-    """Check what stdin holds."""
+    """Check the document on stdin."""
     _limit()
     asked: dict[str, Any] = json.load(sys.stdin.buffer)
     try:
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _limit() -> None:
-    """Bound time and memory where the system can; the process that waits bounds time anyhow."""
+    """Limit time and memory where the system can; the waiting process limits time anyway."""
     with suppress(ImportError):
         resource: Any = import_module("resource")
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))

@@ -1,7 +1,7 @@
 """``tree.programs``: the registry, and what invoking a program does.
 
-Invoking is the kind's business; here it is given its surroundings, and whatever it tells becomes
-true with what follows from it: an agent is free once its task has ended.
+The kind implements the invocation; this module gives it its context, and commits its events
+together with their consequences: an agent is idle once its task has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,30 +27,30 @@ from turntree.programs.registry import Registry
 from turntree.sandbox.code import CommandResult
 
 Spoken = Callable[[str], None]
-"""Is told words of an answer while it comes."""
+"""Receives the text of a reply as it arrives."""
 LABELS_TRIED_MAX = 1000
 _ENDED = ("completed", "failed")
 _STOPPED = (*_ENDED, "blocked")
-"""States of a task in which nobody works on it any more."""
+"""States of a task that is no longer worked on."""
 
 
 def unheard(words: str) -> None:
-    """Wait for the whole answer."""
+    """Ignore partial text: the caller waits for the complete reply."""
 
 
 class InferenceBackend(Protocol):
-    """Has questions answered, where something is there that answers."""
+    """Asks models, where one is available."""
 
     async def ask(
         self, programs: "Programs", asked: Program, request: Mapping[str, Json], hear: Spoken
     ) -> Json:
-        """Have a model answer one message, or the model that an agent asks."""
+        """Have a model reply to one message, or an agent's model."""
         ...
 
     async def send(
         self, programs: "Programs", session: Program, request: Mapping[str, Json], hear: Spoken
     ) -> Json:
-        """Send a message to a session and return what was answered."""
+        """Send a message to a session and return the reply."""
         ...
 
     async def list_models(self, provider: Program) -> Json:
@@ -64,9 +64,9 @@ class Programs(Registry):
 
     workplace: ExecutionHost | None = None
     voices: InferenceBackend | None = None
-    """None where nothing can answer."""
+    """None if no model is available."""
     user: Principal | None = None
-    """Whose process this is, and whose workplace; ``by`` may be another, whom it serves."""
+    """The owner of this process and its folder; ``by`` may be another principal that it serves."""
 
     async def create(
         self,
@@ -77,16 +77,16 @@ class Programs(Registry):
         visibility: Visibility = "public",
         owner: Principal | None = None,
     ) -> Program:
-        """Begin a program with its first config. For a session the name is its label.
+        """Create a program with its first config. For a session the name is its label.
 
-        A task whose config says who does it is assigned at once.
+        A task whose config has an assignee is assigned at once.
 
         Raises:
-            InvalidOperation: The config is none of this kind, or names a program that cannot stand
-                there.
+            InvalidOperation: The config is not valid for this kind, or refers to a program that
+                does not fit.
             NotFound: There is no such kind, or a program that is named does not exist.
             Conflict: The name is taken.
-            PermissionDenied: The owner is another principal, and only the system may say so.
+            PermissionDenied: The owner is another principal, and only the system may set one.
         """
         changes = await self.beginning(kind, name, config, visibility, owner or self.by)
         begun = next(change for change in changes if isinstance(change, CreateProgram))
@@ -110,13 +110,13 @@ class Programs(Registry):
         version: Digest | None = None,
         told: Mapping[str, Json] | None = None,
     ) -> dict[str, Json]:
-        """Do what a program is for; what that is, its kind says. Words are heard as they come.
+        """Invoke a program and return its result; its kind decides what that means.
 
-        A turn that pinned a ``version`` has that one invoked. What is ``told`` besides stands in
-        every fact of it.
+        A turn that recorded a ``version`` invokes that one. The members of ``told`` are added to
+        every event of the invocation.
 
         Raises:
-            ProviderNotConfigured: A model would have to answer, and none is wired.
+            ProviderNotConfigured: A model is needed, and none is connected.
             PermissionDenied: This principal may not invoke it.
             InvalidOperation: It cannot be done.
         """
@@ -129,22 +129,21 @@ class Programs(Registry):
         return await self.kind(program.kind).invoke(call)
 
     async def assign(self, task: str, agent: str) -> Program:
-        """Give a task to an agent, for which a session begins, or to a human.
+        """Assign a task to an agent, for which a session is created, or to a human.
 
         Raises:
-            InvalidOperation: The task is being worked on or has ended, or there is nobody of that
-                name who
-                could do it.
+            InvalidOperation: The task is being worked on or has ended, or there is no such
+                assignee.
         """
         found = await self.get(task)
         await self.commit(*await self._assignment(found, await self.get(agent)))
         return await self.get(found.id)
 
     async def take_up(self, task: Program) -> Program:
-        """Have an agent begin with a task that was given to it; return the agent.
+        """Have an agent start a task that was assigned to it; return the agent.
 
         Raises:
-            InvalidOperation: The task is no agent's, or the agent is busy with another, or in
+            InvalidOperation: The task has no agent, or the agent is busy with another task or in
                 error.
         """
         named, session = task.details.get("assignee"), task.details.get("session")
@@ -171,12 +170,12 @@ class Programs(Registry):
         return await self.get(agent.id)
 
     async def is_free(self, agent: Program, task: Program) -> bool:
-        """Say whether an agent may begin with a task: no other that is still its own waits."""
+        """Whether an agent may start a task: it has no other unfinished one."""
         current = agent.details.get("current_task")
         if current in (None, task.name):
             return True
         other = await self.find(str(current))
-        # Programs are never deleted: a task that cannot be found is a private one of somebody else.
+        # Programs are never deleted: a task that cannot be found is another user's private one.
         if other is None:
             return False
         return other.state in _ENDED or other.details.get("assignee") != agent.name
@@ -191,10 +190,10 @@ class Programs(Registry):
         sets: Mapping[str, Json] | None = None,
         more: Mapping[str, Json] | None = None,
     ) -> Program:
-        """Record a fact of a program, with the move and the details that become true by it.
+        """Record an event of a program, with its state change and details.
 
         Raises:
-            InvalidOperation: The move is not lawful.
+            InvalidOperation: The lifecycle forbids the change.
             PermissionDenied: This principal may not.
         """
         program = await self.get(name)
@@ -205,13 +204,12 @@ class Programs(Registry):
         return await self.get(program.id)
 
     async def move(self, name: str, state: str) -> Program:
-        """Move a program to another state of its lifecycle; one that has to be earned is earned.
+        """Change a program's state; a conditional state is reached by an invocation that checks it.
 
         Raises:
-            InvalidOperation: The move is not lawful, and the message names those that are; or the
-                program
-                has not earned the state, and the message says what is missing.
-            PermissionDenied: It is not for this principal to do.
+            InvalidOperation: The lifecycle forbids the change, and the message names the allowed
+                ones; or the condition is not met, and the message says what is missing.
+            PermissionDenied: This principal may not.
         """
         program = await self.get(name)
         kind, target = self.kind(program.kind).kind, self.state_word(state)
@@ -223,10 +221,10 @@ class Programs(Registry):
         return await self.tell(program.id, kind.moved(program.state, target), to=target)
 
     async def check_right(self, program: Program, right: Right) -> None:
-        """Refuse somebody who lacks a right.
+        """Refuse a principal without the given access.
 
         Raises:
-            PermissionDenied: The principal has not got it.
+            PermissionDenied: The principal does not have it.
         """
         if not await self.allows(program, str(self.by), right):
             raise PermissionDenied(
@@ -234,9 +232,9 @@ class Programs(Registry):
             )
 
     async def is_own(self, program: Program) -> bool:
-        """Say whether the user of this process owns a program and wrote all of its versions.
+        """Whether the user of this process owns a program and wrote all of its versions.
 
-        All of them: a version takes over what the one before it said.
+        All of them, because a version inherits members of the one before it.
         """
         if self.user is None or program.owner != str(self.user):
             return False
@@ -246,7 +244,7 @@ class Programs(Registry):
         """Refuse the folder of this process to a program that another person wrote.
 
         Raises:
-            PermissionDenied: It is another's, and the folder was not named for such programs.
+            PermissionDenied: It is another person's, and the folder is not lent.
         """
         is_lent = self.workplace is not None and self.workplace.is_lent
         if not is_lent and not await self.is_own(program):
@@ -308,7 +306,7 @@ class Programs(Registry):
         return [*changes, assigned]
 
     def _accept(self, agent: Program, task: Program, label: str, *, begins: bool) -> ChangeProgram:
-        """Return the fact that an agent was given a task; one that is free begins with it."""
+        """Return the event of an assignment; an idle agent starts with the task."""
         more: dict[str, Json] = {"task": task.name, "session": label}
         sets: dict[str, Json] = {
             "current_task": task.name,
@@ -326,13 +324,13 @@ class Programs(Registry):
         )
 
     async def _consequences(self, program: Program, to: str | None) -> list[Change]:
-        """Return what follows from a move: whoever worked on a task that stopped is free."""
+        """Return what follows from a state change: an agent whose task stopped is idle."""
         if program.kind != "task" or to not in _STOPPED:
             return []
         return await self._release(program, to)
 
     async def _release(self, task: Program, outcome: str) -> list[Change]:
-        """Return the fact that whoever worked on a task is free, if somebody did."""
+        """Return the event that makes a task's agent idle, if it had one."""
         agent = await self.find(str(task.details.get("assignee", "")))
         if agent is None or agent.details.get("current_task") != task.name:
             return []
@@ -361,7 +359,7 @@ class Programs(Registry):
 
 @value
 class _InvocationContext:
-    """What an invocation may reach. See ``ports.program_kinds``."""
+    """What an invocation can access. See ``programs.program_kind``."""
 
     programs: Programs
     program: Program
@@ -370,11 +368,11 @@ class _InvocationContext:
 
     @property
     def is_lent(self) -> bool:
-        """Whether the folder was named for programs of others."""
+        """Whether the folder is lent to programs of other authors."""
         return self.programs.workplace is not None and self.programs.workplace.is_lent
 
     async def is_own(self) -> bool:
-        """Say whether the user of the process wrote the program."""
+        """Whether the user of the process wrote the program."""
         return await self.programs.is_own(self.program)
 
     async def get(self, name: str) -> Program:
@@ -390,7 +388,7 @@ class _InvocationContext:
         sets: Mapping[str, Json] | None = None,
         more: Mapping[str, Json] | None = None,
     ) -> Program:
-        """Record a fact of a program."""
+        """Record an event of a program."""
         return await self.programs.tell(
             program.id,
             event,
@@ -401,11 +399,11 @@ class _InvocationContext:
         )
 
     async def assign(self, task: Program, agent: Program) -> Program:
-        """Give a task to an agent."""
+        """Assign a task to an agent."""
         return await self.programs.assign(task.id, agent.id)
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return a file of the folder that is worked in."""
+        """Return a file of the working folder."""
         await self.programs.check_folder(self.program)
         return await self._workplace().read_file(path)
 
@@ -421,12 +419,12 @@ class _InvocationContext:
         return await self._workplace().run_code(language, source, document, timeout_s=timeout_s)
 
     async def notify(self, channel: str, text: str) -> bool:
-        """Tell a person something."""
+        """Notify a person."""
         workplace = self.programs.workplace
         return workplace is not None and await workplace.notify(channel, text)
 
     async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
-        """Have a model answer, or the one that an agent asks; a provider says which it has."""
+        """Have a model reply, or an agent's model; for a provider, return its models."""
         voices = self.programs.voices
         if voices is None:
             raise ProviderNotConfigured(f"no provider wired, so {asked.address} cannot answer")
@@ -435,7 +433,7 @@ class _InvocationContext:
         return await voices.ask(self.programs, asked, request, self.hear)
 
     async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
-        """Send a message to a session and return what was answered."""
+        """Send a message to a session and return the reply."""
         if self.programs.voices is None:
             raise ProviderNotConfigured("no provider wired, so nobody answers in the session")
         return await self.programs.voices.send(self.programs, session, request, self.hear)

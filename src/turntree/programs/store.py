@@ -1,4 +1,4 @@
-"""The registry on PostgreSQL: one transaction for all that becomes true together."""
+"""The program registry on PostgreSQL: one transaction for changes that belong together."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
@@ -29,12 +29,12 @@ from turntree.programs.store_port import ProgramFilter, ProgramReference, Versio
 
 @value
 class ProgramStore:
-    """Everything that has an address, on PostgreSQL. See ``ports.programs``."""
+    """All programs, on PostgreSQL. See ``programs.store_port``."""
 
     database: Database
 
     async def commit(self, changes: Sequence[Change], *, by: str, at: Timestamp) -> None:
-        """Let changes become true together, each with its event."""
+        """Commit changes together, each with its event."""
         held = [change.program for change in changes if not isinstance(change, CreateEmptySession)]
         scope = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
@@ -52,7 +52,7 @@ class ProgramStore:
     async def list_reachable(
         self, names: Sequence[str], members: Sequence[str], *, by: str
     ) -> list[Program]:
-        """Return programs by name or id, and what they lead to through members of their configs."""
+        """Return programs by name or id, with those reachable through members of their configs."""
         ids = [id for id in map(find_long_id, names) if id is not None]
         rows = await self.database.fetch(
             "list_reachable_programs",
@@ -79,7 +79,7 @@ class ProgramStore:
         return [_program(row) for row in rows]
 
     async def get_version(self, program: ProgramId, number: int) -> ProgramVersion:
-        """Return a config as it was."""
+        """Return a version of a config."""
         row = await self.database.fetch_one(
             "find_program_version", program=UUID(program), number=Int4(number)
         )
@@ -89,7 +89,7 @@ class ProgramStore:
         return ProgramVersion(found, orjson.loads(data), _digest(digest), by)
 
     async def list_versions(self, program: ProgramId) -> list[VersionRow]:
-        """Return every version, the newest first."""
+        """Return every version, newest first."""
         rows = await self.database.fetch("list_program_versions", program=UUID(program))
         return [
             VersionRow(number, _digest(digest), as_instant(at), by)
@@ -97,22 +97,22 @@ class ProgramStore:
         ]
 
     async def list_uses(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
-        """Return the programs whose newest config names this one."""
+        """Return the programs whose newest config refers to this one."""
         rows = await self.database.fetch("list_program_uses", program=UUID(program), by=by)
         return [ProgramReference(_program(row), member) for member, *row in rows]
 
     async def list_used(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
-        """Return the programs that this one's newest config names."""
+        """Return the programs that this one's newest config refers to."""
         rows = await self.database.fetch("list_program_used", program=UUID(program), by=by)
         return [ProgramReference(_program(row), member) for member, *row in rows]
 
     async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
-        """Return the private programs of a kind that the principal may see, in no order."""
+        """Return the private programs of a kind that the principal may see, unordered."""
         rows = await self.database.fetch("list_private_programs", kind=kind, by=by)
         return [ProgramId(id) for (id,) in rows]
 
     async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
-        """Return who may do what besides the owner."""
+        """Return the access of principals other than the owner."""
         rows = await self.database.fetch("list_program_grants", program=UUID(program))
         return [(grantee, right) for grantee, right in rows]
 

@@ -1,4 +1,4 @@
-"""The registry: programs with their versions, references and grants."""
+"""The program registry: programs with their versions, references and grants."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,20 +11,20 @@ from turntree.programs.changes import Change
 
 @value
 class ProgramFilter:
-    """Which programs a list is asked for; None leaves a question open."""
+    """A filter of programs; None matches all."""
 
     kind: str | None = None
     state: str | None = None
     tags: tuple[str, ...] = ()
-    """All of them."""
+    """A program must have all of them."""
 
 
 @value
 class ProgramReference:
-    """The newest config of one program names another."""
+    """A reference from the newest config of one program to another."""
 
     program: Program
-    """The one at the other end."""
+    """The program at the other end."""
     member: str
 
 
@@ -39,15 +39,15 @@ class VersionRow:
 
 
 class Programs(Protocol):
-    """Everything that has an address. Nothing is ever taken out."""
+    """All programs. Nothing is ever deleted."""
 
     async def commit(self, changes: Sequence[Change], *, by: str, at: Timestamp) -> None:
-        """Let changes become true together, each with its event.
+        """Commit changes together, each with its event.
 
         Raises:
             Conflict: A name is taken, or a program changed since it was read.
             NotFound: There is no such program, or none that this principal may see.
-            PermissionDenied: It is not for this principal to do.
+            PermissionDenied: This principal may not.
         """
         ...
 
@@ -58,7 +58,7 @@ class Programs(Protocol):
     async def list_reachable(
         self, names: Sequence[str], members: Sequence[str], *, by: str
     ) -> list[Program]:
-        """Return programs by name or id, and what they lead to through members of their configs."""
+        """Return programs by name or id, with those reachable through members of their configs."""
         ...
 
     async def list_page(
@@ -68,7 +68,7 @@ class Programs(Protocol):
         ...
 
     async def get_version(self, program: ProgramId, number: int) -> ProgramVersion:
-        """Return a config as it was.
+        """Return a version of a config.
 
         Raises:
             NotFound: There is no such version.
@@ -76,21 +76,21 @@ class Programs(Protocol):
         ...
 
     async def list_versions(self, program: ProgramId) -> list[VersionRow]:
-        """Return every version, the newest first."""
+        """Return every version, newest first."""
         ...
 
     async def list_uses(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
-        """Return the programs whose newest config names this one."""
+        """Return the programs whose newest config refers to this one."""
         ...
 
     async def list_used(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
-        """Return the programs that this one's newest config names."""
+        """Return the programs that this one's newest config refers to."""
         ...
 
     async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
-        """Return the private programs of a kind that the principal may see, in no order."""
+        """Return the private programs of a kind that the principal may see, unordered."""
         ...
 
     async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
-        """Return who may do what besides the owner."""
+        """Return the access of principals other than the owner."""
         ...

@@ -42,7 +42,7 @@ class Collected:
 
 @verb()
 @click.option("--older", "days", metavar="DAYS", type=click.IntRange(1), default=DAYS_DEFAULT,
-              show_default=True, help="Minimum age of a snapshot to remove.")  # fmt: skip
+              show_default=True, help="Minimum age in days of a snapshot to remove.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Preview: print what would be removed, and stop.")
 def gc(terminal: Terminal, days: int, dry_run: bool) -> None:
     """Remove file snapshots that no turn refers to.

@@ -61,7 +61,7 @@ def complete(terminal: Terminal, name: str) -> None:
 
 @verb()
 @click.argument("name", metavar="TASK", type=PROGRAM)
-@click.option("--reason", default="", help="Why.")
+@click.option("--reason", default="", help="Reason.")
 def fail(terminal: Terminal, name: str, reason: str) -> None:
     """Fail a task that cannot be done."""
     _call(terminal, name, action="fail", reason=reason)

@@ -157,7 +157,7 @@ async def _cancel(
 @click.option("--follow", "-f", "follows", is_flag=True, help="Follow new output as it comes.")
 @click.option("-n", "count", metavar="N", type=click.IntRange(0, 1000), default=TAIL_TURNS,
               show_default=True, help="Number of finished turns to show first.")  # fmt: skip
-@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit.")
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit in seconds.")
 def tail(terminal: Terminal, what: str, follows: bool, count: int, seconds: float | None) -> None:
     """Show the last turns of a session, or follow the running one.
 

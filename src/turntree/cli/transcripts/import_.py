@@ -82,7 +82,7 @@ def import_(
 @click.option(
     "--from", "origins", metavar="TOOL", multiple=True, help="Tool to import from; repeatable."
 )
-@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit.")
+@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit in seconds.")
 def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -> None:
     """Import sessions of other coding agents while they work.
 

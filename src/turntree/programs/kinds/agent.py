@@ -1,4 +1,4 @@
-"""``agent``: a program that acts in sessions. Parameters of inference are its model's, not its."""
+"""``agent``: a program that acts in sessions. Inference parameters belong to its model."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -14,34 +14,34 @@ from turntree.programs.lifecycles import LIFECYCLES
 from turntree.programs.program_kind import Invocation
 
 _MAX_STEPS: Final = ("max_steps", "max_turns")
-"""Elsewhere a step is called a turn."""
+"""Other tools call a step a turn."""
 
 
 class Harness(TypedConfig):
-    """How an agent is held."""
+    """The limits of an agent."""
 
     max_steps: Annotated[
         int | None,
         Field(ge=1, validation_alias=AliasChoices(*_MAX_STEPS, *map(to_camel, _MAX_STEPS))),
     ] = None
-    """How often a model may answer in a turn."""
+    """Maximum number of model calls in a turn."""
     reflect_on_failure: bool | None = None
     checkpoint_every: Annotated[int, Field(ge=1)] | None = None
 
 
 class AgentConfig(TypedConfig):
-    """What an agent is told, what it may use, and how it is held."""
+    """An agent's instructions, tools and limits."""
 
     name: str | None = None
     description: str | None = None
     system_prompt: str | None = None
     tools: list[Address] | None = None
     functions: list[Annotated[str, Field(min_length=1)]] | None = None
-    """Functions of the workers' that it may call. With neither tools nor functions: all of them."""
+    """Worker functions that it may call. With neither tools nor functions: all of them."""
     default_model: Address | None = None
     harness: Harness | None = None
     system_agent_kind: str | None = None
-    """What a system agent is for: ``triage``."""
+    """Purpose of a system agent: ``triage``."""
 
 
 class AgentKind:
@@ -52,30 +52,32 @@ class AgentKind:
         "A program that acts in sessions.",
         LIFECYCLES["agent"],
         (
-            Option("--prompt", "system_prompt", "What it is told before anything else."),
-            Option("--model", "default_model", "Which model answers.", "address"),
-            Option("--tool", "tools", "A program it may use.", "address", many=True),
-            Option("--function", "functions", "A worker's function it may call.", many=True),
+            Option("--prompt", "system_prompt", "System prompt."),
+            Option("--model", "default_model", "Model to ask.", "address"),
+            Option("--tool", "tools", "Program it may use; repeatable.", "address", many=True),
+            Option(
+                "--function", "functions", "Worker function it may call; repeatable.", many=True
+            ),
             Option(
                 "--max-steps",
                 "harness/max_steps",
-                "How often a model may answer in a turn.",
+                "Maximum number of model calls in a turn.",
                 "integer",
             ),
-            Option("--max-turns", "harness/max_steps", "The same as --max-steps.", "integer"),
+            Option("--max-turns", "harness/max_steps", "Alias of --max-steps.", "integer"),
             Option(
                 "--checkpoint-every",
                 "harness/checkpoint_every",
-                "After how many answers of a model it notes where it is.",
+                "Number of model calls between checkpoints.",
                 "integer",
             ),
             Option(
                 "--reflect-on-failure",
                 "harness/reflect_on_failure",
-                "Whether it gets one more turn to put right what failed.",
+                "One more turn to fix what failed.",
                 "flag",
             ),
-            Option("--description", "description", "What it is for."),
+            Option("--description", "description", "Description."),
         ),
         targets={"default_model": ("model",)},
         move_events={
@@ -96,7 +98,7 @@ class AgentKind:
         return schema_of(AgentConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Accept a task, for which a session begins, or a message, which a model has to answer."""
+        """Accept a task, for which it creates a session, or a message for its model."""
         match call.request:
             case {"task": str(name)}:
                 task = await call.around.assign(await call.around.get(name), call.program)

@@ -1,4 +1,4 @@
-"""``code``: a program in a language, one JSON document in and one out, inside a sandbox."""
+"""``code``: a script with one JSON document in and one out, inside a sandbox."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -17,16 +17,16 @@ TIMEOUT_DEFAULT_S: Final = 10.0
 
 
 class CodeConfig(TypedConfig):
-    """What is run, and for how long at most."""
+    """What to run, and its time limit."""
 
     language: Literal["python", "javascript", "typescript"]
     source: str = Field(min_length=1)
     timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
     description: str | None = None
     input_schema: dict[str, JsonValue] | None = None
-    """The shape of the document that goes in, as JSON Schema of an object; without one, any."""
+    """JSON Schema of the input, which is an object; without one, any input."""
     repeatable: bool | None = None
-    """Whether running it twice does no more than running it once."""
+    """Whether running it twice has the same effect as running it once."""
 
 
 class CodeKind:
@@ -34,30 +34,30 @@ class CodeKind:
 
     kind: Final = Kind(
         "code",
-        "A program in a language: one JSON document in, one out.",
+        "A script: one JSON document in, one out.",
         LIFECYCLES["code"],
         (
-            Option("--language", "language", "python, javascript or typescript."),
-            Option("--source", "source", "The program itself."),
-            Option("--timeout", "timeout_s", "How many seconds it may take.", "number"),
-            Option("--description", "description", "What it does."),
+            Option("--language", "language", "Language: python, javascript or typescript."),
+            Option("--source", "source", "Source code."),
+            Option("--timeout", "timeout_s", "Time limit in seconds.", "number"),
+            Option("--description", "description", "Description."),
             Option(
                 "--input-schema",
                 "input_schema",
-                "The shape of the document that goes in, as JSON Schema of an object.",
+                "JSON Schema of the input, which is an object.",
                 "json",
             ),
             Option(
                 "--repeatable",
                 "repeatable",
-                "Running it twice does no more than running it once.",
+                "Idempotent: running it twice is the same as once.",
                 "flag",
             ),
         ),
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
-        """Return a config as it is stored; what goes in is a document, and so is its shape."""
+        """Return a config as it is stored; ``input_schema`` must describe an object."""
         known = check_config(CodeConfig, self.kind, config)
         if (schema := known.get("input_schema")) is not None:
             check_schema(schema)
@@ -72,7 +72,7 @@ class CodeKind:
         return schema_of(CodeConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Run it on the document it is given; both are told by their digests."""
+        """Run it on the input document; the event records the digests of input and output."""
         config, document = call.program.config, dict(call.request)
         faults = await find_faults(config.get("input_schema", True), document)
         if faults:

@@ -1,6 +1,7 @@
-"""Criteria of success: what each asks for, and checking it for real.
+"""Success criteria of tasks, and how each is checked.
 
-A criterion that cannot be checked is not met: nothing is taken for done because nobody could look.
+A criterion that cannot be checked is not met: a task is never complete only because a check was
+impossible.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from turntree.programs.program_kind import ProgramContext
 TIMEOUT_DEFAULT_S: Final = 60.0
 SHOWN_CHARS_MAX: Final = 200
 QUOTING: Final = frozenset({"command", "json_schema"})
-"""The criteria whose verdicts quote what was seen: the output of a command, values of a file."""
+"""Criteria whose verdicts quote data: the output of a command, values of a file."""
 
 
 class _Criterion(BaseModel):
@@ -27,14 +28,14 @@ class _Criterion(BaseModel):
 
 
 class FileExists(_Criterion):
-    """A file is there."""
+    """A file exists."""
 
     kind: Literal["file_exists"]
     path: str = Field(min_length=1)
 
 
 class WordCount(_Criterion):
-    """A file has so many words; without a path, the one that another criterion asks for."""
+    """A file has a number of words; without a path, the file of another criterion."""
 
     kind: Literal["word_count"]
     path: str | None = None
@@ -51,7 +52,7 @@ class WordCount(_Criterion):
 
 
 class CommandSucceeds(_Criterion):
-    """A command ends with status 0, inside a sandbox."""
+    """A command exits with status 0, inside a sandbox."""
 
     kind: Literal["command"]
     cmd: str | list[str]
@@ -59,7 +60,7 @@ class CommandSucceeds(_Criterion):
 
 
 class JsonSchema(_Criterion):
-    """A file is JSON of a shape: a schema, or the program that holds one."""
+    """A file is JSON that matches a schema, given here or by a program."""
 
     kind: Literal["json_schema"]
     path: str = Field(min_length=1)
@@ -69,7 +70,7 @@ class JsonSchema(_Criterion):
 
 
 def _spell(value: Any) -> Any:
-    """Return a criterion whose tag is called by our word for it."""
+    """Return a criterion under our name for its kind."""
     match value:
         case {"type": kind, **rest} if "kind" not in rest:
             return {**rest, "kind": kind}
@@ -83,14 +84,14 @@ Criterion = Annotated[Asked, Field(discriminator="kind"), BeforeValidator(_spell
 
 @value
 class CriterionResult:
-    """Whether a criterion is met, and what was seen."""
+    """Whether a criterion is met, and the evidence."""
 
     kind: str
     ok: bool
     seen: str
 
     def to_json(self, *, is_quoted: bool = True) -> dict[str, Json]:
-        """Return the document of a verdict; what a command printed or a file holds may stay out."""
+        """Return the document of a verdict; command output and file contents can be left out."""
         is_whole = is_quoted or self.kind not in QUOTING
         seen = self.seen if is_whole else _word_for(is_met=self.ok)
         return {"kind": self.kind, "ok": self.ok, "seen": seen}
@@ -99,11 +100,11 @@ class CriterionResult:
 async def judge(criteria: Sequence[Asked], around: ProgramContext) -> list[CriterionResult]:
     """Check every criterion and return a verdict for each.
 
-    What is seen is for the owner of the folder: the author of another's criteria could read any
-    file by them, and learns no more than whether they are met.
+    The evidence is for the owner of the folder. The author of another user's criteria could read
+    any file with them, so authors learn only whether they are met.
 
     Raises:
-        PermissionDenied: The criteria are another's, and this folder is not lent.
+        PermissionDenied: The criteria are another user's, and this folder is not lent.
     """
     is_own = await around.is_own()
     default = next((one.path for one in criteria if isinstance(one, FileExists)), None)

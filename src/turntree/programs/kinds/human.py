@@ -1,7 +1,7 @@
-"""``human``: a person, who can be told things and asked for approval.
+"""``human``: a person, who can be notified and asked for approval.
 
-An approval is a fact in the person's own stream. Only whoever acts as that person gives it, or
-somebody whom another person gave the permission to; once, and no program can.
+An approval is an event in the person's own stream. Only that person can give it, or a principal
+whom another person granted that access; only once, and never a program.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,13 +19,13 @@ QUICKER_MAX: Final = 20
 
 
 class Preferences(TypedConfig):
-    """How a person wants to be told."""
+    """How a person wants to be notified."""
 
     notification_channel: str | None = None
 
 
 class HumanConfig(TypedConfig):
-    """Who a person is, how to tell them something, and what they may decide."""
+    """Who a person is, how to notify them, and what they may decide."""
 
     name: str | None = None
     description: str | None = None
@@ -38,17 +38,22 @@ class HumanKind:
 
     kind: Final = Kind(
         "human",
-        "A person, who can be told things and asked for approval.",
+        "A person, to notify or to ask for approval.",
         LIFECYCLES["human"],
         (
-            Option("--display-name", "name", "What the person is called."),
+            Option("--display-name", "name", "Display name of the person."),
             Option(
                 "--channel",
                 "preferences/notification_channel",
-                "How the person is told: terminal, or none.",
+                "Notification channel: terminal, or none.",
             ),
-            Option("--may", "permissions", "approve, assign or configure.", many=True),
-            Option("--description", "description", "Who it is."),
+            Option(
+                "--may",
+                "permissions",
+                "Permission: approve, assign or configure; repeatable.",
+                many=True,
+            ),
+            Option("--description", "description", "Description."),
         ),
     )
 
@@ -61,7 +66,7 @@ class HumanKind:
         return schema_of(HumanConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Tell the person something, ask for approval, or record what they decided."""
+        """Notify the person, ask for approval, or record their decision."""
         match call.request:
             case {"decide": str(request), "approve": bool(approve)}:
                 return await _decide(call, request, approve=approve)
@@ -115,7 +120,7 @@ async def _decide(call: Invocation, request: str, *, approve: bool) -> dict[str,
     async def decide(person: Program) -> dict[str, Json]:
         waiting = _waiting(person)
         what = waiting.pop(request, None)
-        # Who may answer, and whether somebody has, is judged where the answer is written down.
+        # Who may decide, and whether it is decided already, is checked where it is recorded.
         await call.around.tell(
             person,
             "human.approved" if approve else "human.rejected",
@@ -130,7 +135,7 @@ async def _decide(call: Invocation, request: str, *, approve: bool) -> dict[str,
 async def _once_at_a_time(
     call: Invocation, act: Callable[[Program], Awaitable[dict[str, Json]]]
 ) -> dict[str, Json]:
-    """Act on a person as they are now, and again if somebody was quicker."""
+    """Act on the current state of a person, and retry if another process was quicker."""
     for _ in range(QUICKER_MAX):
         try:
             return await act(await call.around.get(call.program.name))
@@ -140,7 +145,7 @@ async def _once_at_a_time(
 
 
 def _may_approve(person: Program) -> str:
-    """Return the options that let a person approve and take nothing away: named are all or none."""
+    """Return the options that add approval; an option that names permissions replaces all."""
     held = _permissions(person) or ["assign", "configure"]
     return " ".join(f"--may {one}" for one in ("approve", *held))
 

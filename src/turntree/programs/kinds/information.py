@@ -1,4 +1,4 @@
-"""``information``: something known, with its sources, of a shape that can be checked."""
+"""``information``: a fact with its sources, validated against a schema."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -16,7 +16,7 @@ from turntree.programs.program_kind import Invocation, ProgramContext
 
 
 class InformationConfig(TypedConfig):
-    """What is known, of which shape, and from where."""
+    """A fact, its schema and its sources."""
 
     info_type: Literal["fact", "schema", "workflow", "pattern"]
     content: JsonValue
@@ -32,14 +32,14 @@ class InformationKind:
 
     kind: Final = Kind(
         "information",
-        "Something known, of a shape that can be checked.",
+        "A fact, validated against a JSON Schema.",
         LIFECYCLES["information"],
         (
-            Option("--type", "info_type", "fact, schema, workflow or pattern."),
-            Option("--content", "content", "What is known, as JSON.", "json"),
-            Option("--schema", "schema", "The program that says its shape.", "address"),
-            Option("--source", "sources", "Where it is from.", "address", many=True),
-            Option("--description", "description", "What it is about."),
+            Option("--type", "info_type", "Type: fact, schema, workflow or pattern."),
+            Option("--content", "content", "Content, as JSON.", "json"),
+            Option("--schema", "schema", "Program that holds its schema.", "address"),
+            Option("--source", "sources", "Source; repeatable.", "address", many=True),
+            Option("--description", "description", "Description."),
         ),
         targets={"schema": ("information",)},
         move_events={"validated": "information.validated"},
@@ -49,7 +49,7 @@ class InformationKind:
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
-        """Return a config as it is stored; what says it is a schema has to be one."""
+        """Return a config as it is stored; content of type schema must be a JSON Schema."""
         known = check_config(InformationConfig, self.kind, config)
         if known["info_type"] == "schema":
             check_schema(known["content"])
@@ -60,7 +60,7 @@ class InformationKind:
         return schema_of(InformationConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Check the content against its schema and return it; a draft is validated by that."""
+        """Validate the content against its schema and return it; a draft becomes validated."""
         program = call.program
         await check_content(program, call.around)
         if program.state == "draft":
@@ -69,10 +69,10 @@ class InformationKind:
 
 
 async def check_content(program: Program, around: ProgramContext) -> None:
-    """Refuse a program whose content is not of the shape that its schema says.
+    """Refuse a program whose content does not match its schema.
 
     Raises:
-        InvalidOperation: It is not; the message says where.
+        InvalidOperation: It does not match; the message says where.
     """
     named = program.config.get("schema")
     if named is None:

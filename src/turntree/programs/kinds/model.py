@@ -1,4 +1,4 @@
-"""``model``: a named way of asking a provider, with overlays for situations."""
+"""``model``: a named way to ask a provider, with overlays for situations."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -15,16 +15,16 @@ from turntree.programs.program_kind import Invocation
 
 
 class ModelConfig(Params):
-    """Which model it is, who answers for it, and what it is asked with."""
+    """Which model it is, its provider, and its parameters."""
 
     name: str | None = None
     model_id: str = Field(min_length=1)
     provider: Address | None = None
     family: str | None = None
-    """Whose model it is; told by its name where nobody says, and kept."""
+    """The vendor of the model; by default derived from its name, and stored."""
     description: str | None = None
     context_tokens: Annotated[int, Field(ge=1)] | None = None
-    """How much it can read and write at once."""
+    """Size of its context window in tokens."""
     situations: dict[str, Params] | None = None
 
 
@@ -33,17 +33,22 @@ class ModelKind:
 
     kind: Final = Kind(
         "model",
-        "A named way of asking a provider.",
+        "A named way to ask a provider.",
         LIFECYCLES["model"],
         (
-            Option("--backend", "model_id", "The model's name at its provider."),
-            Option("--provider", "provider", "Who answers for it.", "address"),
-            Option("--temperature", "temperature", "How freely it chooses words.", "number"),
-            Option("--max-tokens", "max_tokens", "How long an answer may be.", "integer"),
-            Option("--top-p", "top_p", "How much of what is likely it chooses from.", "number"),
-            Option("--thinking", "thinking", "How long it thinks: none, low, medium or high."),
-            Option("--context-tokens", "context_tokens", "How much it reads at once.", "integer"),
-            Option("--description", "description", "What it is for."),
+            Option("--backend", "model_id", "Name of the model at its provider."),
+            Option("--provider", "provider", "Provider to ask.", "address"),
+            Option("--temperature", "temperature", "Temperature.", "number"),
+            Option("--max-tokens", "max_tokens", "Maximum length of a reply in tokens.", "integer"),
+            Option("--top-p", "top_p", "Nucleus sampling: the top_p probability mass.", "number"),
+            Option("--thinking", "thinking", "Reasoning effort: none, low, medium or high."),
+            Option(
+                "--context-tokens",
+                "context_tokens",
+                "Size of its context window in tokens.",
+                "integer",
+            ),
+            Option("--description", "description", "Description."),
         ),
         targets={"provider": ("provider",)},
         fills=(DefaultReference("provider", "provider", "provider_type", "family"),),
@@ -51,7 +56,7 @@ class ModelKind:
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
-        """Return a config as it is stored; without a provider, with the family of the model."""
+        """Return a config as it is stored; without a provider, with the model's family."""
         known = check_config(ModelConfig, self.kind, config)
         family = family_of(str(known["model_id"]))
         if "provider" in known or "family" in known or family is None:
@@ -63,5 +68,5 @@ class ModelKind:
         return schema_of(ModelConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Have the model answer a message."""
+        """Have the model reply to a message."""
         return {"reply": await call.around.ask_model(call.program, call.request)}

@@ -1,4 +1,4 @@
-"""Parameters of inference, as a provider, a model, a session or a situation may say them."""
+"""Inference parameters, as a provider, a model, a session or a situation may set them."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from turntree.programs.kinds.typed_config import TypedConfig
 
 
 class Params(TypedConfig):
-    """What a model is asked with. What is left out is for somebody else to say."""
+    """Parameters of a model call. A missing one is set by another level."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None

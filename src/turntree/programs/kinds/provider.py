@@ -1,4 +1,4 @@
-"""``provider``: a service that answers for models. Keys are named, never kept."""
+"""``provider``: a service that runs models. Its keys are named, never stored."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -28,7 +28,7 @@ def _headers_named(headers: dict[str, str]) -> dict[str, str]:
 
 
 class ProviderConfig(TypedConfig):
-    """Where a service is, and what its own settings are: those are kept as they are written."""
+    """The address of a service, and its own settings, which are stored as written."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -36,16 +36,16 @@ class ProviderConfig(TypedConfig):
     base_url: str | None = None
     description: str | None = None
     params: Params | None = None
-    """What it is asked with where nobody says otherwise."""
+    """Default parameters of its model calls."""
     api_key: Annotated[str, AfterValidator(_named)] | None = None
-    """The name of its key; without one the vendor's own name for it is tried."""
+    """Name of its key; without one the vendor's usual variable is tried."""
     headers: Annotated[dict[str, str], AfterValidator(_headers_named)] | None = None
-    """Sent with every request: what a gateway wants to see."""
+    """Headers sent with every request, for example for a gateway."""
     vendor: str | None = None
-    """Whose models there are, where the type does not say it."""
+    """The vendor of its models, if the type does not say."""
     timeout_s: Annotated[float, Field(gt=0)] | None = None
     cache: Literal["5m", "1h", False] | None = None
-    """How long a service is asked to keep what it has read."""
+    """How long the service is asked to keep its prompt cache."""
 
 
 class ProviderKind:
@@ -53,12 +53,12 @@ class ProviderKind:
 
     kind: Final = Kind(
         "provider",
-        "A service that answers for models.",
+        "A service that runs models.",
         LIFECYCLES["provider"],
         (
-            Option("--type", "provider_type", "What kind of service it is."),
-            Option("--base-url", "base_url", "Where it is reached; ${NAME} names a secret."),
-            Option("--description", "description", "What it is for."),
+            Option("--type", "provider_type", "Type of the service."),
+            Option("--base-url", "base_url", "Base URL; ${NAME} names a secret."),
+            Option("--description", "description", "Description."),
         ),
     )
 
@@ -71,5 +71,5 @@ class ProviderKind:
         return schema_of(ProviderConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Ask the service whether it is well and which models it has."""
+        """Check the service's health and return its models."""
         return {"models": await call.around.ask_model(call.program, {"list": "models"})}

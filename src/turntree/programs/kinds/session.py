@@ -1,6 +1,6 @@
 """``session``: the config of a session, under the session's own id.
 
-Turns, the head and the reflog are the session's; here is who owns it and which model answers there.
+The ledger has its turns, its head and its reflog; the config has its owner and its model.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from turntree.programs.program_kind import Invocation
 
 
 class SessionConfig(TypedConfig):
-    """Who owns a session, and what is asked with there."""
+    """The owner of a session, its model and its parameters."""
 
     owner: Address | None = None
     default_model: Address | None = None
@@ -32,9 +32,9 @@ class SessionKind:
         "The config of a session, under the session's own id.",
         LIFECYCLES["session"],
         (
-            Option("--model", "default_model", "Which model answers.", "address"),
-            Option("--owner", "owner", "The agent or human whose it is.", "address"),
-            Option("--situation", "situation", "Which overlay of the model's is used."),
+            Option("--model", "default_model", "Model that replies in it.", "address"),
+            Option("--owner", "owner", "Owner: an agent or a human.", "address"),
+            Option("--situation", "situation", "Situation: the overlay of the model to use."),
         ),
         targets={"owner": ("agent", "human"), "default_model": ("model",)},
         move_events={"completed": "session.completed"},
@@ -50,7 +50,7 @@ class SessionKind:
         return schema_of(SessionConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Send a message to the session, to its own model or to the one that is named."""
+        """Send a message to the session, to its own model or to the one named."""
         if not call.request.get("message"):
             raise InvalidOperation("a session is sent a message: say one")
         if call.program.state == "completed":

@@ -1,4 +1,4 @@
-"""``task``: work that is asked for, with criteria by which it is told whether it is done."""
+"""``task``: a piece of work with success criteria."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -18,7 +18,7 @@ _CRITERIA: Final[TypeAdapter[list[Asked]]] = TypeAdapter(list[Criterion])
 
 
 class Spec(TypedConfig):
-    """What goes in, what comes out, within which bounds, and how one sees that it is done."""
+    """The inputs, outputs, constraints and success criteria of a task."""
 
     inputs: list[str] | None = None
     outputs: list[str] | None = None
@@ -27,7 +27,7 @@ class Spec(TypedConfig):
 
 
 class TaskConfig(TypedConfig):
-    """What is asked for, of whom, and how urgently."""
+    """A task's description, assignee and priority."""
 
     title: str = Field(min_length=1)
     description: str | None = None
@@ -41,22 +41,22 @@ class TaskKind:
 
     kind: Final = Kind(
         "task",
-        "Work that is asked for, with criteria of success.",
+        "A piece of work with success criteria.",
         LIFECYCLES["task"],
         (
-            Option("--assignee", "assignee", "The agent or human who does it.", "address"),
-            Option("--priority", "priority", "P0 (now) to P4 (some day)."),
-            Option("--input", "spec/inputs", "What goes in.", many=True),
-            Option("--output", "spec/outputs", "What comes out.", many=True),
-            Option("--constraint", "spec/constraints", "Within which bounds.", many=True),
+            Option("--assignee", "assignee", "Assignee: an agent or a human.", "address"),
+            Option("--priority", "priority", "Priority: P0 (now) to P4 (some day)."),
+            Option("--input", "spec/inputs", "Input; repeatable.", many=True),
+            Option("--output", "spec/outputs", "Output; repeatable.", many=True),
+            Option("--constraint", "spec/constraints", "Constraint; repeatable.", many=True),
             Option(
                 "--criterion",
                 "spec/success_criteria",
-                'How one sees that it is done, as JSON: {"kind": "file_exists", "path": "a.md"}.',
+                'Success criterion, as JSON: {"kind": "file_exists", "path": "a.md"}.',
                 "json",
                 many=True,
             ),
-            Option("--description", "description", "More about it."),
+            Option("--description", "description", "Description."),
         ),
         targets={"assignee": ("agent", "human"), "spec/success_criteria/*": ("information",)},
         move_events={
@@ -78,7 +78,7 @@ class TaskKind:
         return schema_of(TaskConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Start the work; once started, report: check the criteria, and end it if all are met."""
+        """Start the work; once started, check the criteria and complete it if all are met."""
         task, action = call.program, call.request.get("action")
         if action is None:
             action = "report" if task.state == "active" else "start"
@@ -103,9 +103,9 @@ class TaskKind:
 
 
 async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
-    """Check every criterion, tell what was seen, and complete the task if nothing is left to do.
+    """Check every criterion, record the results, and complete the task if all are met.
 
-    A task without criteria is complete when somebody says so, not because somebody looked.
+    A task without criteria is completed on request only, never by a check.
     """
     task = call.program
     if is_last and task.state == "failed":
@@ -121,7 +121,7 @@ async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
     verdicts = await judge(_criteria(task), call.around)
     told: list[Json] = [verdict.to_json() for verdict in verdicts]
     if verdicts:
-        # The caller owns the folder, and a public task is read by the whole workspace.
+        # The evidence is from the caller's folder, and the whole workspace reads a public task.
         is_private = task.visibility == "private"
         kept: list[Json] = [verdict.to_json(is_quoted=is_private) for verdict in verdicts]
         task = await call.around.tell(task, "task.checked", sets={"verdicts": kept})
@@ -143,7 +143,7 @@ def _criteria(task: Program) -> list[Asked]:
 
 
 def _list_missed(task: Program) -> list[str]:
-    """Return what was seen of the criteria that were not met when they were last checked."""
+    """Return the evidence of the criteria that the last check did not find met."""
     told = task.details.get("verdicts")
     known = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
     return [f"{one['kind']}: {one['seen']}" for one in known if not one["ok"]]

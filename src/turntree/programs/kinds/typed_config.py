@@ -1,7 +1,7 @@
-"""Configs with types: what all kinds that come with the product share.
+"""Typed configs, shared by all built-in kinds.
 
-A member is stored as ``snake_case`` and may be written ``camelCase``; one that nobody knows is
-refused. Knows pydantic. Must never know what a member means.
+A member is stored as ``snake_case`` and may be written as ``camelCase``; an unknown one is refused.
+Knows pydantic. Must never know what a member means.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class TypedConfig(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        # A model's id is what everybody calls it.
+        # "model_id" is the usual name, so pydantic's reserved prefix "model_" is not enforced.
         protected_namespaces=(),
         alias_generator=AliasGenerator(
             validation_alias=lambda name: AliasChoices(name, to_camel(name)),
@@ -54,7 +54,7 @@ class TypedConfig(BaseModel):
 def check_config(
     model: type[TypedConfig], kind: Kind, config: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return a config as it is stored: what was said, typed and in one spelling.
+    """Return a config as it is stored: typed and with one spelling per member.
 
     Raises:
         InvalidOperation: A member is missing, unknown or of another type.
@@ -82,7 +82,7 @@ def _complaints(error: ValidationError, kind: Kind) -> list[str]:
 
 
 def _complaint(found: ErrorDetails, kind: Kind) -> str:
-    """Return what is wrong with a member, and the option by which people set it."""
+    """Return what is wrong with a member, and the option that sets it."""
     member = "/".join(map(str, found["loc"])) or "config"
     flags = [
         one.flag
