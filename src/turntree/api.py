@@ -1,7 +1,7 @@
-"""The door: one façade with a facet per noun. It holds no logic of its own.
+"""The public API: one façade with a facet per noun. It holds no logic of its own.
 
-A facet is made, and its module imported, when it is first asked for: a command that lists turns
-must not pay for importers, plans and workers.
+A facet is created, and its module imported, on first use: a command that lists turns must not pay
+for importers, plans and workers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class Backends(Protocol):
-    """What a tree stands on. Each may be made when it is first asked for."""
+    """The stores and services behind a tree. Each may be created on first use."""
 
     @property
     def ledger(self) -> LedgerPort: ...
@@ -109,12 +109,12 @@ class Backends(Protocol):
 
     @property
     def all_resources(self) -> ResourceFacts:
-        """With those that only private sessions work on: for checks."""
+        """Including those that only private sessions work on: for checks."""
         ...
 
     @property
     def all_pins(self) -> TurnSnapshots:
-        """With those of private sessions: to tell changes apart."""
+        """Including those of private sessions: to attribute changes."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class Backends(Protocol):
 
     @property
     def host(self) -> str:
-        """What this machine is called."""
+        """The name of this machine."""
         ...
 
     @property
@@ -169,7 +169,7 @@ class Backends(Protocol):
 
     @property
     def current(self) -> str | None:
-        """The session that ``HEAD`` stands for."""
+        """The session that ``HEAD`` names."""
         ...
 
     @property
@@ -186,12 +186,12 @@ class Backends(Protocol):
 
     @property
     def voices(self) -> InferenceBackend | None:
-        """Has questions to models answered; None where nothing can."""
+        """Asks models; None if no model is available."""
         ...
 
     @property
     def end_here(self) -> Callable[[RunId], bool]:
-        """Ends what this process does for a run, if it does anything."""
+        """Cancels what this process does for a run, if anything."""
         ...
 
 
@@ -199,34 +199,34 @@ class Tree:
     """A workspace's turns and the sessions that point into them."""
 
     def __init__(self, on: Backends, **facets: Any) -> None:
-        """Stand on neighbours; a facet that is given takes the place of the one made here."""
+        """Use the given backends; a facet that is passed in replaces the default one."""
         self._on = on
         self._given = facets
-        # Where a cached property keeps what it made, so that it never makes these.
+        # A cached property stores its value here, so a facet set here is never created.
         vars(self).update(facets)
 
     def with_facets(self, **facets: Any) -> Tree:
-        """Return a tree on the same neighbours in which some facets are others."""
+        """Return a tree on the same backends with some facets replaced."""
         return Tree(self._on, **self._given | facets)
 
     @property
     def ledger(self) -> LedgerPort:
-        """Turns, events and objects, as they are stored."""
+        """Turns, events and objects, as stored."""
         return self._on.ledger
 
     @property
     def feed(self) -> Feed:
-        """All events, in the order in which they were committed."""
+        """All events, in commit order."""
         return self._on.feed
 
     @property
     def edges(self) -> Edges:
-        """What refers to what."""
+        """References between nodes."""
         return self._on.edges
 
     @cached_property
     def revisions(self) -> RevisionResolver:
-        """What people write instead of a turn's id."""
+        """Parses and resolves revisions."""
         from turntree.ledger.revisions import RevisionResolver
 
         on = self._on
@@ -237,7 +237,7 @@ class Tree:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """Names that move."""
+        """Labels with moving heads."""
         from turntree.ledger.sessions import Sessions
 
         on = self._on
@@ -245,7 +245,7 @@ class Tree:
 
     @cached_property
     def turns(self) -> Turns:
-        """Recording turns, reading and erasing them."""
+        """Record, read and erase turns."""
         from turntree.ledger.turns import Turns
 
         on = self._on
@@ -263,7 +263,7 @@ class Tree:
 
     @cached_property
     def checks(self) -> Checks:
-        """Proving what the ledger and the keepers hold."""
+        """Verify the ledger and the snapshots."""
         from turntree.integrity.service import Checks
 
         return Checks(self._on.checks, replace(self.resources, ledger=self._on.all_resources))
@@ -277,7 +277,7 @@ class Tree:
 
     @cached_property
     def search(self) -> Search:
-        """Turns by what was said in them."""
+        """Find turns by their words."""
         from turntree.search.service import Search
 
         on = self._on
@@ -285,7 +285,7 @@ class Tree:
 
     @cached_property
     def resources(self) -> Resources:
-        """What turns work on, and its states."""
+        """Resources that turns work on, and their snapshots."""
         from turntree.resources.service import Resources
 
         on = self._on
@@ -296,7 +296,7 @@ class Tree:
 
     @cached_property
     def plans(self) -> Plans:
-        """Forks and moves that take files along."""
+        """Forks and moves with files."""
         from turntree.resources.plans.fork import ForkProposer
         from turntree.resources.plans.restore import RestoreProposer
         from turntree.resources.plans.saga import PlanRunner
@@ -311,7 +311,7 @@ class Tree:
 
     @cached_property
     def files(self) -> Files:
-        """The files in a state."""
+        """The files of a snapshot."""
         from turntree.resources.files import Files
 
         return Files(self.resources)
@@ -332,7 +332,7 @@ class Tree:
 
     @cached_property
     def programs(self) -> Programs:
-        """Everything that has an address."""
+        """Everything with an address."""
         from turntree.programs.service import Programs
 
         on = self._on
@@ -349,7 +349,7 @@ class Tree:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """Rights that travel."""
+        """Delegated permissions that can travel."""
         from turntree.auth.tokens import Tokens
 
         return Tokens(self._on.permissions, self._on.world, self._on.by)
@@ -367,7 +367,7 @@ class Tree:
 
     @cached_property
     def meanings(self) -> Embeddings:
-        """What is like what."""
+        """Embeddings and similarity."""
         from turntree.search.embeddings import Embeddings
 
         return Embeddings(self._on.meanings, self.search, self.revisions, self._on.describers)
@@ -383,7 +383,7 @@ class Tree:
 
     @cached_property
     def runs(self) -> Runs:
-        """What is being answered."""
+        """Running and queued turns."""
         from turntree.runs.live_hub import LiveHub
         from turntree.runs.service import Runs
 
@@ -406,7 +406,7 @@ class Tree:
 
     @cached_property
     def replays(self) -> Replayer:
-        """Turns taken again from their journals."""
+        """Turns replayed from their events."""
         from turntree.runs.replay import Replayer
 
         return Replayer(self.contexts, self._on.ledger, self._on.threads)

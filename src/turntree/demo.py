@@ -1,8 +1,8 @@
-"""Sample data: a small believable tree, for people who want to look around first.
+"""Sample data: a small, believable tree for people who want to explore first.
 
-Everything here is made up, and says so: the labels begin with ``demo/``, the sessions' origin is
-``turntree-demo``. The story is data; planting it goes through the same ports as everything else.
-Moments are counted in minutes before now, and ids follow from them.
+Everything here is made up, and marked as such: the labels begin with ``demo/``, the sessions'
+origin is ``turntree-demo``. The story is data; it is recorded through the same interfaces as
+everything else. Timestamps are in minutes before now, and ids are derived from them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from turntree.ledger.recorder import TurnDetails
 
 ORIGIN: Final = "turntree-demo"
 USES: Final[Mapping[str, FileUse]] = {"fs.read": "read", "fs.write": "written"}
-"""What a tool of the story does with the file it is given."""
+"""How each tool of the story uses its file."""
 PREFIX: Final = "demo/"
 MINUTE_MS: Final = 60_000
 ANA: Final = Principal("human", "ana")
@@ -40,7 +40,7 @@ GPT: Final = ("gpt-5.2", "openai")
 
 @value
 class Call:
-    """A tool that is used in a scene, and what it answers."""
+    """A tool call in a scene, and its result."""
 
     tool: str
     args: Json
@@ -64,7 +64,7 @@ class Scene:
     outcome: Outcome = "completed"
     seconds: int = 20
     summarizes: int = 0
-    """How many turns before it this turn stands for; 0 if it is no compaction."""
+    """How many earlier turns it summarizes; 0 if it is not a compaction."""
     tags: tuple[str, ...] = ()
 
 
@@ -75,9 +75,9 @@ class Act:
     label: str
     scenes: tuple[Scene, ...]
     forks: str | None = None
-    """The scene it begins after."""
+    """The scene it is forked from."""
     spawned_by: str | None = None
-    """The scene whose last tool call begins it."""
+    """The scene whose last tool call spawns it."""
 
 
 STORY: Final = (
@@ -207,7 +207,7 @@ STORY: Final = (
 
 
 class _Past:
-    """A clock that stands where the story is, and ids that follow from it."""
+    """A clock set to the time of the story, and ids derived from it."""
 
     def __init__(self, now: Timestamp) -> None:
         self._now_ms = unix_ms(now)
@@ -234,7 +234,7 @@ class _Past:
 
 
 async def plant_demo(tree: Tree) -> list[str]:
-    """Plant the sample tree and return the labels of its sessions; a second time changes nothing.
+    """Create the sample tree and return the labels of its sessions; idempotent.
 
     Raises:
         InvalidOperation: A session of yours has one of the labels.
@@ -249,7 +249,7 @@ async def plant_demo(tree: Tree) -> list[str]:
             )
     last = found[-1]
     if last is not None and last.version > len(STORY[-1].scenes):
-        return labels  # All of it was planted, and whatever changed since was meant.
+        return labels  # All of it exists already, and changes since then were intended.
     past = _Past(tree.revisions.world.now())
     planted: dict[str, tuple[TurnId, Session]] = {}
     for act in STORY:
@@ -259,7 +259,7 @@ async def plant_demo(tree: Tree) -> list[str]:
 
 @value
 class _Stage:
-    """Plays the acts of the story into a tree."""
+    """Records the acts of the story in a tree."""
 
     tree: Tree
     past: _Past
@@ -270,7 +270,7 @@ class _Stage:
         recorder = await self.tree.recorder(act.label)
         recorder.world = self.past
         if act.forks is not None:
-            # Where the story forks, not where an earlier planting may have left the session.
+            # Fork where the story does, not where an earlier run may have left the session.
             fork = await self.tree.turns.get(self.planted[act.forks][0])
             recorder.head, recorder.head_digest = fork.turn.id, fork.turn.digest
         thread: list[TurnId] = []

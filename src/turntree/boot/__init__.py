@@ -1,1 +1,1 @@
-"""Put the parts together: settings, plugins, the open ledger and the worker."""
+"""Wire the parts together: settings, plugins, the open ledger and the worker."""

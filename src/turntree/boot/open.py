@@ -1,8 +1,8 @@
-"""Settings become adapters become a tree: the only wiring.
+"""Open a tree from settings: the only place where implementations are wired together.
 
-With ``cli/`` the only reader of the environment, so that a test can open a tree beside another
-without either noticing. Whatever is made here is imported when it is made: most commands need few
-of these modules, and to load them all takes longer than most commands do.
+Besides ``cli`` the only reader of the environment, so that a test can open two trees side by side.
+Every part is imported when it is created: most commands need few of these modules, and loading them
+all takes longer than most commands do.
 """
 
 from __future__ import annotations
@@ -75,34 +75,34 @@ if TYPE_CHECKING:
 
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
-"""So many read as fast as one process can store; where there are fewer processors, they share."""
+"""This many readers are as fast as one process can store; with fewer cores they share them."""
 READER = (sys.executable, "-P", "-m", "turntree.transcripts.reader_process")
-"""Starts a process that reads transcripts. -P: no file of the current folder is imported."""
+"""Starts a process that reads transcripts. -P: never import a file of the current folder."""
 IMPORTERS = "turntree.importers"
-"""The group of entry points under which importers are installed."""
+"""Entry-point group of importers."""
 RESOURCES = "turntree.resources"
-"""The group of entry points under which the keepers of resources are installed."""
+"""Entry-point group of resource drivers."""
 CODE_SANDBOX = "code"
-"""The sandbox that code of programs runs in."""
+"""The sandbox for the code of programs."""
 
 
 @value
 class EmbedderSettings:
-    """An endpoint that embeds texts, instead of the model on this machine."""
+    """An embedding endpoint, used instead of the local model."""
 
     url: str
     model: str
     dims: int
-    """How many numbers its vectors have: that belongs to the model. 0 if nobody said so."""
+    """Dimensions of its vectors, which depend on the model. 0 if unset."""
     key: str | None = field(default=None, repr=False)
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> EmbedderSettings | None:
-        """Return what the variables of an embedder ask for; None if they name no address."""
+        """Return the embedder of the environment; None if it sets no URL."""
         url, dims = env.get("TURNTREE_EMBEDDER_URL"), env.get("TURNTREE_EMBEDDER_DIMS") or ""
         if not url:
             return None
-        # What is missing is said when somebody embeds: everything else works without it.
+        # A missing value is reported on the first embedding: everything else works without it.
         length = int(dims) if dims.isascii() and dims.isdigit() else 0
         model = env.get("TURNTREE_EMBEDDER_MODEL") or ""
         return cls(url, model, length, env.get("TURNTREE_EMBEDDER_KEY") or None)
@@ -110,29 +110,29 @@ class EmbedderSettings:
 
 @value
 class Settings:
-    """Where the ledger lives and who is working with it."""
+    """Where the ledger is and who works with it."""
 
     home: Path
-    """Where the embedded server keeps its files."""
+    """The folder of the embedded server's files."""
     database_url: str | None = None
-    """Any PostgreSQL from 15 on; None starts the embedded one."""
+    """Any PostgreSQL, 15 or later; None starts the embedded one."""
     workspace: str = "default"
     user: str = "me"
     session: str | None = None
-    """What ``HEAD`` stands for."""
+    """The session that ``HEAD`` names."""
     embedder: EmbedderSettings | None = None
     redacts: bool = True
-    """Whether secrets are taken out of what is recorded, sent, imported or given by tools."""
+    """Whether secrets are redacted from what is recorded, sent, imported or returned by tools."""
     secret_hosts: SecretHosts = frozenset()
-    """Which secrets of this user may go where, besides each vendor's own to that vendor."""
+    """Where this user's secrets may be sent, besides each vendor's own to that vendor."""
     is_user_declared: bool = field(default=False, compare=False)
     """Whether the environment or a file names the user, instead of the operating system."""
     console_url: str | None = None
-    """The same database for a login that can only read; the embedded one has such a login."""
+    """The same database with a read-only login; the embedded server has one."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Return the settings that ``TURNTREE_*`` variables ask for."""
+        """Return the settings of the ``TURNTREE_*`` variables."""
         env = os.environ if environment is None else environment
         home = env.get("TURNTREE_HOME")
         return cls(
@@ -161,8 +161,8 @@ async def open_tree(
     """Open the ledger, starting the embedded server if no other database is named.
 
     The embedded server keeps running afterwards, so that the next process starts at once;
-    ``turntree down`` stops it. With ``worker`` this process answers what is sent to sessions for as
-    long as the block lasts, and ``tools``, functions or sets of tools, are what models may call.
+    ``turntree down`` stops it. With ``worker`` this process serves sessions for as long as the
+    block lasts, and models may call ``tools``, which are functions or toolsets.
 
     Raises:
         DatabaseUnavailable: The database does not answer.
@@ -187,7 +187,7 @@ async def open_tree(
 
 
 class LazyRuntime:
-    """What takes turns in this process, loaded when something has to be answered."""
+    """The worker runtime of this process, loaded on first use."""
 
     def __init__(self, run: Callable[[], WorkerRuntime]) -> None:
         """Load nothing yet."""
@@ -195,16 +195,16 @@ class LazyRuntime:
 
     @cached_property
     def running(self) -> WorkerRuntime:
-        """What takes turns."""
+        """The worker runtime."""
         return self._run()
 
     @property
     def is_loaded(self) -> bool:
-        """Whether anything was asked of it."""
+        """Whether it was used."""
         return "running" in vars(self)
 
     def end_here(self, run: RunId) -> bool:
-        """End what this process does for a run, if it does anything."""
+        """Cancel what this process does for a run, if anything."""
         return self.is_loaded and self.running.tree.runs.end_here(run)
 
     async def ask(
@@ -214,7 +214,7 @@ class LazyRuntime:
         request: Mapping[str, Json],
         hear: Spoken,
     ) -> Json:
-        """Have a model answer one message, or the model that an agent asks."""
+        """Have a model reply to one message, or an agent's model."""
         return await self.running.voices.ask(programs, asked, request, hear)
 
     async def send(
@@ -224,7 +224,7 @@ class LazyRuntime:
         request: Mapping[str, Json],
         hear: Spoken,
     ) -> Json:
-        """Send a message to a session and return what was answered."""
+        """Send a message to a session and return the reply."""
         return await self.running.voices.send(programs, session, request, hear)
 
     async def list_models(self, provider: Program) -> Json:
@@ -232,13 +232,13 @@ class LazyRuntime:
         return await self.running.voices.list_models(provider)
 
     async def aclose(self) -> None:
-        """Stop serving, if it was begun on the way."""
+        """Stop serving, if it was started."""
         if self.is_loaded:
             await self.running.aclose()
 
 
 def engine_on(database: Database) -> LazyEngine:
-    """Return what wakes sessions of a database up; it is loaded when it is first needed."""
+    """Return the engine of a database, loaded on first use."""
     from turntree.db.database import sqlalchemy_url
     from turntree.db.embedded.logins import engine_login
     from turntree.runs.engines.dbos_queue import DbosQueue
@@ -258,7 +258,7 @@ def run_on(
     engine: LazyEngine,
     tools: Sequence[object] = (),
 ) -> WorkerRuntime:
-    """Return what takes turns in a tree and in every session, whoever that is closed to."""
+    """Return the worker runtime of a tree, for every session including private ones."""
     import platform
 
     from turntree.auth.store import PermissionStore
@@ -303,7 +303,7 @@ async def connect(
     report: Callable[[str], None] = lambda _: None,
     is_brief: bool = False,
 ) -> AsyncGenerator[Database, None]:
-    """Open the database the settings name, brought up to date.
+    """Open the database of the settings, migrated to the current schema.
 
     A process that ``is_brief`` has no pool, but a single connection unless it needs more.
     """
@@ -323,7 +323,7 @@ async def connect(
 def importing_on(
     database: Database, world: Clock, redactor: Redactor | None = None
 ) -> ImportService:
-    """Return what imports transcripts into a database, as the principal it was opened for."""
+    """Return the transcript import of a database, as the principal it was opened for."""
     from turntree.core.redaction import Redactor, list_live
     from turntree.ledger.session_store import ReflogStore, SessionStore
     from turntree.transcripts.handoff_store import HandoffStore
@@ -349,14 +349,14 @@ def importing_on(
 
 
 def imports_on(database: Database) -> Imports:
-    """Return what knows where imported sessions came from: those that the database shows."""
+    """Return the origins of the imported sessions that the database shows."""
     from turntree.transcripts.store import ImportStore
 
     return ImportStore(database)
 
 
 def checkouts_on(database: Database) -> Handoffs:
-    """Return what knows the sessions that were written for other tools."""
+    """Return the store of sessions that were written for other tools."""
     from turntree.transcripts.handoff_store import HandoffStore
 
     return HandoffStore(database)
@@ -365,7 +365,7 @@ def checkouts_on(database: Database) -> Handoffs:
 def settling_on(
     database: Database, tree: Tree, world: Clock, places: ToolPaths, *, private: bool = False
 ) -> Callable[[], HookReconciler]:
-    """Return what makes those who settle sightings; each imports once, as the tree's user."""
+    """Return a factory of hook event importers; each imports as the tree's user."""
     from turntree.hooks.reconcile import HookReconciler
     from turntree.ledger.thread_store import ThreadStore
 
@@ -382,14 +382,14 @@ def settling_on(
 
 
 def stats_on(database: Database) -> Stats:
-    """Return what counts in a database."""
+    """Return the statistics of a database."""
     from turntree.stats.store import StatsStore
 
     return StatsStore(database)
 
 
 def find_prices() -> Prices | None:
-    """Return the list of prices that is installed, if any."""
+    """Return the installed price list, if any."""
     from turntree.stats.prices import find_genai_prices
 
     return find_genai_prices()
@@ -400,7 +400,7 @@ def begin_context(
 ) -> ExecutionContext:
     """Return the context in which the user of the settings acts for themselves.
 
-    A credential that nobody handed in is looked for in the environment.
+    A credential that was not passed in is looked up in the environment.
     """
     from turntree.auth.execution_context import ExecutionContext
 
@@ -409,17 +409,17 @@ def begin_context(
 
 
 def find_redactor(settings: Settings, environment: Mapping[str, str] | None = None) -> Redactor:
-    """Return what takes secrets out of whatever is stored; it knows those of the environment."""
+    """Return the redactor of stored text; it knows the secrets of the environment."""
     from turntree.core.redaction import Redactor, list_live
 
     return Redactor(list_live(os.environ if environment is None else environment), settings.redacts)
 
 
 def load_token_key(settings: Settings) -> bytes:
-    """Return the key that signs tokens here, drawn when it is first asked for.
+    """Return the key that signs tokens here, generated on first use.
 
     Raises:
-        InvalidOperation: There is a file, and what it holds is no key.
+        InvalidOperation: The file exists, and does not hold a key.
     """
     from turntree.auth.token_key import read_or_draw_key
 
@@ -427,7 +427,7 @@ def load_token_key(settings: Settings) -> bytes:
 
 
 def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
-    """Return every sandbox there is, by the name that personas call it; each may have a fault."""
+    """Return all sandboxes by the names that personas use; each may report a fault."""
     from turntree.sandbox.bubblewrap import Bubblewrap
     from turntree.sandbox.node import find_node
 
@@ -438,9 +438,9 @@ def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
 def workplace_in(
     folder: Path, home: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
 ) -> ExecutionHost:
-    """Return a folder to work in, with the sandbox of this machine and a terminal, if any.
+    """Return a folder to work in, with this machine's sandbox and a terminal, if any.
 
-    No command runs in a folder that holds the home, where the server's socket lies.
+    No command runs in a folder that contains the home folder, where the server's socket is.
     """
     from turntree.programs.execution_host import LocalFolder
 
@@ -448,7 +448,7 @@ def workplace_in(
 
 
 def load_importers() -> dict[str, Importer]:
-    """Return every importer that is installed, by the tool whose transcripts it reads."""
+    """Return the installed importers, by the tool whose transcripts they read."""
     from importlib.metadata import entry_points
 
     found = [point.load()() for point in entry_points(group=IMPORTERS)]
@@ -456,7 +456,7 @@ def load_importers() -> dict[str, Importer]:
 
 
 def load_exporters() -> dict[str, Exporter]:
-    """Return every exporter that is installed, by the tool that continues what it writes."""
+    """Return the installed exporters, by the tool that continues their sessions."""
     from importlib.metadata import entry_points
 
     found = [point.load()() for point in entry_points(group=EXPORTERS)]
@@ -464,9 +464,9 @@ def load_exporters() -> dict[str, Exporter]:
 
 
 def load_keepers(home: Path) -> dict[str, ResourceDriver]:
-    """Return every keeper that is installed, by the kind of resource that it looks after.
+    """Return the installed resource drivers, by resource kind.
 
-    States are kept below the home folder.
+    Snapshots are stored below the home folder.
     """
     from importlib.metadata import entry_points
 
@@ -475,10 +475,10 @@ def load_keepers(home: Path) -> dict[str, ResourceDriver]:
 
 
 def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
-    """Return what finds the keeper of a kind; they are loaded when the first one is asked for.
+    """Return a look-up of the driver of a kind; drivers are loaded on first use.
 
-    Which ledger they are used for is noted beside their states: several may share a home, and
-    none can tell what another one pins.
+    Which ledger uses them is recorded beside their snapshots: several may share a home folder, and
+    none can tell which snapshots another one refers to.
     """
     loaded: dict[str, ResourceDriver] = {}
 
@@ -501,7 +501,7 @@ async def list_trees(
 ) -> AsyncGenerator[tuple[str, Tree], None]:
     """Yield every workspace of a ledger by name, its tree open until the next is asked for.
 
-    They hold what is closed to the user too: what somebody needs is needed, whoever looks.
+    They include what is hidden from the user: gc must retain whatever any user needs.
     """
     from turntree.db.database import open_database
 
@@ -523,11 +523,11 @@ def tree_on(
     sight: Sight | None = None,
     runtime: LazyRuntime | None = None,
 ) -> Tree:
-    """Return the tree that lives in a database; embedder and keepers are those installed.
+    """Return the tree of a database, with the installed embedder and drivers.
 
-    It holds what its user may see, unless another sight is given; what indexes and checks sees the
-    rest too. Programs work in the folder of this process, unless another place is given. Questions
-    to models are answered where something is there that answers.
+    It shows what its user may see, unless another viewer is given; indexing and checks see the rest
+    too. Programs work in the folder of this process, unless another host is given. Models can be
+    asked if an inference backend is available.
     """
     given = {
         "embedder": embedder,
@@ -548,12 +548,12 @@ def _ends_nothing(_: RunId) -> bool:
 
 
 class PostgresNeighbours:
-    """What a tree stands on in a database, each part made when it is first asked for."""
+    """The backends of a tree in a database, each created on first use."""
 
     def __init__(
         self, database: Database, settings: Settings, world: Clock, sight: Sight | None
     ) -> None:
-        """Look with the sight that is given, else with that of the settings' user."""
+        """Use the given viewer, or the settings' user."""
         self._settings = settings
         self.world = world
         self.by = Principal("human", settings.user)
@@ -757,7 +757,7 @@ class PostgresNeighbours:
 
 
 def find_embedder(settings: Settings) -> Embedder | None:
-    """Return the embedder that the settings name, or the one on this machine, if any."""
+    """Return the embedder of the settings, or the local one, if any."""
     from turntree.search.embedders.minilm import find_minilm
     from turntree.search.embedders.openai_compatible import OpenAiCompatible
 
@@ -767,15 +767,15 @@ def find_embedder(settings: Settings) -> Embedder | None:
 
 
 async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:
-    """Start the embedded server if it is not running and return how to reach our database.
+    """Start the embedded server if it is not running, and return its connection string.
 
     Raises:
-        InvalidOperation: The environment names a user who is not the one of the operating system.
+        InvalidOperation: The environment names a user other than the operating system's.
     """
     from turntree.db.embedded.server import EmbeddedServer
 
     if settings.is_user_declared and settings.user != _login():
-        # The server is one person's, and what its programs may do with files and keys goes by name.
+        # The server belongs to one person, and access to files and keys is decided by user name.
         raise InvalidOperation(
             f"the embedded server belongs to {_login()} and is used as no one else, not as "
             f"{settings.user}: unset TURNTREE_USER and `turntree config unset user`, or name a "
@@ -790,11 +790,11 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
 
 
 def _login() -> str:
-    """Return the name of the operating system's user, whatever the environment says of it."""
+    """Return the operating system's user name, ignoring the environment."""
     try:
         pwd: Any = import_module("pwd")
         return str(pwd.getpwuid(os.getuid()).pw_name)
     except ImportError:
         return os.getlogin()
     except KeyError:
-        return "me"  # A container's uid without an account.
+        return "me"  # A container's uid may have no account.

@@ -1,7 +1,7 @@
-"""What takes turns in this process: an engine, an inbox, providers, tools and workers, wired.
+"""Wire the worker runtime of this process: engine, inbox, providers, tools and workers.
 
-Whatever is slow to load waits until something is sent or served. Knows every adapter of the
-runtime. Must never read the environment: boot hands in what it found there.
+Slow imports wait until something is sent or served. Knows every implementation of the runtime. Must
+never read the environment: boot passes in what it found there.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ from turntree.tools.toolset import Toolset
 
 AT_ONCE: Final = 32
 DRAIN_S: Final = 2.0
-"""How long whoever serves only itself waits for what it has begun; the rest goes on later."""
+"""How long a process that serves only itself waits for its runs; the rest continues later."""
 
 
 LOOK_S: Final = 0.4
 LOOK_IDLE_S: Final = 0.4
-"""A session that is awake for so long and that nobody has taken is looked after here."""
+"""A session that waits this long without being claimed is processed here."""
 
 
 @value
 class WorkerStores:
-    """What whoever serves works on: all that is there, private sessions of others included."""
+    """What a worker works on: everything, including private sessions of other users."""
 
     ledger: LedgerPort
     threads: Threads
@@ -75,27 +75,27 @@ class WorkerStores:
 
 @value
 class WorkerDeps:
-    """What turns are taken with."""
+    """The dependencies of runs."""
 
     engine: LazyEngine
     served: WorkerStores
     permissions: PermissionPort
     world: Clock
     context: ExecutionContext
-    """Whose credentials providers are asked with."""
+    """The context whose credentials providers get."""
     host: str
     holding: AdvisoryLock
     load_toolsets: Callable[[], tuple[Toolset, ...]]
-    """Called once, when somebody begins to serve: importing tools is importing anybody's code."""
+    """Called once, when serving starts: importing tools runs third-party code."""
     together: Transaction = nullcontext
-    """Makes one transaction of what is read in a block."""
+    """Reads inside the block in one transaction."""
     secret_hosts: SecretHosts = frozenset()
-    """Which of the credentials may go where."""
+    """Where each credential may be sent."""
 
 
 @dataclass(slots=True)
 class WorkerRuntime:
-    """A tree in whose sessions turns are taken, once somebody serves."""
+    """A tree whose sessions can be served."""
 
     tree: Tree
     parts: WorkerDeps
@@ -109,16 +109,16 @@ class WorkerRuntime:
 
     @property
     def engine_name(self) -> str:
-        """What wakes sessions up."""
+        """What wakes sessions."""
         return "this process alone" if self.parts.engine.is_here else "DBOS"
 
     @property
     def tool_specs(self) -> tuple[ToolSpec, ...]:
-        """What models may have called here."""
+        """The tools that models may call here."""
         return self._get_runner().calling.specs
 
     async def ensure_served(self) -> None:
-        """Serve from now on, unless somebody does already: here, or in another process."""
+        """Serve from now on, unless a worker in this or another process does."""
         if self._own is not None and not self._own[1].done():
             return
         if not await self.tree.runs.workers.list_workers():
@@ -135,13 +135,13 @@ class WorkerRuntime:
         stays_here: bool = False,
         oversees: bool = False,
     ) -> AsyncGenerator[str, None]:
-        """Serve while the block lasts, under a name; what was begun may end afterwards.
+        """Serve while the block lasts, under a name; running turns may finish afterwards.
 
-        ``stays_here`` is for a process that serves itself: what others send is found by looking.
-        One that ``oversees`` sees every task through that was started and that nobody follows.
+        ``stays_here`` is for a process that serves only itself: it polls for messages of others.
+        One that ``oversees`` also completes started tasks that no process follows.
 
         Raises:
-            Conflict: Somebody who lives has the name.
+            Conflict: A worker of that name is already running.
         """
         if stays_here:
             self.parts.engine.stay_here()
@@ -161,7 +161,7 @@ class WorkerRuntime:
                 await self._stop(worker, task)
 
     async def aclose(self) -> None:
-        """Stop serving, if it was begun on the way."""
+        """Stop serving, if it was started."""
         if self._own is not None:
             own, self._own = self._own, None
             await self._stop(*own)
@@ -172,7 +172,7 @@ class WorkerRuntime:
         self, name: str | None, at_once: int, drain_s: float
     ) -> "tuple[Worker, asyncio.Task[None]]":
         served, parts = self.parts.served, self.parts
-        # No other process ever has the name: what a dead one held must not look like ours.
+        # A name no other process ever has: a dead worker's claims must not look like ours.
         called = name or f"{parts.host}-{os.getpid()}-{secrets.token_hex(3)}"
         actor = SessionLoop(
             called, served.inbox, served.workers, served.ledger, self._get_runner(), self._moment
@@ -199,7 +199,7 @@ class WorkerRuntime:
                 looking.cancel()
 
     async def _look(self) -> None:
-        """Find what was sent by others: their wake-ups do not reach this process."""
+        """Poll for messages of other processes: their wake-ups do not reach this one."""
         while True:
             with suppress(TurntreeError):
                 await self.tree.runs.workers.wake_stuck(silent_s=SILENT_S, idle_s=LOOK_IDLE_S)
@@ -243,7 +243,7 @@ class WorkerRuntime:
 
 
 def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
-    """Return what takes turns in a tree; nobody serves yet."""
+    """Return the worker runtime of a tree; it does not serve yet."""
     actors: list[SessionLoop] = []
 
     def end_here(run: RunId) -> bool:
@@ -285,12 +285,12 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
 
 
 def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
-    """Return the tools that are installed, and those given.
+    """Return the installed tools, and those given.
 
     Raises:
-        InvalidOperation: Something is no tool, or two have one name.
+        InvalidOperation: Something is not a tool, or two have the same name.
     """
-    # Loading what reads functions takes as long as most commands do: only who serves needs it.
+    # Importing the function reader takes as long as most commands; only a worker needs it.
     loading = import_module("turntree.tools.loading")
     installed = loading.apart_of(loading.load_installed())
     found: tuple[Toolset, ...] = loading.toolsets_of([*installed, *tools])
@@ -299,7 +299,7 @@ def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
 
 @value
 class Providers:
-    """Providers, each built when it is first asked for and kept while its config stays."""
+    """Providers, each built on first use and cached until its config changes."""
 
     context: ExecutionContext
     ledger: LedgerPort
@@ -312,12 +312,12 @@ class Providers:
         """Return the provider of a program.
 
         Raises:
-            ProviderNotConfigured: Nobody knows its type, or what it needs is not installed or not
-                there.
+            ProviderNotConfigured: Its type is unknown, or something it needs is not installed or
+                missing.
             InvalidOperation: Its config contradicts itself.
-            PermissionDenied: It would be given a secret that its destination was not allowed.
+            PermissionDenied: It needs a secret that may not be sent to its destination.
         """
-        # What the same config may be given depends on who wrote it.
+        # Which secrets the same config may get depends on its author.
         key = (program.version.by, program.version.digest)
         if key not in self._built:
             try:
@@ -333,7 +333,7 @@ class Providers:
                     ),
                 )
             except NotFound as error:
-                # A key that is missing today may be there tomorrow: nothing is kept of this.
+                # A missing key may be set later, so the failure is not cached.
                 raise ProviderNotConfigured(str(error)) from error
         return self._built[key]
 
@@ -348,7 +348,7 @@ class Providers:
         return get
 
     async def aclose(self) -> None:
-        """Let go of the connections of all of them."""
+        """Close the connections of all providers."""
         built = list(self._built.values())
         self._built.clear()
         for provider in built:
