@@ -105,7 +105,7 @@ def _leap(documents: Documents) -> None:
 
 
 def _widen(documents: Documents) -> None:
-    documents[0]["data"]["rights"] = {"tools": ["*"]}
+    documents[0]["data"]["permissions"] = {"tools": ["*"]}
 
 
 TURNS: Final[Mapping[str, Forgery]] = {

@@ -30,9 +30,9 @@ LINE: Final = b"a line that somebody added, number %06d\n"
 ALONE: Final = """
 import resource, sys, time
 from turntree.resources.snapshots.capture import keep_folder
-from turntree.resources.snapshots.store import ShadowStore
+from turntree.resources.snapshots.store import ObjectStore
 began = time.perf_counter()
-keep_folder(ShadowStore(sys.argv[1]), sys.argv[2].encode())
+keep_folder(ObjectStore(sys.argv[1]), sys.argv[2].encode())
 print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -138,12 +138,12 @@ def test_another_process_goes_on_with_the_same_rights_and_no_more(tmp_path: Path
 
 OTHER_PROCESS = """
 import sys
-from turntree.core.errors import Denied
-from turntree.core.ids import Instant
+from turntree.core.errors import PermissionDenied
+from turntree.core.ids import Timestamp
 from turntree.auth.execution_context import ExecutionContext
 
 context = ExecutionContext.from_token(
-    sys.argv[1], key=b"k" * 32, audience="run", now=Instant("2026-11-15T12:00:00.000Z"),
+    sys.argv[1], key=b"k" * 32, audience="run", now=Timestamp("2026-11-15T12:00:00.000Z"),
     environment={"GITHUB_TOKEN": "own", "AWS_KEY": "own too"},
 )
 print(context.principal, "for", context.principal.on_behalf_of)
@@ -151,7 +151,7 @@ print(context.get_credential("GITHUB_TOKEN"))
 print(context.get_config("timeout"))
 try:
     context.get_credential("AWS_KEY")
-except Denied:
+except PermissionDenied:
     print("Denied")
 """
 

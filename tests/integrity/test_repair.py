@@ -160,7 +160,7 @@ async def test_a_second_process_helps_if_it_can(
     monkeypatch.setattr(ranges, "RANGE_TURNS_MIN", 1)
     monkeypatch.setattr(ranges, "RANGES_WANTED", 1000)
     if command is not None:
-        monkeypatch.setattr(ranges, "Examiner", lambda: CheckProcess(command))
+        monkeypatch.setattr(ranges, "CheckProcess", lambda: CheckProcess(command))
     assert await fsck(database) == []
     plant(conninfo, "UPDATE turntree.tool_calls SET tool = 'write'")
     with planting(conninfo) as connection:

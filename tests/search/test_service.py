@@ -1,7 +1,7 @@
 """Finding it: turns by words, by meaning, by names and times, and by the files they touched."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -17,6 +17,7 @@ from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
 from turntree.core.session import Origin
 from turntree.core.turn import SealedTurn
+from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.search.document import document_of
 from turntree.search.embedder import TextKind
@@ -107,7 +108,7 @@ async def test_meanings_find_what_shares_no_word(tree: Tree) -> None:
     assert titles(await tree.search("automobile", semantic=False)) == []
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Meeting:
     """Two who wait for each other: neither goes on before the other has come."""
 
@@ -120,7 +121,7 @@ class Meeting:
                 await event.wait()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MeetingEmbedder(HashingEmbedder):
     """Reads a question only while words are looked for."""
 
@@ -132,7 +133,7 @@ class MeetingEmbedder(HashingEmbedder):
         return await HashingEmbedder.embed(self, texts, kind)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MeetingReader(SearchStore):
     """Looks for words only while the question is read."""
 
@@ -159,7 +160,7 @@ async def test_the_question_is_read_while_its_words_are_looked_for(
     assert await together("automobile repair") == alone
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MuteEmbedder(HashingEmbedder):
     """Has no weights any more."""
 

@@ -66,13 +66,13 @@ def plan(connection: Connection, role: str, database: Database) -> str:
 async def test_the_index_of_words_is_used_by_those_who_search(
     many: Connection, database: Database
 ) -> None:
-    assert "search_documents_words" in plan(many, "turntree_searcher", database)
+    assert "search_documents_lexemes" in plan(many, "turntree_searcher", database)
 
 
 @pytest.mark.slow
 async def test_the_policy_alone_would_cost_the_index(many: Connection, database: Database) -> None:
     # The day this fails, the searcher's role and its functions are not needed any more.
-    assert "search_documents_words" not in plan(many, "turntree_app", database)
+    assert "search_documents_lexemes" not in plan(many, "turntree_app", database)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ async def test_the_function_itself_asks_the_index(many: Connection, database: Da
     many.execute("RESET ROLE")
     assert len(found) == 20
     after = _index_scans(many)
-    assert after["search_documents_words"] > before["search_documents_words"]
+    assert after["search_documents_lexemes"] > before["search_documents_lexemes"]
     assert after["search_documents_pkey"] == before["search_documents_pkey"]
 
 

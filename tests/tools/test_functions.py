@@ -203,12 +203,12 @@ async def test_a_function_that_blocks_its_loop_blocks_no_other() -> None:
 def test_a_function_that_hangs_does_not_keep_the_process() -> None:
     program = """
 import anyio, time
-from turntree.tools.isolation import LoopApart
+from turntree.tools.isolation import IsolatedLoop
 from turntree.tools.functions import FunctionTools, tool
 from turntree.core.ids import RunId
 from turntree.core.message import ToolUse
-from turntree.tools.toolset import Occasion
-from turntree.runs.tool_calls import Calling
+from turntree.tools.toolset import ToolContext
+from turntree.runs.tool_calls import ToolCaller
 
 @tool(timeout_s=0.05)
 def hang() -> None:
@@ -217,8 +217,8 @@ def hang() -> None:
 async def main() -> None:
     async def keep(result): print(result.status)
     use = ToolUse("c1", "hang", {})
-    occasion = Occasion(RunId("run"), None, "c1")
-    await Calling((FunctionTools([hang]),)).call_all([(use, occasion)], keep)
+    occasion = ToolContext(RunId("run"), None, "c1")
+    await ToolCaller((FunctionTools([hang]),)).call_all([(use, occasion)], keep)
 
 anyio.run(main)
 """

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from turntree.core.errors import DatabaseUnavailable
 from turntree.core.ids import SessionId, Timestamp
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.thread import MoveResult, ThreadTurn
+from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
 from turntree.ledger.session_store import ReflogStore, SessionStore
@@ -309,7 +310,7 @@ async def test_a_session_follows_the_tool_turn_by_turn_until_somebody_moves_it(
     assert (await tree.sessions.get("careful")).depth == 3
 
 
-@dataclass(frozen=True)
+@value
 class Racing(SessionStore):
     """Sessions in which somebody goes on just before they are moved."""
 
@@ -319,7 +320,7 @@ class Racing(SessionStore):
         """Move a session, too late."""
         label = (await self.get(session)).label
         await self.tree.turns.record(label, [user("I go on.")], [assistant("So do I.")])
-        return await super().move(session, *given, **more)
+        return await SessionStore.move(self, session, *given, **more)
 
 
 async def test_a_turn_that_is_sealed_meanwhile_stays_in_its_session(

@@ -189,7 +189,7 @@ async def _open_on(
 def _has_unread(spool: Path) -> bool:
     """Whether the spool has unread events, checked without loading what reads them."""
     try:
-        return any(path.suffix in {".said", ".sighting"} for path in spool.iterdir())
+        return any(path.suffix in {".raw", ".event"} for path in spool.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return False
 
