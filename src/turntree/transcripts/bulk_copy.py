@@ -1,11 +1,11 @@
-"""Bulk import: many sealed turns at once, by COPY, in memory bounded by a batch.
+"""Bulk import: store many sealed turns at once, by COPY, in memory bounded by a batch.
 
-A batch is planned against what the ledger holds (which turns it knows, where their parents
-stand), copied and committed as one. A turn the ledger knows is passed over, so an interrupted
-import goes on where it stopped and a repeated one changes nothing.
+A batch is planned against what the ledger holds (which turns exist, and the positions of their
+parents), copied and committed as one. A stored turn is skipped, so an interrupted import continues
+where it stopped and a repeated one changes nothing.
 
-COPY is refused under row-level security. Where the importer's role may bypass it, a trigger
-checks the workspace instead; where no such role can be had, the batch goes through temporary
+PostgreSQL rejects COPY under row-level security. Where the importer's role may bypass it, a trigger
+checks the workspace instead; where no such role is available, the batch goes through temporary
 tables and ordinary inserts, which the policies check.
 """
 
@@ -30,7 +30,7 @@ BATCH_TURNS = 2000
 TURN_RECORDED = "turn.recorded"
 BATCH_BYTES_MAX = 32 * 1024 * 1024
 TRIES_MAX = 5
-"""How often a batch is planned again because somebody appended at the same place meanwhile."""
+"""How often a batch is planned again because another writer appended at the same turn."""
 
 COLUMN_TYPES: Mapping[str, str] = {
     "copy_segments": "bytea bytea bytea int4 int4 bytea",
@@ -47,9 +47,9 @@ COLUMN_TYPES: Mapping[str, str] = {
     "copy_holders": "bytea bytea bytea",
     "copy_sources": "bytea bytea int4 int4 int4 int4 text",
 }
-"""What each COPY sends, in the order the tables must be filled.
+"""The column types of each COPY, in the order in which the tables must be filled.
 
-An id goes as the sixteen bytes that it is: a ``UUID`` costs more than all the rest of its row.
+An id is sent as its sixteen bytes: a ``UUID`` costs more than all the rest of its row.
 """
 
 
@@ -66,12 +66,12 @@ async def import_turns(
 ) -> ImportProgress:
     """Store turns, parents first, and return how many were new; no session moves.
 
-    With ``hurrying`` they outlast a crash once something has been committed after them.
+    With ``hurrying`` the commit is asynchronous: the turns are durable once a later commit is.
 
     Raises:
         NotFound: A turn comes before its parent.
-        InvalidOperation: A turn is known under another digest, was built on another parent, or says
-            something that no column holds.
+        InvalidOperation: A turn is known under another digest or another parent, or holds a value
+            that no column accepts.
     """
     progress = ImportProgress()
     async with database.acting_as("turntree_importer") as connection:
@@ -129,7 +129,9 @@ async def _import_batch(
                 await plan.link(connection)
         except psycopg.errors.UniqueViolation as error:
             if attempt == TRIES_MAX:
-                raise Conflict("somebody keeps appending where this import appends") from error
+                raise Conflict(
+                    "import gave up: another writer keeps extending the segment"
+                ) from error
             continue
         except (psycopg.DataError, psycopg.errors.ProgramLimitExceeded) as error:
             raise InvalidOperation(
@@ -152,7 +154,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Plan:
-    """The rows of one batch, placed in the tree."""
+    """The rows of one batch, with their positions in the tree."""
 
     connection: Connection
     workspace: UUID
@@ -166,7 +168,7 @@ class _Plan:
 
     @classmethod
     async def of(cls, connection: Connection, workspace: UUID, batch: list[TurnRows]) -> "_Plan":
-        """Place a batch against what the ledger holds now."""
+        """Return the plan of a batch, based on what the ledger holds now."""
         plan = cls(connection, workspace)
         ids = as_uuids([item.id for item in batch])
         known = {
@@ -190,12 +192,12 @@ class _Plan:
         return plan
 
     async def add_objects(self, batch: list[TurnRows]) -> None:
-        """Keep what was too large to stand in a message, each once."""
+        """Add objects that were too large for a message, each once."""
         held = {sha256(data).digest(): data for item in batch for data in item.objects}
         await self._check_references({row[2] for row in self.rows["copy_holders"]} - held.keys())
         if not held:
             return
-        # The importer's connection is its own and does not know our arrays.
+        # The importer's connection is its own and has not registered our array types.
         for (digest,) in await fetch(
             self.connection, "bulk_objects", workspace=self.workspace, digests=list(held)
         ):
@@ -214,7 +216,7 @@ class _Plan:
             raise NotFound(f"there is no object sha256:{bytes(digest).hex()}")
 
     async def add_sources(self, batch: list[TurnRows]) -> None:
-        """Say what each turn was made from; a turn that is known may have come from elsewhere."""
+        """Record the transcript of each turn; a known turn may have come from another one."""
         told = {
             (item.id, item.source.origin, item.source.bundle): item.source
             for item in batch
@@ -246,7 +248,7 @@ class _Plan:
                 )
 
     async def add(self, item: TurnRows, digest: bytes) -> None:
-        """Give a turn its place: the first after a turn extends its segment, others fork."""
+        """Place a turn: the first child of a turn extends its segment, others fork."""
         if item.parent is None:
             if item.parent_digest is not None:
                 raise InvalidOperation(
@@ -304,7 +306,7 @@ class _Plan:
         )
 
     async def _below(self, parent: str) -> tuple[int, str]:
-        """Return the ordinal and the jump of a segment that forks off another (Myers' rule)."""
+        """Return the ordinal and the jump pointer of a forked segment (Myers' skew-binary rule)."""
         ordinal, jump = await self._jump(parent)
         jump_ordinal, far = await self._jump(jump)
         far_ordinal, _ = await self._jump(far)
@@ -330,7 +332,7 @@ class _Plan:
                     await copy.write_row(row)
 
     async def link(self, connection: Connection) -> None:
-        """Note what events and headers say of other things; most say nothing."""
+        """Record the links in events and headers; most have none."""
         streams = {row[1] for row in self.rows["copy_events"] if row[4] != TURN_RECORDED}
         streams |= self.derived
         if streams:
@@ -339,7 +341,7 @@ class _Plan:
 
 
 def _raw(id: str) -> bytes:
-    """Return the sixteen bytes that an id stands for."""
+    """Return the sixteen bytes of an id."""
     return bytes.fromhex(id.replace("-", ""))
 
 

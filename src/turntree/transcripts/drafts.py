@@ -1,12 +1,12 @@
-"""Transcripts: what another tool wrote down, read as turns that are not sealed yet.
+"""Drafts: turns, sessions and subagents as another tool's transcript describes them, and sealing.
 
-An importer reads *records*, which are kept as they came, and projects them: it says which turns,
-sessions and subagents they tell of. Here are the words it says that in, and the sealing. A draft
-names turns by keys of the source; sealing derives each id from the parent's digest, the content
-and the recorded time, so that everybody who imports one transcript gets the same turns, and a
-prefix that a tool copied into another file becomes one ancestry.
+An importer reads *records*, which are stored unchanged, and projects them: it returns the turns,
+sessions and subagents they describe, as the values defined here. A draft names turns by keys of the
+source. Sealing derives each id from the parent's digest, the content and the recorded time, so that
+every import of one transcript gives the same turns, and a prefix that a tool copied into another
+file becomes one ancestry.
 
-Nothing here knows a file, a tool or a database.
+Pure: nothing here knows a file, a tool or a database.
 """
 
 from base64 import b64decode
@@ -34,7 +34,7 @@ from turntree.core.usage import ModelCall
 from turntree.core.value import value
 
 Key = NewType("Key", str)
-"""What the source calls a turn; it means something within one projection only."""
+"""The source's name of a turn; it is only valid within one projection."""
 
 LOST = "the transcript holds no result of this call"
 
@@ -56,7 +56,7 @@ class DraftCompaction:
 
 @value
 class DraftTurn:
-    """A turn as a transcript tells of it."""
+    """A turn as a transcript describes it."""
 
     key: Key
     parent: Key | None
@@ -72,14 +72,14 @@ class DraftTurn:
     calls: tuple[ModelCall, ...] = ()
     compaction: DraftCompaction | None = None
     open: bool = False
-    """The transcript ends in the middle of it, so that it may still go on."""
+    """The transcript ends in the middle of the turn, so it may still continue."""
     records: tuple[int, ...] = ()
-    """The places of the records it was made from, in the order they were read."""
+    """The indexes of its records, in the order they were read."""
 
 
 @value
 class DraftSpawn:
-    """The call that began a subagent's session, in the words of the source."""
+    """The tool call that started a subagent's session, as the source describes it."""
 
     parent_session: str
     parent_turn: Key
@@ -90,22 +90,22 @@ class DraftSpawn:
 
 @value
 class DraftSession:
-    """A session of the source and where it stands."""
+    """A session of the source and its head."""
 
     id: str
-    """What the source calls it."""
+    """Its id in the source."""
     label: str
-    """What it should be called here; somebody who has that name keeps it."""
+    """The label it should get; if that is taken, it gets another."""
     head: Key | None
     title: str | None = None
     spawn: DraftSpawn | None = None
     details: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What else is known: the folder it worked in, the branch, the version of the tool."""
+    """Other metadata: its working directory, the branch, the version of the tool."""
 
 
 @value
 class KnownTurn:
-    """A turn that is known already, under a key of the source."""
+    """A turn that is stored already, under a key of the source."""
 
     id: TurnId
     digest: Digest
@@ -114,47 +114,47 @@ class KnownTurn:
 
 @value
 class Projection:
-    """What a bundle of records tells of."""
+    """The content of a transcript."""
 
     turns: Sequence[DraftTurn]
     """Parents first."""
     sessions: Sequence[DraftSession]
     unknown: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many records of each kind nobody here understands; they are kept all the same."""
+    """Number of records of each unknown kind; they are stored all the same."""
     orphans: Sequence[int] = ()
-    """The places of records that belong to no turn although their like do."""
+    """The indexes of records that belong to no turn, although others of their kind do."""
     broken: int = 0
-    """How many records could not be read at all, such as a last line that was cut off."""
+    """Number of records that could not be parsed, such as a truncated last line."""
     usage_told: int | None = None
-    """Tokens that one gets who adds up what every record tells of calls that its turns count.
+    """The sum of the tokens that all records report, for comparison with what the turns count.
 
-    None if nobody has looked, or if its records are read in other bundles too.
+    None if the importer does not count them, or if its records are also read in other transcripts.
     """
     planted: Mapping[Key, KnownTurn] = field(default_factory=dict[Key, KnownTurn])
-    """Turns that are none of its own, which its own may follow."""
+    """Turns of other transcripts that its own turns may follow."""
 
 
 @value
 class SealedDraft:
-    """A draft that has become a turn."""
+    """A draft that was sealed as a turn."""
 
     draft: DraftTurn
     sealed: SealedTurn
     parent: TurnId | None
     objects: tuple[bytes, ...]
-    """What was too large to stand in its messages."""
+    """Content that was too large for its messages."""
     repaired: int
-    """How many calls without a result were given one."""
+    """Number of calls without a result that were given one."""
 
 
 def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
     """Seal every turn of a projection, parents first.
 
-    Calls without a result are given one that says so. Nothing but the content, the recorded
-    times and ``by`` enters an id or a digest.
+    Calls without a result get one that says so. Only the content, the recorded times and ``by``
+    enter an id or a digest.
 
     Raises:
-        InvalidOperation: A turn comes before its parent, or says something impossible.
+        InvalidOperation: A turn comes before its parent, or is not valid.
     """
     known = {
         key: _Known(turn.id, turn.digest, None, turn.depth)
@@ -241,9 +241,9 @@ def _lift(part: Part) -> tuple[Part, bytes | None]:
 
 
 def _unpacked(part: Media) -> tuple[Media, bytes | None]:
-    """Return a picture or a file by its digest, with its bytes, if its address holds them.
+    """Return an image or a file by its digest, with its bytes, if it is a large data URL.
 
-    Transcripts carry pictures inside; a body that did would be read whole for every look at it.
+    Transcripts embed images; a body that did would have to be read whole every time.
     """
     head, _, data = (part.url or "").partition(";base64,")
     if not head.startswith("data:") or len(data) <= PART_INLINE_MAX_BYTES:

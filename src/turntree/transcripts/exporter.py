@@ -1,8 +1,8 @@
-"""Exporters: writers of sessions that another tool can continue.
+"""The contract of exporters: write a session that another tool can continue.
 
-An exporter is one module and one entry point of the group ``turntree.exporters``. It says which
-files a tool would have to find, and what to type then. It never writes them, never changes what
-a tool has written itself, and knows nothing of a ledger.
+An exporter is one module and one entry point of the group ``turntree.exporters``. It returns the
+files the tool needs and the command that continues the session. It never writes them itself, never
+changes a file the tool has written, and knows nothing about a ledger.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from turntree.transcripts.importer import ToolPaths
 
 @value
 class HandoffRequest:
-    """What a session of another tool is to be."""
+    """The session of another tool that should be written."""
 
     session: str
-    """A UUID that nobody else has; a tool with ids of its own kind derives one from it."""
+    """A new UUID; a tool with another id format derives its own from it."""
     at: Timestamp
     folder: Path
-    """Where the work goes on."""
+    """The working directory of the session."""
     title: str
 
 
@@ -37,26 +37,26 @@ class NewFile:
 
 @value
 class HandoffFiles:
-    """What makes a session of another tool: files first, then perhaps a command, then it runs."""
+    """What creates a session of another tool: files, perhaps a command, and one that runs it."""
 
     session: str
-    """What the tool calls it."""
+    """The tool's id of the session."""
     files: tuple[NewFile, ...]
     resume: tuple[str, ...]
     """The tool's own command that continues it."""
     prepare: tuple[str, ...] | None = None
-    """The tool's own command that has to run once before; None if it finds the files itself."""
+    """The tool's own command that must run once before; None if it finds the files itself."""
     mark: str | None = None
-    """How the ids of all messages in it end, and of nobody else's.
+    """A suffix that the ids of all its messages share, and no others have.
 
-    None if they have none, and the tool goes on in the first file, behind what was written.
+    None if they have no ids, and the tool continues in the first file, after what was written.
     """
     last: str | None = None
     """The id of the last message, if they have ids."""
 
 
 class Exporter(Protocol):
-    """Writes what one tool can continue."""
+    """Writes sessions for one tool."""
 
     @property
     def tool(self) -> str:
@@ -65,12 +65,12 @@ class Exporter(Protocol):
 
     @property
     def program(self) -> str:
-        """What the tool is called on a command line."""
+        """The tool's executable."""
         ...
 
     @property
     def install(self) -> str:
-        """How somebody gets the tool who does not have it."""
+        """The command that installs the tool."""
         ...
 
     def plan(
@@ -79,6 +79,6 @@ class Exporter(Protocol):
         """Return the files and commands that continue a thread. Writes nothing.
 
         Raises:
-            Refused: The tool would not find the files.
+            InvalidOperation: The tool would not find the files.
         """
         ...

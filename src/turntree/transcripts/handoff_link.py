@@ -1,9 +1,10 @@
-"""Grafts: a session that we wrote for another tool comes home under the turn it continues.
+"""Link a session that we wrote for another tool back to the turn it continues.
 
-What we wrote tells of turns that are known. Projected alone, it shows which these are; the first
-turn that the tool added follows the one that was checked out, and none of ours is stored again.
+The records we wrote describe turns that are stored already. Projected alone, they show which turns
+these are; the first turn the tool added then follows the handed-off one, and none of ours is stored
+twice.
 
-Nothing here knows a tool or a file. Whatever cannot be recognised stays as it was read.
+Nothing here knows a tool or a file. Records that cannot be recognized stay as they were read.
 """
 
 import json
@@ -21,39 +22,39 @@ from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, KnownTurn,
 
 @value
 class HandoffLink:
-    """A session of another tool that we wrote, and the turn that it continues."""
+    """A session that we wrote for another tool, and the turn that it continues."""
 
     session: str
-    """What the tool was told to call it."""
+    """The tool's id of the session, which we chose."""
     file: str
     """The name of the file that was written."""
     bytes: int
-    """How long the file was then."""
+    """The size of the file when we wrote it."""
     mark: str | None
-    """How the ids of our records end, wherever the tool copies them; None if they have none."""
+    """The suffix of our record ids, which copies keep; None if records have no ids."""
     turn: KnownTurn
     last: str | None = None
-    """The id of our last message, if they have ids."""
+    """The id of our last message, if messages have ids."""
     continues: SessionId | None = None
-    """The session of ours that stood at the turn and goes on with the tool."""
+    """Our session at that turn, which continues with the tool."""
 
 
 @value
 class OwnRecords:
-    """Records of a thread that is stored, which we wrote ourselves: they make no turn."""
+    """Records that we wrote ourselves from stored turns: they become no new turns."""
 
     turn: KnownTurn
-    """The last one of that thread; what follows the gap follows it."""
+    """The last turn of that thread; what follows the gap follows it."""
     places: Sequence[int]
 
 
 def find_graft(
     projection: Projection, records: Sequence[RawRecord], grafts: Sequence[HandoffLink]
 ) -> HandoffLink | None:
-    """Return the graft that records begin with, if any."""
+    """Return the handoff link that records begin with, or None."""
     if not grafts:
         return None
-    # Whoever copies a session copies its beginning, under whatever name.
+    # A tool that copies a session copies its beginning, under any name.
     begins = [turn for turn in projection.turns if turn.parent is None]
     first = [records[place] for turn in begins for place in turn.records]
     ids = [_id_of(record) for record in first]
@@ -64,7 +65,7 @@ def find_graft(
 
 
 def list_written(graft: HandoffLink, records: Sequence[RawRecord]) -> list[int]:
-    """Return the places of the records that we wrote; none if a copy ends before the last one."""
+    """Return the indexes of the records that we wrote; none if a copy is incomplete."""
     ids = ["" if graft.mark is None else _id_of(record) for record in records]
     if graft.last is not None and graft.last not in ids:
         return []
@@ -76,9 +77,9 @@ def list_written(graft: HandoffLink, records: Sequence[RawRecord]) -> list[int]:
 
 
 def find_copy(projection: Projection, written: Projection) -> frozenset[int]:
-    """Return the places of the records that tell, word for word, what we wrote; none if not all.
+    """Return the indexes of the records that repeat, word for word, what we wrote, all or none.
 
-    For a tool that copies our records and gives them names of its own.
+    For a tool that copies our records and gives them ids of its own.
     """
     chain: list[DraftTurn] = []
     for turn in projection.turns:
@@ -93,19 +94,19 @@ def find_copy(projection: Projection, written: Projection) -> frozenset[int]:
 def _is_ours(record: RawRecord, id: str, graft: HandoffLink) -> bool:
     if graft.mark is not None:
         return id.endswith(graft.mark)
-    # A tool that packs a file adds to its name.
+    # A tool that compresses a file adds a suffix to its name.
     return record.offset < graft.bytes and record.file.startswith(graft.file)
 
 
 def plant(
     projection: Projection, graft: HandoffLink, places: AbstractSet[int], written: Projection
 ) -> Projection:
-    """Return a projection without the turns that we wrote; what follows them follows the known one.
+    """Return a projection without the turns that we wrote; later turns follow the known one.
 
-    ``written`` is what the records at ``places`` tell of when they stand alone. If one of its
-    turns tells anything else now, the projection stays as it is: the tool has gone on in the
-    middle of a turn, and what it said there must not be lost. A turn of ours that something else
-    hangs on than the last one does stays, with all before it.
+    ``written`` is the projection of the records at ``places`` alone. If one of its turns differs
+    now, the projection stays as it is: the tool has continued in the middle of a turn, and what
+    it added must not be lost. A turn of ours that has other descendants than those of the last
+    one stays, with all turns before it.
     """
     ours = [turn for turn in projection.turns if not places.isdisjoint(turn.records)]
     if not ours or [_words(turn) for turn in ours] != [_words(turn) for turn in written.turns]:
@@ -133,9 +134,9 @@ def find_gap(
     places: Collection[int],
     count: int,
 ) -> OwnRecords | None:
-    """Return the records that tell of what we wrote, and that no turn which stays was made of.
+    """Return the records that repeat what we wrote and that no remaining turn was made from.
 
-    They are those at ``places``, those of the turns that planting took away, and all that follow
+    They are those at ``places``, those of the turns that ``plant`` removed, and all that follow
     one of these up to the next turn's first record, of ``count`` in all: any may quote it.
     """
     told = {place for turn in planted.turns for place in turn.records}
@@ -151,9 +152,9 @@ def find_gap(
 
 
 def bridge(projection: Projection, gap: OwnRecords) -> Projection:
-    """Return a projection whose turns behind a gap follow the turn that the gap ends in.
+    """Return a projection whose turns after a gap follow the turn that the gap ends in.
 
-    For records of which nothing is left but that we wrote them. A subagent began by itself.
+    For records of which we only know that we wrote them. A subagent's session starts on its own.
     """
     key = Key(f"planted:{gap.turn.id}")
     parents = {turn.key: turn.parent for turn in projection.turns}
@@ -180,7 +181,7 @@ def _root(head: Key | None, parents: Mapping[Key, Key | None]) -> Key | None:
 
 
 def _needed(projection: Projection, others: Iterable[DraftTurn]) -> Iterable[Key]:
-    """Yield the turns that something hangs on."""
+    """Yield the turns that others refer to."""
     for turn in others:
         if turn.parent is not None:
             yield turn.parent
@@ -196,12 +197,12 @@ def _needed_by(session: DraftSession) -> Iterable[Key]:
 
 
 def _keeps(turn: DraftTurn, keys: Collection[Key]) -> bool:
-    """Say whether a turn is a compaction that kept one of ours: nobody knows which turn that is."""
+    """Return whether a turn is a compaction that kept one of ours: which turn is unknown."""
     return turn.compaction is not None and turn.compaction.first_kept in keys
 
 
 def _words(turn: DraftTurn) -> list[tuple[str, tuple[Part, ...]]]:
-    """Return what was said; what stands beside the words changes when a tool goes on."""
+    """Return the messages without their metadata, which changes when a tool continues."""
     said: tuple[Message, ...] = (*turn.query, *turn.reply)
     return [(message.role, message.parts) for message in said]
 

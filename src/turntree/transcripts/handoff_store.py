@@ -1,4 +1,4 @@
-"""Sessions written for other tools, on PostgreSQL. See ``ports.imports``."""
+"""Store handoffs, the sessions written for other tools, in PostgreSQL. See ``incoming``."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -14,12 +14,12 @@ from turntree.transcripts.incoming import Handoff
 
 @value
 class HandoffStore:
-    """What was checked out, and how it is known again."""
+    """Handoffs, and how their sessions are recognized."""
 
     database: Database
 
     async def note(self, checkout: Handoff, *, by: str, at: Timestamp) -> None:
-        """Note a checkout, and in the same transaction the fact that says so."""
+        """Record a handoff, and its event in the same transaction."""
         told = {"tool": checkout.origin, "tool_session_id": checkout.session, "by": by}
         if checkout.continues is not None:
             told["continues"] = checkout.continues
@@ -38,7 +38,7 @@ class HandoffStore:
         )
 
     async def list_all(self) -> list[tuple[str, HandoffLink]]:
-        """Return what was ever checked out: the tool, and how its session is known again."""
+        """Return all handoffs: the tool, and how its session is recognized."""
         rows = await self.database.fetch("list_handoffs")
         return [
             (origin, HandoffLink(session, file, size, mark, _planted(*turn), last, continues))
@@ -46,7 +46,7 @@ class HandoffStore:
         ]
 
     async def find_gap(self, blocks: Sequence[Digest]) -> OwnRecords | None:
-        """Return which of the records kept in some blocks we wrote, if any."""
+        """Return which of the records in some blocks we wrote, or None."""
         rows = await self.database.fetch(
             "find_own_records", blocks=[digest_raw(digest) for digest in blocks]
         )

@@ -1,8 +1,8 @@
-"""Importers: readers of other tools' transcripts.
+"""The contract of importers: read other tools' transcripts.
 
-An importer is one module and one entry point of the group ``turntree.importers``. It finds what
-its tool left on a machine, reads it record by record and projects the records. It never writes,
-never talks to a network and never decides what is stored.
+An importer is one module and one entry point of the group ``turntree.importers``. It finds what its
+tool left on a machine, reads it record by record and projects the records. It never writes, never
+uses the network and never decides what is stored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from turntree.transcripts.drafts import Projection
 
 @value
 class ToolPaths:
-    """Where tools leave things on a machine."""
+    """The folders where tools store their files on a machine."""
 
     home: Path
     environ: Mapping[str, str]
@@ -24,21 +24,21 @@ class ToolPaths:
 
 @value
 class TranscriptRef:
-    """What is read and projected together: a session of the source, with what hangs on it."""
+    """What is read and projected together: a session of the source and its subagents."""
 
     origin: str
     id: str
-    """What the source calls it; the same tomorrow."""
+    """Its id in the source; stable over time."""
     files: tuple[Path, ...]
     """The first one is the session's own."""
     stamp: str
-    """Another one as soon as anything in it has changed; found without reading it."""
+    """A fingerprint that changes with the content; computed without reading it."""
     size: int
     """Bytes on the disk."""
 
 
 class Importer(Protocol):
-    """Reads what one tool wrote."""
+    """Reads the transcripts of one tool."""
 
     @property
     def origin(self) -> str:
@@ -47,19 +47,19 @@ class Importer(Protocol):
 
     @property
     def version(self) -> int:
-        """Of the projection. A higher one projects kept records again, beside the old turns."""
+        """Of the projection. A higher one projects stored records again, beside the old turns."""
         ...
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield what the tool left in its usual places, without reading it."""
+        """Yield what the tool left in its default folders, without reading it."""
         ...
 
     def open(self, path: Path) -> Iterable[TranscriptRef]:
-        """Yield what a named file or folder holds; nothing if this tool did not write it."""
+        """Yield the transcripts in a file or folder; nothing if this tool did not write it."""
         ...
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
-        """Yield every record as it stands, also those nobody understands or can parse.
+        """Yield every record unchanged, including unknown and malformed ones.
 
         A record is a line without its line break, a row, or a member of an export.
 
@@ -69,24 +69,24 @@ class Importer(Protocol):
         ...
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
-        """Return what the records tell of. Pure: equal records, equal projection.
+        """Return what the records describe. Pure: equal records, equal projection.
 
-        A record that cannot be parsed is counted, never raised.
+        A record that cannot be parsed is counted; it never raises.
         """
         ...
 
 
 @runtime_checkable
 class HasDefaultPaths(Protocol):
-    """An importer whose tool has usual places, and which can say where it looks."""
+    """An importer whose tool has default folders."""
 
     def usual_places(self, places: ToolPaths) -> Sequence[Path]:
-        """Return the folders that ``discover`` looks into, whether they exist or not."""
+        """Return the folders that ``discover`` searches, whether they exist or not."""
         ...
 
 
 def stamp_of(files: Iterable[Path]) -> tuple[str, int]:
-    """Return a stamp that changes when a file grows or is replaced, and the bytes of all."""
+    """Return a fingerprint that changes when a file grows or is replaced, and the total size."""
     size, told = 0, list[str]()
     for file in files:
         found = file.stat()

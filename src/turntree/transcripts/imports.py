@@ -1,17 +1,17 @@
-"""Importing: other tools' transcripts become turns and sessions of ours.
+"""Import other tools' transcripts as turns and sessions.
 
-A bundle is read first, by another process if there is much to read: secrets are taken out of its
-records, and they are packed, projected and sealed. Then, many bundles at a time, the records are
-kept and the turns stored, and the sessions are begun or moved. Only then are the bundles' cursors
-set, so that whatever is interrupted is done again, and doing it again changes nothing. So nobody
-waits for the disk until then: what a crash takes is done again like the rest.
+A transcript is read first, by another process if there is much to read: secrets are removed from
+its records, and they are packed, projected and sealed. Then, many transcripts at a time, the
+records and turns are stored, and the sessions are created or moved. The cursors are written last,
+so an interrupted import is repeated, and repeating it changes nothing. That is why everything
+before the cursors commits asynchronously: what a crash loses is imported again like the rest.
 
-An import acts as the principal that runs it, and the moves it makes are of a kind of their own. A
-session that stands elsewhere than an import left it stays there: people win over importers. A
-person who takes their move back puts it where the import left it, and it follows its tool again.
+An import acts as the principal that runs it, and its moves have a kind of their own. A session that
+is not where an import left it stays there: people win over importers. A person who undoes their
+move puts it back where the import left it, and it follows its tool again.
 
-A session of another principal is never moved. Anyone can write a transcript with its name, so what
-comes under that name from elsewhere begins a session of the importer's own.
+A session of another principal is never moved. Any user can write a transcript with its name, so
+what comes under that name from elsewhere creates a session of the importer's own.
 """
 
 from collections import deque
@@ -41,23 +41,23 @@ from turntree.transcripts.reader_pool import Readers
 
 BATCH_BYTES = 8 * 1024 * 1024
 AHEAD_BYTES = 4 * BATCH_BYTES
-"""How much may be read ahead of what is stored; a larger bundle is read alone.
+"""Bytes that may be read ahead of what is stored; a larger transcript is read alone.
 
-Nothing is handed to a reader while a batch is stored. Whoever has less than a few batches ahead of
-them by then ends up waiting.
+Readers get no new task while a batch is being stored. With less than a few batches read ahead,
+the import would end up waiting for them.
 """
 PROCESSES_FROM_BYTES = 8 * 1024 * 1024
-"""Less than this is read before another process has started."""
+"""Less than this is read faster than another process starts."""
 NAMES_TRIED_MAX = 100
 CHECKED_OUT_BEFORE = "system:checkout"
-"""Moved sessions on with another tool before such moves had a kind of their own."""
+"""The principal of handoff moves before they had a kind of their own."""
 HELD = "open:"
-"""Stands before the stamp of a bundle that was read without the turns still being taken."""
+"""Prefix of the fingerprint of a transcript that was read without its unfinished turns."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far an import has come, and what it found."""
+    """The progress of an import, and its totals."""
 
     bundles: int = 0
     bundles_read: int = 0
@@ -70,21 +70,21 @@ class Progress:
     sessions_begun: int = 0
     sessions_moved: int = 0
     sessions_kept: int = 0
-    """Those that people have moved elsewhere, so that the import left them alone."""
+    """Sessions that people have moved elsewhere, so the import left them alone."""
     sessions_apart: int = 0
-    """Those begun beside a session of another user that came from one of the same name."""
+    """Sessions created beside another user's session from a source of the same name."""
     secrets: int = 0
     repaired: int = 0
     orphans: int = 0
     broken: int = 0
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     failed: dict[str, str] = field(default_factory=dict[str, str])
-    """Bundles that could not be read, or not be projected and stored whole, and why."""
+    """Transcripts that could not be read, projected or stored completely, and why."""
 
 
 @value
 class _Taken:
-    """A bundle that has been read."""
+    """A transcript that has been read."""
 
     importer: Importer
     bundle: TranscriptRef
@@ -95,7 +95,7 @@ class _Taken:
 
 @dataclass(slots=True)
 class ImportService:
-    """Imports bundles into one workspace."""
+    """Imports transcripts into one workspace."""
 
     imports: Imports
     checkouts: Handoffs
@@ -103,29 +103,29 @@ class ImportService:
     reflog: session_ports.Reflog
     world: Clock
     moving: session_ports.Sessions | None = None
-    """Sessions as that principal sees them, for whatever moves one; None if the system imports."""
+    """Sessions as that principal sees them, used for moves; None if the system imports."""
     private: bool = False
-    """Begin sessions so that their importer alone reads them."""
+    """Whether new sessions are private to their importer."""
     redacting: bool = True
     live: tuple[bytes, ...] = field(default=(), repr=False)
-    """Values that are secret, wherever they stand."""
+    """Secret values to remove, wherever they occur."""
     hold_open: bool = False
-    """Leave out turns that a transcript ends in the middle of: they are still being taken."""
+    """Whether to leave out turns that a transcript ends in the middle of: they may still run."""
     reader_command: Sequence[str] = ()
-    """Starts a process that runs ``readers.serve``; empty to read everything in this one."""
+    """The command of a process that runs ``reader_pool.serve``; empty to read in this one."""
     reader_processes: int = 0
     hold_after: Mapping[tuple[str, str], Timestamp] = field(
         default_factory=dict[tuple[str, str], Timestamp]
     )
-    """Leave out turns of a bundle that began later: their ends have not been told yet."""
+    """Leave out turns of a transcript that began later: their ends are not recorded yet."""
     hurrying: AsyncCommit = nullcontext
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
     _grafts: list[tuple[str, HandoffLink]] = field(default_factory=list[tuple[str, HandoffLink]])
-    """What was checked out before this run began."""
+    """The handoffs that existed before this run began."""
 
     async def run(self, found: Sequence[tuple[Importer, TranscriptRef]]) -> Progress:
-        """Import whatever has changed since it was last read."""
+        """Import everything that has changed since it was last read."""
         self._grafts = await self.checkouts.list_all()
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         self.progress.bundles += len(found)
@@ -141,7 +141,7 @@ class ImportService:
         changed.sort(key=lambda one: _last_written(one[1]))
         batch: list[_Taken] = []
         size = 0
-        # Whatever stops this, such as Ctrl-C, ends the processes that read ahead.
+        # Whatever stops this, such as Ctrl-C, also ends the reader processes.
         async with aclosing(self._read_ahead(changed)) as ahead:
             async for taken in ahead:
                 batch.append(taken)
@@ -153,14 +153,14 @@ class ImportService:
         return self.progress
 
     async def announce(self, importer: Importer, bundle: TranscriptRef) -> None:
-        """Begin the sessions of a bundle of which nothing has been written down yet."""
+        """Create the sessions of a transcript that has no records yet."""
         for draft in importer.project(bundle, []).sessions:
             await self._place(bundle, draft, None, {})
 
     async def list_pending(
         self, found: Sequence[tuple[Importer, TranscriptRef]]
     ) -> list[tuple[Importer, TranscriptRef]]:
-        """Return what ``run`` would read: whatever has changed since it was last read."""
+        """Return what ``run`` would read: everything that has changed since it was last read."""
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         return [
             (importer, bundle)
@@ -172,7 +172,7 @@ class ImportService:
     async def _read_ahead(
         self, changed: Sequence[tuple[Importer, TranscriptRef, ImportCursor | None]]
     ) -> AsyncGenerator[_Taken, None]:
-        """Yield bundles in order, while the next ones are read by whoever is free."""
+        """Yield transcripts in order, while free readers read the next ones."""
         worth = sum(bundle.size for _, bundle, _ in changed) >= PROCESSES_FROM_BYTES
         processes = min(self.reader_processes, len(changed)) if worth else 0
         readers = Readers(self.imports.packing, self.reader_command, processes)
@@ -195,7 +195,7 @@ class ImportService:
                 try:
                     read = await anyio.to_thread.run_sync(reading.result, abandon_on_cancel=True)
                 except OSError as error:
-                    # Nothing is known of it and its cursor stays: the next import tries again.
+                    # Nothing is stored and its cursor stays: the next import tries again.
                     self.progress.failed[f"{bundle.origin}/{bundle.id}"] = str(error)
                     continue
                 yield _Taken(importer, bundle, cursor, read)
@@ -217,9 +217,9 @@ class ImportService:
         )  # fmt: skip
 
     async def reproject(self, importers: Mapping[str, Importer]) -> Progress:
-        """Project kept records again wherever an importer has learned to read them better.
+        """Project stored records again wherever an importer has a newer version.
 
-        New turns are sealed beside the old ones, which stay, and each says what it replaces.
+        New turns are sealed beside the old ones, which stay, and each names the turn it replaces.
         """
         self._grafts = await self.checkouts.list_all()
         for cursor in await self.imports.list_cursors():
@@ -239,7 +239,7 @@ class ImportService:
 
     def _is_current(self, cursor: ImportCursor, importer: Importer, bundle: TranscriptRef) -> bool:
         is_read = cursor.stamp == bundle.stamp
-        # Whoever leaves out nothing but open turns has nothing more to read where some were.
+        # If only unfinished turns were left out, there is nothing new to read.
         is_watched = self.hold_open and not self.hold_after
         is_held = is_watched and cursor.stamp == f"{HELD}{bundle.stamp}"
         return (
@@ -271,10 +271,10 @@ class ImportService:
         self.report(self.progress)
 
     async def _store_all(self, batch: Sequence[_Taken]) -> list[ImportCursor]:
-        """Store what bundles hold, and return their cursors, which are to be set last."""
+        """Store the content of transcripts, and return their cursors, which are written last."""
         turns = [turn for taken in batch for turn in taken.read.turns]
         await self._store_turns(batch)
-        # Records lean on turns, so the turns come first.
+        # Blocks of records may depend on the bodies of turns, so the turns come first.
         await self.imports.keep([block for taken in batch for block in taken.read.blocks], turns)
         cursors: list[ImportCursor] = []
         for taken in batch:
@@ -292,7 +292,7 @@ class ImportService:
         try:
             stored = await self.imports.store_turns(turns)
         except (Conflict, NotFound, InvalidOperation) as error:
-            # One of them fails, and nobody else shall fail with it. Its records are kept.
+            # One transcript fails, and the others must not fail with it. Its records are stored.
             if len(batch) == 1:
                 batch[0].read.give_up(str(error))
                 return
@@ -314,7 +314,7 @@ class ImportService:
         return told
 
     async def _carry_on(self, taken: _Taken, draft: DraftSession, head: TurnId) -> None:
-        """Move the session that was checked out on with the tool, if it stands where that stood."""
+        """Move the handed-off session on with the tool, if it is still at that turn."""
         graft = taken.read.graft
         if graft is None or graft.continues is None:
             return
@@ -330,26 +330,26 @@ class ImportService:
             await self._move_on(session, head, "handoff")
 
     async def _carried(self, session: Session, heads: Mapping[Key, TurnId]) -> bool:
-        """Say whether a session was left at a turn of a bundle by whoever died before noting it."""
+        """Return whether an import that crashed before writing its cursor moved a session on."""
         (last,) = await self.reflog.list_moves(session.id, limit=1)
         is_carried = last.kind == "handoff" or last.by == CHECKED_OUT_BEFORE
         return is_carried and last.after in heads.values()
 
     async def _may_carry(self, session: SessionId) -> bool:
-        """Say whether the importer, or the system, began a session that was checked out.
+        """Return whether the importer, or the system, created a session that was handed off.
 
-        The session of another stays: what a tool goes on with stands in one of the importer's own.
+        Another principal's session stays: the tool's turns go to a session of the importer's own.
         """
         begun = (await self.reflog.list_moves(session, before=2, limit=1))[0].by
         return self.imports.by in (IMPORTER, begun) or begun.startswith("system:")
 
     @property
     def _moving(self) -> session_ports.Sessions:
-        """Sessions as the importer sees them: the database asks for the right to move one."""
+        """Sessions as the importer sees them: the database checks the permission to move one."""
         return self.moving or self.sessions
 
     async def _move_on(self, session: Session, head: TurnId, kind: MoveKind) -> None:
-        """Move a session from where it was seen; one that somebody moved meanwhile is theirs."""
+        """Move a session from its known head; one that was moved meanwhile is left alone."""
         try:
             await self._moving.move(
                 session.id,
@@ -366,7 +366,7 @@ class ImportService:
             self.progress.sessions_moved += 1
 
     def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> ImportCursor:
-        """Return the cursor behind what was read."""
+        """Return the cursor after what was read."""
         bundle, read = taken.bundle, taken.read
         kept = taken.cursor.blocks if taken.cursor is not None and read.grown else ()
         return ImportCursor(
@@ -390,7 +390,7 @@ class ImportService:
         head: TurnId | None,
         heads: Mapping[Key, TurnId],
     ) -> None:
-        """Begin a session, or move it on if it stands where an import left it."""
+        """Create a session, or move it on if it is where an import left it."""
         known = await self.imports.find_session(bundle.origin, draft.id)
         if known is None or not known.is_own:
             await self._begin(bundle, draft, head, heads)
@@ -435,7 +435,7 @@ class ImportService:
     async def _spawn(
         self, bundle: TranscriptRef, draft: DraftSpawn, heads: Mapping[Key, TurnId]
     ) -> Spawn | None:
-        """Return who began a session, if that session was ever at the turn that did."""
+        """Return the spawn of a session, if its parent was ever at the turn that spawned it."""
         found = await self.imports.find_session(bundle.origin, draft.parent_session)
         turn = heads.get(draft.parent_turn)
         if found is None or not found.is_own or turn is None:
@@ -444,7 +444,7 @@ class ImportService:
         if not await self.imports.has_held(parent, turn):
             if not await self._is_ours(parent):
                 return None
-            # It began somebody on a way that its tool has left since: it stood there once.
+            # It was spawned on a branch that its tool has left since: the parent was there once.
             stands = (await self._moving.get(parent)).head
             for head in (turn, stands or turn):
                 await self._moving.move(
@@ -453,12 +453,12 @@ class ImportService:
         return Spawn(parent, turn, draft.call_id, draft.mode, draft.task)
 
     async def _is_ours(self, session: SessionId) -> bool:
-        """Say whether a session stands where an import left it."""
+        """Return whether a session is where an import left it."""
         page = await self.reflog.list_moves(session, limit=1)
         stands = page[0].after
         while page:
             for move in page:
-                # Whatever has an origin was begun by an import, which once moved it by replays.
+                # A session with an origin was created by an import, which once moved it by resets.
                 was_import = move.by == IMPORTER and move.kind == "reset"
                 if move.kind == "import" or move.version == 1 or was_import:
                     return move.after == stands
@@ -467,7 +467,7 @@ class ImportService:
 
 
 def _last_written(bundle: TranscriptRef) -> float:
-    """Oldest first: ids follow time, and what comes in their order is quicker to store."""
+    """Sort key, oldest first: ids follow time, and inserting in their order is faster."""
     try:
         return max((file.stat().st_mtime for file in bundle.files), default=0.0)
     except OSError:
@@ -475,7 +475,7 @@ def _last_written(bundle: TranscriptRef) -> float:
 
 
 def _parents_first(drafts: Sequence[DraftSession]) -> Iterator[DraftSession]:
-    """Yield sessions so that nobody comes before the session that spawned it."""
+    """Yield sessions so that none comes before the session that spawned it."""
     waiting = {draft.id: draft for draft in drafts}
     for draft in drafts:
         chain: list[DraftSession] = []

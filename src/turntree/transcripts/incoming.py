@@ -1,4 +1,4 @@
-"""Where imported transcripts are kept: records as they came, turns by the thousand, cursors."""
+"""The port of imports and handoffs: raw records, imported turns, sessions and cursors."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from turntree.ledger.turn_rows import TurnRows, TurnSource
 from turntree.transcripts.handoff_link import HandoffLink, OwnRecords
 
 IMPORTER: Final = "system:import"
-"""Imports where no principal does: what it begins belongs to no one yet."""
+"""The principal of imports without a user: what it creates has no owner yet."""
 
 
 @value
 class ImportedTurn:
-    """A turn on its way in: sealed, after a parent that came before it or is known."""
+    """A sealed turn to import, after a parent that came before it or is stored."""
 
     sealed: SealedTurn
     parent: TurnId | None
@@ -30,7 +30,7 @@ class ImportedTurn:
 
 
 class ImportedSession(NamedTuple):
-    """A session that came from a session of a tool."""
+    """A session that was imported from a session of a tool."""
 
     id: SessionId
     is_own: bool
@@ -39,7 +39,7 @@ class ImportedSession(NamedTuple):
 
 @dataclass(slots=True)
 class ImportProgress:
-    """How far an import has come."""
+    """The progress of an import."""
 
     added: int = 0
     known: int = 0
@@ -48,7 +48,7 @@ class ImportProgress:
 
 @value
 class ImportCursor:
-    """How far a bundle has been read."""
+    """How far a transcript has been read."""
 
     origin: str
     bundle: str
@@ -58,16 +58,16 @@ class ImportCursor:
     records: int
     raw_bytes: int
     prefix: Digest
-    """Of all records that were read, one after the other."""
+    """Digest of all records that were read, concatenated."""
     blocks: tuple[Digest, ...]
-    """Where they are kept, in order."""
+    """The blocks that hold them, in order."""
     heads: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Where each of the source's sessions stood, and its title."""
+    """The head and title of each of the source's sessions."""
     report: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Packing(Protocol):
-    """Makes records and turns ready to be stored. Pure: any process can do it."""
+    """Prepares records and turns for storage. Pure: any process can do it."""
 
     def pack(
         self,
@@ -80,7 +80,7 @@ class Packing(Protocol):
     ) -> list[RawBlock]:
         """Return records as blocks, in order; the first one has the number ``first``.
 
-        ``turns`` are those that were made of them, each with its records' numbers; ``gap`` says
+        ``turns`` are those that were made from them, each with its records' numbers; ``gap`` says
         which of them we wrote ourselves.
         """
         ...
@@ -91,36 +91,36 @@ class Packing(Protocol):
 
 
 class Imports(Protocol):
-    """Keeps what importers read."""
+    """Stores what importers read."""
 
     @property
     def by(self) -> str:
-        """The principal that imports: cursors and sessions are theirs."""
+        """The principal that imports: cursors and sessions belong to it."""
         ...
 
     @property
     def packing(self) -> Packing:
-        """What makes things ready for ``keep`` and ``store_turns``."""
+        """Prepares data for ``keep`` and ``store_turns``."""
         ...
 
     async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
-        """Return how far the importer has read every bundle."""
+        """Return the cursors of the importer's transcripts."""
         ...
 
     async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
-        """Keep records as they are, all of them or none; what is kept already stays.
+        """Store records unchanged, all of them or none; stored ones stay.
 
-        A block that leans on a turn which is not stored, or not whole, is packed again to stand
-        by itself; ``turns`` are those that blocks lean on. Records of ours are left out where
-        something of their thread was erased.
+        A block that depends on a turn which is not stored, or not complete, is packed again to be
+        self-contained; ``turns`` are those that blocks depend on. Records that we wrote are left
+        out where something of their thread was erased.
         """
         ...
 
     async def read_records(self, blocks: Sequence[Digest]) -> list[RawRecord]:
-        """Return kept records. One that was erased is a stub with its digest.
+        """Return stored records. An erased one is a stub with its digest.
 
         Raises:
-            NotFound: A block is missing, or is not what it was.
+            NotFound: A block is missing, or does not match its digest.
         """
         ...
 
@@ -132,32 +132,32 @@ class Imports(Protocol):
     ) -> ImportProgress:
         """Store turns, parents first, and return how many were new; no session moves.
 
-        They outlast a crash once ``mark`` has returned.
+        They are durable once ``mark`` has returned.
 
         Raises:
             NotFound: A turn comes before its parent.
-            Refused: A turn is known under another digest, or was built on another parent.
+            InvalidOperation: A turn is known under another digest or another parent.
         """
         ...
 
     async def find_session(self, origin: str, id: str) -> ImportedSession | None:
-        """Return the session that came from a session of the source, the importer's own first."""
+        """Return the session imported from a session of the source, the importer's own first."""
         ...
 
     async def find_last_in(self, folder: str) -> SessionId | None:
-        """Return the session that last worked in a folder, by its source; no subagent's."""
+        """Return the imported session that last worked in a folder, not a subagent's."""
         ...
 
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
-        """Say whether a session's thread ever held a turn."""
+        """Return whether a session's thread ever contained a turn."""
         ...
 
     async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
-        """Return the newest turn made for each key of a bundle."""
+        """Return the newest turn made for each key of a transcript."""
         ...
 
     async def mark(self, cursors: Sequence[ImportCursor], at: Timestamp) -> None:
-        """Remember how far bundles have been read, all of them or none."""
+        """Write cursors, all of them or none."""
         ...
 
 
@@ -168,32 +168,32 @@ class Handoff:
     origin: str
     """The tool, by the name of its importer."""
     session: str
-    """What the tool calls it."""
+    """The tool's id of the session."""
     turn: TurnId
     file: str
     bytes: int
     mark: str | None = None
     last: str | None = None
     continues: SessionId | None = None
-    """The session of ours that stands at the turn and goes on with the tool."""
+    """Our session at the turn, which continues with the tool."""
 
 
 class Handoffs(Protocol):
-    """Knows the sessions that were written for other tools to continue."""
+    """Records the sessions that were written for other tools to continue."""
 
     async def note(self, checkout: Handoff, *, by: str, at: Timestamp) -> None:
-        """Note a checkout, and in the same transaction the fact that says so.
+        """Record a handoff, and its event in the same transaction.
 
         Raises:
             NotFound: There is no such turn.
-            Conflict: The tool has a session of this name already.
+            Conflict: The tool already has a session of this name.
         """
         ...
 
     async def list_all(self) -> list[tuple[str, HandoffLink]]:
-        """Return what was ever checked out: the tool, and how its session is known again."""
+        """Return all handoffs: the tool, and how its session is recognized."""
         ...
 
     async def find_gap(self, blocks: Sequence[Digest]) -> OwnRecords | None:
-        """Return which of the records kept in some blocks we wrote, if any."""
+        """Return which of the records in some blocks we wrote, or None."""
         ...

@@ -1,13 +1,13 @@
-"""Chat completions, the shape that most loops already hold, become our values and go back.
+"""Convert chat completions, the format most agent loops already use, to our values.
 
-Knows the JSON of OpenAI's chat completions and of the servers that imitate it. Must never know
-a client, a key or a ledger: everything here is a pure function, and the openai library is not
-needed. Its objects are welcome all the same, because they know ``model_dump``.
+Knows the JSON of OpenAI's chat completions and of compatible servers. Everything here is a pure
+function, and the openai library is not needed; its objects are accepted, because they have
+``model_dump``.
 
-What has a name in Turntree gets it: words, images, reasoning, tool calls and results, tokens.
-The rest is kept beside it in the message's ``meta``, or as an ``OpaquePart`` part, so that
-``to_chat(messages_from(chat))`` says what ``chat`` said. Two spellings are not kept: a null
-member is an absent one, and the arguments of a call are written anew, equal as JSON.
+What Turntree has a name for gets it: text, images, reasoning, tool calls and results, tokens. The
+rest is stored in the message's ``meta``, or as an ``OpaquePart`` part, so that
+``to_chat(messages_from(chat))`` is equal to ``chat``, with two exceptions: a null member becomes an
+absent one, and the arguments of a call are serialized again, equal as JSON.
 """
 
 import json
@@ -45,7 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 CALL_ID_CHARS_MIN = 20
-"""A shorter id of a completion is not trusted to be the only one of its kind."""
+"""A shorter id of a completion is not assumed to be unique."""
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -55,7 +55,7 @@ _ROLES: Mapping[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
-# Where servers other than OpenAI's put what the model thought.
+# Where servers other than OpenAI's put the model's reasoning.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -72,7 +72,7 @@ Document: TypeAlias = Mapping[str, Any] | HasModelDump
 
 @value
 class ChatExchange:
-    """What one turn records: what was sent in, what came back, what it used."""
+    """The content of one turn: the query, the reply and the usage."""
 
     query: tuple[Message, ...]
     reply: tuple[Message, ...]
@@ -86,14 +86,14 @@ def exchange(
     provider: str | None = "openai",
     source: Source | None = "human",
 ) -> ChatExchange:
-    """Return the exchange that a loop went through, ready to be recorded.
+    """Return the exchange of an agent loop, ready to be recorded.
 
     ``messages`` are those the loop appended since the last exchange, its question first;
-    ``completions`` the responses it got on the way, in order. Some servers give one id to
-    several calls; all but the first get another, here and in their results.
+    ``completions`` the responses it got on the way, in order. Some servers give one id to several
+    calls; all but the first get another, here and in their results.
 
     Raises:
-        InvalidOperation: A message has a role that chat completions do not know.
+        InvalidOperation: A message has a role that chat completions do not define.
     """
     said = messages_from(_told_apart(map(_dump, messages)), source=source)
     answers = [_dump(completion) for completion in completions]
@@ -105,10 +105,10 @@ def exchange(
 def messages_from(
     messages: Iterable[Document], *, source: Source | None = "human"
 ) -> list[Message]:
-    """Return chat messages as ours; ``source`` says who stands behind the user's.
+    """Return chat messages as ours; ``source`` is the source of user messages.
 
     Raises:
-        InvalidOperation: A message has a role that chat completions do not know.
+        InvalidOperation: A message has a role that chat completions do not define.
     """
     return [_message_from(_present(_dump(document)), source) for document in messages]
 
@@ -122,7 +122,7 @@ def _present(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told_apart(messages: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """Give every call of an exchange an id of its own, and every result its call's."""
+    """Give every call of an exchange a unique id, and every result its call's."""
     taken: set[str] = set()
     waiting: dict[str, list[str]] = {}
     for said in messages:
@@ -148,7 +148,7 @@ def _members(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _message_from(rest: dict[str, Any], source: Source | None) -> Message:
-    """Take from ``rest`` what has a name with us; what is left becomes meta."""
+    """Remove from ``rest`` the members with a field of ours; what is left becomes meta."""
     name = rest.pop("role", None)
     role = _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
@@ -222,10 +222,10 @@ def _calls_from(rest: dict[str, Any], meta: dict[str, Json]) -> list[Part]:
 
 
 def _args_from(text: str) -> Json:
-    """Return the arguments as an object, or the very text where they are none.
+    """Return the arguments as an object, or the text itself if they are not one.
 
-    Only objects are read: a text that happened to be a JSON string could not be told from one
-    that is no JSON at all when it is written again.
+    Only objects are parsed: a JSON string could not be distinguished from a text that is not JSON
+    when it is written again.
     """
     try:
         args = json.loads(text, object_pairs_hook=_once_each)
@@ -252,16 +252,16 @@ def _model_call(completion: Mapping[str, Any], provider: str | None) -> ModelCal
 
 
 def _call_id(id: str | None, created: int | None) -> str | None:
-    """Return a name that no other call has.
+    """Return a unique name of a call.
 
-    Usage is counted once a name. Some local servers number their answers from a small range,
-    so a short id needs its time beside it.
+    Usage is counted once per name. Some local servers number their answers from a small range, so
+    a short id needs its timestamp.
     """
     return f"{id}@{created}" if id and created and len(id) < CALL_ID_CHARS_MIN else id or None
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """Return the tokens as we count them: the vendor's input includes what was cached."""
+    """Return the tokens as we count them: the vendor's input includes cached tokens."""
     into = _members(usage, "prompt_tokens_details")
     out = _members(usage, "completion_tokens_details")
     cached = into.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
@@ -278,7 +278,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 def _annotated(
     reply: Sequence[Message], completions: Sequence[Mapping[str, Any]]
 ) -> Iterable[Message]:
-    """Give each assistant's message what its completion said beside it."""
+    """Give each assistant message the other members of its completion."""
     answers = iter(completions)
     for said in reply:
         completion = next(answers, None) if said.role == "assistant" else None
@@ -292,8 +292,8 @@ def _annotated(
 def _beside(completion: Mapping[str, Any]) -> dict[str, Any]:
     """Return a completion without its first message and without its tokens.
 
-    Tokens belong to the journal, not to the words: two people may be billed differently for
-    the same answer.
+    Tokens belong to the journal, not to the message: two people may be billed differently for the
+    same answer.
     """
     rest = {k: v for k, v in _present(completion).items() if k not in ("usage", "object")}
     choices: list[dict[str, Any]] = rest.pop("choices", [])

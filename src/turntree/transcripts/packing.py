@@ -1,7 +1,6 @@
-"""Records and turns, made ready to be stored. See ``ports.imports.Packing``.
+"""Prepare records and turns for storage. See ``incoming.Packing``.
 
-Pure, so that it can be done in any process. Knows which columns the bulk path fills. Must never
-know a connection.
+Pure, so that any process can do it. Knows which columns the bulk import fills, not a connection.
 """
 
 from bisect import bisect_left
@@ -22,7 +21,7 @@ from turntree.transcripts.handoff_link import OwnRecords
 from turntree.transcripts.incoming import ImportedTurn
 
 _REFERS = '"object":"sha256:'
-"""How a part that refers to an object is written; most turns have none."""
+"""The JSON of a part that refers to an object; most turns have none."""
 
 
 class Packer:
@@ -103,7 +102,7 @@ class Packer:
 
 
 def _spans(made: Sequence[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """Return the first and the last record of each turn, in the turns' order."""
+    """Return the first and the last record of each turn, in the order of the turns."""
     spans: dict[int, tuple[int, int]] = {}
     for at, number in made:
         first, _ = spans.get(number, (at, at))
@@ -112,7 +111,7 @@ def _spans(made: Sequence[tuple[int, int]]) -> dict[int, tuple[int, int]]:
 
 
 def _stretches(numbers: Sequence[int]) -> list[int]:
-    """Return the first and the last of every run of numbers that follow one another."""
+    """Return the first and the last of every run of consecutive numbers."""
     ends: list[int] = []
     for number in numbers:
         if ends and ends[-1] == number - 1:
@@ -123,7 +122,7 @@ def _stretches(numbers: Sequence[int]) -> list[int]:
 
 
 def _texts(bodies: Sequence[str], objects: Sequence[bytes]) -> bytes:
-    """Return what a block leans on, or nothing if that is too long."""
+    """Return the texts that a block is compressed against, or nothing if they are too long."""
     size = sum(map(len, bodies)) + sum(map(len, objects))
     return raw.lean_on(bodies, objects) if 0 < size <= raw.LEAN_BYTES_MAX else b""
 

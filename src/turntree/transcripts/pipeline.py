@@ -1,7 +1,7 @@
-"""A bundle on its way in: read, freed of secrets, packed, projected, sealed and made into rows.
+"""Process one transcript: read it, remove secrets, pack, project and seal it as rows.
 
-All of it is one function of files, so that any process can do it. Must never know a database or
-what was imported before, beyond the cursor it is told of.
+One function of files, so that any process can run it. Knows no database, and of earlier imports
+only the cursor in its task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,62 +42,62 @@ class ReadTask:
     bundle: TranscriptRef
     redacting: bool
     hold_open: bool
-    """Leave out turns that it ends in the middle of."""
+    """Whether to leave out a last turn that is unfinished."""
     hold_after: Timestamp | None = None
     """Leave out turns that began later."""
     records: int = 0
     prefix: Digest | None = None
-    """Of the records that are kept already; None if there are none."""
+    """Digest of the records that are stored already; None if there are none."""
     grafts: Sequence[HandoffLink] = ()
     """Sessions that we wrote ourselves, of which this may be one."""
     gap: OwnRecords | None = None
-    """Which of its records are known to be ours, whatever has become of them."""
+    """Which of its records we wrote, even if their content was erased."""
     live: tuple[bytes, ...] = field(default=(), repr=False)
-    """Values that are secret, wherever they stand."""
+    """Secret values to remove, wherever they occur."""
 
 
 @dataclass(slots=True)
 class BundleRead:
-    """What a bundle holds, ready to be stored."""
+    """The content of a transcript, ready to be stored."""
 
     records: int
     raw_bytes: int
     prefix: Digest
     grown: bool
-    """It begins with the records that were kept before; ``blocks`` holds those behind them."""
+    """Whether it begins with the stored records; ``blocks`` then holds only later ones."""
     secrets: int
     held: bool = False
-    """Turns were left out, because they are still being taken."""
+    """Whether turns were left out, because they are unfinished."""
     blocks: list[RawBlock] = field(default_factory=list[RawBlock])
     turns: list[TurnRows] = field(default_factory=list[TurnRows])
     heads: dict[Key, TurnId] = field(default_factory=dict[Key, TurnId])
     """The turn of each key."""
     sessions: Sequence[DraftSession] = ()
     graft: HandoffLink | None = None
-    """What we wrote ourselves, if the bundle begins with it."""
+    """The handoff, if the transcript begins with records we wrote."""
     unknown: Mapping[str, int] = field(default_factory=dict[str, int])
     orphans: int = 0
     broken: int = 0
     repaired: int = 0
     tokens: int | None = None
-    """How many the source itself counts, where it says so."""
+    """The source's own total of tokens, if it has one."""
     error: str | None = None
 
     def give_up(self, error: str) -> None:
-        """Say why its turns could not be stored. The records are kept all the same."""
+        """Record why its turns could not be stored. The records are stored all the same."""
         self.turns, self.heads, self.sessions = [], {}, ()
         self.unknown, self.orphans, self.broken, self.repaired = {}, 0, 0, 0
         self.tokens, self.error = None, error
 
 
 def read_bundle(importer: Importer, task: ReadTask, packing: Packing) -> BundleRead:
-    """Return what a bundle holds."""
+    """Return the content of a transcript."""
     records, secrets = _read(importer, task)
     return take_records(importer, task, packing, records, secrets=secrets)
 
 
 def _read(importer: Importer, task: ReadTask) -> tuple[list[RawRecord], int]:
-    """Return every record without its secrets, and how many there were."""
+    """Return every record without its secrets, and the number of secrets removed."""
     records: list[RawRecord] = []
     secrets, begin, size = 0, 0, 0
     for found in importer.read(task.bundle):
@@ -125,7 +125,7 @@ def take_records(
     secrets: int = 0,
     replaces: Mapping[str, TurnId] | None = None,
 ) -> BundleRead:
-    """Return what records tell of; ``replaces`` names the turns that were made of them before."""
+    """Return the content of records; ``replaces`` names the turns made from them before."""
     bundle = task.bundle
     kept, prefix = _compare(task, records)
     read = BundleRead(
@@ -142,7 +142,7 @@ def take_records(
             projection, read.held = _without(projection, held), True
         turns = list(seal_drafts(projection, Principal("agent", bundle.origin)))
     except (InvalidOperation, NotCanonical) as refused:
-        # The records are kept: a better projector will read them one day.
+        # The records are stored: a later importer version can project them again.
         read.error = str(refused)
         read.blocks = packing.pack(bundle.origin, bundle.id, kept, records[kept:], gap=gap)
         return read
@@ -160,8 +160,8 @@ def take_records(
 
 
 def may_begin_with(bundle: TranscriptRef, graft: HandoffLink) -> bool:
-    """Say whether a bundle has to be read to know whether we wrote its beginning."""
-    # Whoever copies records may call its files anything, and kept records have no files.
+    """Return whether a transcript must be read to know whether we wrote its beginning."""
+    # A copy may have any file name, and stored records have no files.
     return (
         graft.mark is not None
         or not bundle.files
@@ -172,14 +172,14 @@ def may_begin_with(bundle: TranscriptRef, graft: HandoffLink) -> bool:
 def _project(
     importer: Importer, task: ReadTask, records: Sequence[RawRecord]
 ) -> tuple[Projection, HandoffLink | None, OwnRecords | None]:
-    """Return what records tell of without the turns that we wrote.
+    """Return the projection of records without the turns that we wrote.
 
-    With it come the graft that they go on from, if it is this session's own, and which records we
+    Also returns the handoff they continue, if it is this session's own, and which records we
     wrote.
     """
     projection = importer.project(task.bundle, records)
     graft = find_graft(projection, records, task.grafts)
-    # A fork that copies what we wrote lies beside it, and gives it names of its own.
+    # A fork that copies our records is a file next to ours, with ids of its own.
     beside = [one for one in task.grafts if one.mark is None] if graft is None else [graft]
     for one in beside:
         places = frozenset(list_written(one, records))
@@ -194,7 +194,7 @@ def _project(
             goes_on = graft if planted.planted else None
             return planted, goes_on, find_gap(projection, planted, one, places, len(records))
     if graft is None and task.gap is not None:
-        # What we wrote was erased: nothing in it says any more that it was ours.
+        # Our records were erased, so nothing in them shows any more that we wrote them.
         return bridge(projection, task.gap), None, task.gap
     return projection, None, None
 
@@ -202,28 +202,28 @@ def _project(
 def _project_ours(
     importer: Importer, bundle: TranscriptRef, graft: HandoffLink, ours: Sequence[RawRecord]
 ) -> Projection:
-    """Return what our own records tell of, in whichever session they stand."""
+    """Return the projection of our own records, whatever session they are in."""
     written = importer.project(bundle, ours)
-    # What a fork begins with is another session's.
+    # The start of a fork belongs to another session.
     return written if written.turns else importer.project(replace(bundle, id=graft.session), ours)
 
 
 def _compare(task: ReadTask, records: Sequence[RawRecord]) -> tuple[int, Digest]:
-    """Return how many records are kept already, and the digest of all."""
+    """Return how many records are stored already, and the digest of all."""
     hashed = sha256()
     kept = 0
     for place, found in enumerate(records):
         if place == task.records and digest_from_raw(hashed.digest()) == task.prefix:
             kept = place
         data = found.data
-        # Where it stood belongs to it, and so does where it ended.
+        # The offset and the length are part of a record's identity.
         hashed.update(b"%s\n%d\n%d\n%s" % (found.file.encode(), found.offset, len(data), data))
     prefix = digest_from_raw(hashed.digest())
     return len(records) if prefix == task.prefix else kept, prefix
 
 
 def _list_held(task: ReadTask, projection: Projection) -> dict[Key, Key | None]:
-    """Return the turns that are to be left out, each with its parent."""
+    """Return the turns that are left out, each with its parent."""
     ends = None if task.hold_after is None else unix_ms(task.hold_after)
     held: dict[Key, Key | None] = {}
     for turn in projection.turns:
@@ -235,7 +235,7 @@ def _list_held(task: ReadTask, projection: Projection) -> dict[Key, Key | None]:
 
 
 def _without(projection: Projection, held: Mapping[Key, Key | None]) -> Projection:
-    """Leave out turns that are still being taken; their sessions stand at what came before."""
+    """Leave out unfinished turns; the heads of their sessions move to the turns before."""
 
     def stands(head: Key | None) -> Key | None:
         while head is not None and head in held:
@@ -249,7 +249,7 @@ def _without(projection: Projection, held: Mapping[Key, Key | None]) -> Projecti
         projection,
         turns=turns,
         sessions=[one for one in sessions if one.spawn is None or one.spawn.parent_turn in kept],
-        usage_told=None,  # It tells of calls that no turn counts yet.
+        usage_told=None,  # It includes calls that no turn counts yet.
     )
 
 
@@ -267,7 +267,7 @@ def _incoming(
 
 
 def _substitution(turn: SealedDraft, old: TurnId, seq: int) -> SealedEvent:
-    """Return the fact that a turn stands for one that was projected less well."""
+    """Return the event that a turn replaces one of an older importer version."""
     data = {"original_turn": old, "replacement_turn": turn.sealed.turn.id, "reason": "reprojected"}
     at = turn.sealed.turn.header.sealed_at
     return record(Event(turn.sealed.turn.id, seq, "event.substituted", at, data))

@@ -1,11 +1,9 @@
-"""Processes that read bundles while this one stores what they found.
+"""Processes that read transcripts while this one stores them.
 
-Reading is bound by Python, and one process runs Python on one processor at a time. A reader is
-handed tasks by its stdin and hands back what they led to; it connects to nothing and knows no
-password. It ends with its stdin. Where no process can be had, or one is lost, the reading is done
-here instead, and what is wrong with a bundle is then raised here too.
-
-Knows pipes. Must never know a database.
+Reading is bound by Python, and one process runs Python on one processor at a time. A reader gets
+tasks on its stdin and returns their results; it opens no connection, knows no password, and ends
+with its stdin. If no process can be started, or one is lost, this process reads instead, and errors
+in a transcript are then raised here too. Knows pipes, not a database.
 """
 
 import contextlib
@@ -25,19 +23,19 @@ SIZE_BYTES: Final = 8
 
 
 class Readers:
-    """Reads bundles, several at a time if there are processes for it. Threads may share it."""
+    """Reads transcripts, several at a time if there are processes for it. Thread-safe."""
 
     def __init__(self, packing: Packing, command: Sequence[str] = (), processes: int = 0) -> None:
         """Start the processes."""
         self._packing = packing
         self._closed = False
         self._reading_here = Lock()
-        """An importer may remember where it stands, so that no two threads read with it."""
+        """Importers may have state, so no two threads share one at the same time."""
         self._started: list[subprocess.Popen[bytes]] = []
         self._idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
         for _ in range(processes):
             try:
-                # In a session of its own, Ctrl-C reaches this process alone, which then ends it.
+                # In a session of its own: Ctrl-C reaches this process alone, which ends the reader.
                 process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
@@ -54,14 +52,14 @@ class Readers:
 
     @property
     def count(self) -> int:
-        """How many bundles can be read at a time."""
+        """How many transcripts can be read at a time."""
         return max(len(self._started), 1)
 
     def read(self, importer: Importer, task: ReadTask) -> BundleRead:
-        """Return what a bundle holds.
+        """Return the content of a transcript.
 
         Raises:
-            DatabaseUnavailable: It was closed meanwhile.
+            DatabaseUnavailable: The pool was closed meanwhile.
         """
         process = self._idle.get()
         try:
@@ -85,7 +83,7 @@ class Readers:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                # What a lost process was still to be told goes nowhere.
+                # Unsent data for a lost process is dropped.
                 with contextlib.suppress(OSError):
                     assert pipe is not None, "asked for pipes"
                     pipe.close()
@@ -97,7 +95,7 @@ def serve(
     stdin: IO[bytes],
     stdout: IO[bytes],
 ) -> None:
-    """Read bundles until there are no more. A bundle that cannot be read ends the process."""
+    """Read transcripts until there are no more. One that cannot be read ends the process."""
     known: dict[str, Importer | None] = {}
     try:
         while True:
@@ -105,7 +103,7 @@ def serve(
             if origin not in known:
                 known[origin] = find(origin)
             importer = known[origin]
-            # Somebody may hand over an importer of their own under a name that is installed.
+            # The caller may use an importer of its own under the name of an installed one.
             same = importer is not None and importer.version == version
             _send(stdout, _try(importer, task, packing) if importer and same else None)
     except EOFError:
@@ -113,7 +111,7 @@ def serve(
 
 
 def _try(importer: Importer, task: ReadTask, packing: Packing) -> BundleRead | None:
-    """Return what a bundle holds; what cannot be opened is for the other process to find out."""
+    """Return the content of a transcript; None if it cannot be opened, which the caller retries."""
     try:
         return read_bundle(importer, task, packing)
     except OSError:
@@ -137,7 +135,7 @@ def _send(stream: IO[bytes], value: object) -> None:
 
 def _receive(stream: IO[bytes]) -> Any:
     size = int.from_bytes(_take(stream, SIZE_BYTES), "big")
-    # Both ends are this module in processes of one version: nobody else holds the pipe.
+    # Both ends are this module in processes of one version, and no other process has the pipe.
     return pickle.loads(_take(stream, size))  # noqa: S301
 
 

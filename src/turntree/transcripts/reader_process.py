@@ -1,7 +1,7 @@
 """A process that reads transcripts: ``python -m turntree.transcripts.reader_process``.
 
-Wires an importer and the store's packing together, and no more than that, so that it starts at
-once. See ``runtime.readers``. Must never load a database driver.
+Combines an importer with the packing and loads nothing else, above all no database driver, so that
+it starts quickly. See ``reader_pool``.
 """
 
 import gc
@@ -14,11 +14,11 @@ from turntree.transcripts.reader_pool import serve
 
 IMPORTERS = "turntree.importers"
 COLLECTED_EVERY = 50_000
-"""Reading makes objects by the thousand, and next to none of them in circles."""
+"""Parsing creates objects by the thousand, and hardly any reference cycles."""
 
 
 def main() -> None:
-    """Read bundles for an importing process, until it closes the pipe."""
+    """Read transcripts for an importing process, until that closes the pipe."""
     gc.set_threshold(COLLECTED_EVERY)
     serve(_find_importer, Packer(), sys.stdin.buffer, sys.stdout.buffer)
 

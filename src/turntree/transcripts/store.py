@@ -1,4 +1,4 @@
-"""Imported transcripts on PostgreSQL. See ``ports.imports``."""
+"""Store imported transcripts in PostgreSQL. See ``incoming``."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -29,45 +29,45 @@ from turntree.transcripts.packing import Packer
 
 @value
 class ImportStore:
-    """Raw records, their turns and how far each bundle was read."""
+    """Raw records, their turns, and the cursor of each transcript."""
 
     database: Database
 
     @property
     def by(self) -> str:
-        """The principal that imports: cursors and sessions are theirs."""
+        """The principal that imports: cursors and sessions belong to it."""
         sight = self.database.sight
         return IMPORTER if sight == EVERYTHING else str(sight)
 
     @property
     def _everything(self) -> Database:
-        """Every turn that is stored has to be known, or it would be stored twice."""
+        """The database without visibility limits: a hidden turn would otherwise be stored twice."""
         return self.database.seen_by(EVERYTHING)
 
     @property
     def packing(self) -> Packing:
-        """What makes records and turns ready to be stored."""
+        """Prepares records and turns for storage."""
         return Packer()
 
     async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
-        """Return how far every bundle has been read."""
+        """Return the cursors of the importer's transcripts."""
         rows = await self._everything.fetch("list_imports", origin=origin, by=self.by)
         return [_cursor(row) for row in rows]
 
     async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
-        """Keep records as they are, all of them or none; what is kept already stays."""
+        """Store records unchanged, all of them or none; stored ones stay."""
         if blocks:
             async with self._everything.connection() as connection:
                 await keep_blocks(connection, self.database.workspace, blocks, turns)
 
     async def read_records(self, blocks: Sequence[Digest]) -> list[RawRecord]:
-        """Return kept records. One that was erased is a stub with its digest.
+        """Return stored records. An erased one is a stub with its digest.
 
         Raises:
             NotFound: A block is missing, or hidden from the viewer.
         """
         digests = bytea_array([digest_raw(block) for block in blocks])
-        # Asked as the viewer, and read as the system: a block may lean on a turn that is hidden.
+        # Checked as the viewer, and read as the system: a block may depend on a hidden turn.
         for (hidden,) in await self.database.fetch("list_hidden_blocks", digests=digests):
             raise NotFound(f"the records {digest_from_raw(bytes(hidden))} are missing")
         records: list[RawRecord] = []
@@ -87,30 +87,30 @@ class ImportStore:
         return await import_turns(self._everything, incoming, hurrying=True, report=report)
 
     async def find_session(self, origin: str, id: str) -> ImportedSession | None:
-        """Return the session that came from a session of the source, the importer's own first."""
+        """Return the session imported from a session of the source, the importer's own first."""
         row = await self._everything.fetch_one(
             "find_session_by_origin", origin=origin, id=id, by=self.by
         )
         return None if row is None else ImportedSession(SessionId(row[0]), row[1])
 
     async def find_last_in(self, folder: str) -> SessionId | None:
-        """Return the session that last worked in a folder, by its source; no subagent's."""
+        """Return the imported session that last worked in a folder, not a subagent's."""
         row = await self.database.fetch_one("find_last_session_in", folder=folder)
         return None if row is None else SessionId(row[0])
 
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
-        """Say whether a session's thread ever held a turn."""
+        """Return whether a session's thread ever contained a turn."""
         return None is not await self._everything.fetch_one(
             "find_reach", session=as_uuid(session), turn=as_uuid(turn)
         )
 
     async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
-        """Return the newest turn made for each key of a bundle."""
+        """Return the newest turn made for each key of a transcript."""
         rows = await self._everything.fetch("list_turn_sources", origin=origin, bundle=bundle)
         return cast("dict[str, TurnId]", dict(rows))
 
     async def mark(self, cursors: Sequence[ImportCursor], at: Timestamp) -> None:
-        """Remember how far bundles have been read, all of them or none."""
+        """Write cursors, all of them or none."""
         async with self._everything.connection() as connection, connection.transaction():
             for cursor in cursors:
                 known = {"workspace": self.database.workspace, "at": at, "by": self.by}
@@ -135,7 +135,7 @@ def _columns(cursor: ImportCursor) -> dict[str, Any]:
 
 
 def _spelled(value: object) -> object:
-    """Return a document as ``jsonb`` can hold it: without a NUL."""
+    """Return a document that ``jsonb`` can hold: without NUL."""
     match value:
         case str():
             return value.replace("\x00", "\N{REPLACEMENT CHARACTER}")

@@ -1,8 +1,7 @@
-"""Threads as the messages of Anthropic's Messages API.
+"""Export a thread as the messages of Anthropic's Messages API.
 
-A pure function of what is handed over; knows the JSON, never a client. Roles alternate and the
-first is a user's, tool results stand in the user's message, and thinking goes back only where
-Anthropic signed it.
+Pure: knows the JSON, not a client. Roles alternate and the first is a user's, tool results are in
+the user's message, and thinking is sent back only where Anthropic signed it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

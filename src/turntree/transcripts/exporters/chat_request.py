@@ -1,9 +1,8 @@
-"""Threads as the messages of a chat-completions request.
+"""Export a thread as the messages of a chat-completions request.
 
-The way back of ``openai_chat``, and like it a pure function: knows the JSON, never a client.
-A history may have been taken with another provider, or have had messages erased, so this
-module makes sure of what every server checks first: each call has one result, and each result
-was asked for.
+The inverse of ``openai_chat``, and pure like it: knows the JSON, not a client. A history may come
+from another provider or have erased messages, so this module ensures what every server checks
+first: each call has one result, and each result belongs to a call.
 """
 
 import json
@@ -29,7 +28,7 @@ from turntree.core.message import (
 from turntree.core.thread import ThreadTurn
 
 META = "openai_chat"
-"""Under this name a message's ``meta`` keeps what only chat completions know."""
+"""The name in a message's ``meta`` of members that only chat completions have."""
 PART = "openai_chat.part"
 """The kind of an opaque part that is a content part of chat completions."""
 ERASED_TEXT = "[erased]"
@@ -40,13 +39,12 @@ def to_chat(
 ) -> list[dict[str, Any]]:
     """Return a thread as the messages of a chat-completions request.
 
-    Whatever was erased is named as such, and every call keeps a result, so that the request is
-    accepted. Parts only another provider understands are left out.
+    Erased content is marked as such, and every call keeps a result, so that the request is
+    accepted. Parts that only another provider understands are left out.
 
     Raises:
-        InvalidOperation: A part stands as an object and its bytes are not among ``objects``, or
-            chat
-            completions have no shape for it.
+        InvalidOperation: A part is an object whose bytes are not in ``objects``, or chat
+            completions cannot express it.
     """
     chat: list[dict[str, Any]] = []
     for placed in thread:
@@ -70,12 +68,12 @@ def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
 def _chat_of(
     said: Sequence[Message | ErasedMessage], erased_role: str, objects: Mapping[Digest, bytes]
 ) -> list[dict[str, Any]]:
-    """Return chat messages in which every call is answered and every answer was asked for."""
+    """Return chat messages in which every call has a result and every result has a call."""
     chat: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for message in said:
         if isinstance(message, ErasedMessage):
-            # While calls are open it may have been a result: they are settled below.
+            # While calls are open, the erased message may have been a result: see below.
             if not unanswered:
                 chat.append({"role": erased_role, "content": ERASED_TEXT})
             continue

@@ -1,7 +1,7 @@
-"""Sessions that Claude Code can continue: ``projects/<folder>/<session>.jsonl``.
+"""Export a session that Claude Code can continue: ``projects/<folder>/<session>.jsonl``.
 
-Knows the records that Claude Code resumes from: one a message, each naming the one before it.
-Must never know a record that Claude Code wrote itself; the file is always a new one.
+Knows the records that Claude Code resumes from: one per message, each naming the previous one. The
+file is always new; a file that Claude Code wrote is never changed.
 """
 
 import re
@@ -19,15 +19,15 @@ from turntree.transcripts.exporters.shared import json_lines, mark_of, marked_id
 from turntree.transcripts.importer import ToolPaths
 
 VERSION: Final = "2.1.0"
-"""The oldest version whose records these are; the program reads what is older than itself."""
+"""The oldest version that wrote this format; Claude Code reads formats older than itself."""
 SLUG_CHARS_MAX: Final = 200
 MODEL_FOREIGN: Final = "<synthetic>"
-"""Claude Code's own word for a message that no model of Anthropic gave; it restores no other."""
+"""Claude Code's marker of a message from another vendor's model; it restores no other."""
 _NOT_IN_SLUGS: Final = re.compile(r"[^a-zA-Z0-9]")
 
 
 class ClaudeCodeExporter:
-    """Writes what Claude Code can continue. See ``ports.exporters``."""
+    """Writes sessions for Claude Code. See ``exporter``."""
 
     tool = "claude-code"
     program = "claude"
@@ -74,9 +74,8 @@ def project_folder(folder: Path, places: ToolPaths) -> Path:
     """Return where Claude Code looks for the sessions of a folder.
 
     Raises:
-        InvalidOperation: The folder's name is so long that Claude Code shortens it in a way of its
-            own,
-            and it has not worked there yet.
+        InvalidOperation: The folder's path is so long that Claude Code abbreviates it in its own
+            way, and Claude Code has not worked there yet.
     """
     config = places.environ.get("CLAUDE_CONFIG_DIR")
     projects = (Path(config) if config else places.home / ".claude") / "projects"
@@ -111,7 +110,7 @@ def _message(said: PortableMessage, id: str) -> Mapping[str, Any]:
         }
     content = blocks_of(said)
     if said.role == "system":
-        # Only the program itself speaks to the model as the system does.
+        # Only the program itself sends system instructions to the model.
         note = f"<system-reminder>\n{said.text}\n</system-reminder>"
         return {"type": "user", "isMeta": True, "message": {"role": "user", "content": note}}
     if [block["type"] for block in content] == ["text"]:

@@ -1,8 +1,8 @@
-"""Sessions that Codex can continue: ``sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl``.
+"""Export a session that Codex can continue: ``sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl``.
 
-Knows the records that Codex resumes from: what the model reads, as items of the Responses API,
-and beside them what a person is shown. Must never know a rollout that Codex wrote itself; the
-file is always a new one.
+Knows the records that Codex resumes from: what the model reads, as items of the Responses API, and
+in addition what the screen shows. The file is always new; a rollout that Codex wrote is never
+changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ from turntree.transcripts.exporters.shared import json_lines
 from turntree.transcripts.importer import ToolPaths
 
 VERSION: Final = "0.166.0"
-"""The version whose records these are."""
+"""The version that wrote this format."""
 
 
 class CodexExporter:
-    """Writes what Codex can continue. See ``ports.exporters``."""
+    """Writes sessions for Codex. See ``exporter``."""
 
     tool = "codex"
     program = "codex"
@@ -65,7 +65,7 @@ def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[d
 
 
 def _shown(said: PortableMessage, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what the screen shows of an item; without it, resuming shows an empty page."""
+    """Return the screen event of an item; without it, resuming shows an empty page."""
     if item["type"] != "message" or said.role == "system":
         return None
     text = "".join(str(part.get("text", "")) for part in item["content"])

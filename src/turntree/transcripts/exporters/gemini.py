@@ -1,8 +1,8 @@
-"""Sessions that Gemini CLI can continue: a file for ``gemini --session-file``.
+"""Export a session that Gemini CLI can continue: a file for ``gemini --session-file``.
 
-Knows the records of Gemini CLI: one a message, with the model's calls and their results in one
-record. Gemini CLI copies the file into a session of its own, so that none of its indexes has to
-be written. Thoughts stay behind: their signatures stand nowhere in a session.
+Knows the records of Gemini CLI: one per message, with the model's calls and their results in one
+record. Gemini CLI copies the file into a session of its own, so none of its indexes has to be
+written. Thoughts are left out: a session holds no signatures for them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ CALL_PREFIX: Final = "call_"
 
 
 class GeminiExporter:
-    """Writes what Gemini CLI can continue. See ``ports.exporters``."""
+    """Writes sessions for Gemini CLI. See ``exporter``."""
 
     tool = "gemini"
     program = "gemini"
@@ -68,7 +68,7 @@ def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[d
     }
     for place, said in enumerate(fitted):
         if said.role == "tool":
-            continue  # Its results stand beside their calls.
+            continue  # Its results are in the records of their calls.
         yield {"id": marked_id(order, place), "timestamp": said.at, **_message(said, results)}
 
 

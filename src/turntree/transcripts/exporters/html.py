@@ -1,8 +1,7 @@
-"""Threads as one HTML page that a person reads: light or dark as the reader's screen is.
+"""Export a thread as one HTML page, light or dark as the reader's screen is.
 
-A pure function of turns. Everything that was said is escaped, words are read as Markdown without
-its HTML and its pictures, and the page asks no network for anything: a policy inside it says so
-to the browser as well.
+Pure. All content is escaped, text is rendered as Markdown without HTML and images, and the page
+loads nothing from the network: its content security policy forbids that as well.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ def to_html(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -> st
     """Return a thread as a page.
 
     Raises:
-        Refused: A part stands as an object and its bytes are not among ``objects``.
+        InvalidOperation: A part is an object whose bytes are not in ``objects``.
     """
     title = escape(headline(thread[0].turn))
     style = files("turntree.transcripts.exporters").joinpath("page.css").read_text(encoding="utf-8")
@@ -111,5 +110,5 @@ def _call(use: ToolUse, result: ToolResult) -> str:
 
 @cache
 def _words() -> MarkdownIt:
-    # A picture would be fetched from wherever the words say; its address stays readable as a link.
+    # An image would be loaded from any address in the text; the address stays readable as a link.
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

@@ -1,11 +1,11 @@
-"""Turns and sessions as JSON lines: one document a line, parents before children.
+"""Export turns and sessions as JSON lines: one document per line, parents before children.
 
-A turn's ``header`` is the very document its digest was taken from, so whoever holds an export can
-prove it with sha256 and RFC 8785, without us: the digest of a message is the sha256 of its
-canonical bytes, ``header.messages.digest`` that of the canonical array of those, the turn's that
-of the canonical header. An erased message stands as the stub that holds its digest.
+A turn's ``header`` is the document that its digest was computed from, so an export can be verified
+with sha256 and RFC 8785, without Turntree: the digest of a message is the sha256 of its canonical
+bytes, ``header.messages.digest`` that of the canonical array of those, the turn's that of the
+canonical header. An erased message is a stub with its digest.
 
-Knows values and writes lines. Must never know where they come from or go to.
+Pure: the caller reads the values and writes the lines.
 """
 
 from dataclasses import asdict
@@ -40,7 +40,7 @@ def session_line(session: Session) -> str:
 
 
 def session_document(session: Session) -> dict[str, Any]:
-    """Return what is said of a session."""
+    """Return a session's document."""
     return {
         "id": session.id,
         "label": session.label,

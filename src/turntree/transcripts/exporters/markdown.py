@@ -1,7 +1,7 @@
-"""Threads as Markdown that a person reads: a heading a turn, calls folded away.
+"""Export a thread as Markdown for people: a heading per turn, tool calls folded.
 
-A pure function of turns; knows no file. What somebody asked is quoted, so that it cannot pass for
-a heading of ours; what tools were given and answered stands in fences longer than any inside.
+Pure. User messages are quoted, so that they cannot look like our headings; tool input and output
+are in fences longer than any inside.
 """
 
 import json
@@ -27,7 +27,7 @@ def to_markdown(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -
     """Return a thread as a document.
 
     Raises:
-        Refused: A part stands as an object and its bytes are not among ``objects``.
+        InvalidOperation: A part is an object whose bytes are not in ``objects``.
     """
     blocks = [f"# {headline(thread[0].turn)}", f"*{byline(thread)}*"]
     for placed in thread:
@@ -36,13 +36,13 @@ def to_markdown(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -
 
 
 def headline(turn: Turn) -> str:
-    """Return the words a turn is known by, on one line."""
+    """Return a turn's title, on one line."""
     words = " ".join(turn.title.split())
     return words if len(words) <= TITLE_CHARS_MAX else f"{words[: TITLE_CHARS_MAX - 1]}…"
 
 
 def byline(thread: Sequence[ThreadTurn]) -> str:
-    """Return how long a thread is, when it was, and where it ends."""
+    """Return a thread's length, its dates and its last digest."""
     first, last = thread[0].turn, thread[-1].turn
     days = sorted({first.header.started_at[:10], last.header.sealed_at[:10]})
     count = f"{len(thread)} turn{'s' if len(thread) > 1 else ''}"
@@ -50,7 +50,7 @@ def byline(thread: Sequence[ThreadTurn]) -> str:
 
 
 def digits(turn: Turn) -> str:
-    """Return the beginning of a turn's digest."""
+    """Return the first digits of a turn's digest."""
     return turn.digest.removeprefix("sha256:")[:DIGITS]
 
 
@@ -75,7 +75,7 @@ def told_of(
 
 
 def arguments_text(args: Json) -> str:
-    """Return what a tool was given as a person reads it: a single text as it is, else JSON."""
+    """Return a tool's arguments for display: a single text as it is, else JSON."""
     if isinstance(args, Mapping) and len(args) == 1:
         (value,) = args.values()
         if isinstance(value, str):
@@ -84,7 +84,7 @@ def arguments_text(args: Json) -> str:
 
 
 def speaker(said: PortableMessage, turn: Turn) -> str:
-    """Return who says something."""
+    """Return the name of a message's author."""
     match said.role:
         case "assistant":
             return said.model or "assistant"

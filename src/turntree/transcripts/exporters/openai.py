@@ -1,7 +1,7 @@
-"""Threads as chat messages and as items of OpenAI's Responses API.
+"""Export a thread as chat messages and as items of OpenAI's Responses API.
 
-Pure functions of what is handed over; knows the JSON, never a client. Encrypted reasoning goes
-back only where OpenAI made it; a call whose argument is a bare text was a custom tool's.
+Pure: knows the JSON, not a client. Encrypted reasoning is sent back only where OpenAI created it; a
+call whose argument is a plain text belongs to a custom tool.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def _chat(said: PortableMessage) -> Iterator[dict[str, Any]]:
 
 
 def _joined(content: list[dict[str, Any]]) -> str | list[dict[str, Any]] | None:
-    """Return words as one text, which every server reads; with pictures they stay parts."""
+    """Return text as one string, which every server reads; with images it stays in parts."""
     if all(part["type"] == "text" for part in content):
         return "\n".join(part["text"] for part in content) or None
     return content

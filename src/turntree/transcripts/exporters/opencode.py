@@ -1,8 +1,8 @@
-"""Sessions that opencode can continue: a file for ``opencode import``.
+"""Export a session that opencode can continue: a file for ``opencode import``.
 
 Knows the document that ``opencode export`` writes and ``opencode import`` reads: a session, its
-messages, their parts, with ids that sort in the order of time. opencode keeps its sessions in a
-database, and a database of somebody else is not written into.
+messages and their parts, with ids that sort by time. opencode stores its sessions in a database,
+and we never write into another tool's database.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from turntree.transcripts.importer import ToolPaths
 PROVIDER: Final = "opencode"
 CALL_PREFIX: Final = "call_"
 VERSION: Final = "1.18.33"
-"""The version whose documents these are."""
+"""The version that wrote this format."""
 AGENT: Final = "build"
 PLACES_PER_MS: Final = 0x1000
 _TIME_BITS: Final = 48
@@ -35,7 +35,7 @@ _NO_TOKENS: Final = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 
 
 
 class OpencodeExporter:
-    """Writes what opencode can continue. See ``ports.exporters``."""
+    """Writes sessions for opencode. See ``exporter``."""
 
     tool = "opencode"
     program = "opencode"
@@ -81,25 +81,25 @@ def render(told: Sequence[PortableMessage], order: HandoffRequest) -> dict[str, 
 
 @dataclass(slots=True)
 class _Ids:
-    """Ids as opencode makes them: 48 bits of time and count, then anything."""
+    """Ids as opencode makes them: 48 bits of time and a counter, then a free suffix."""
 
     order: HandoffRequest
     count: int = 0
 
     @property
     def session(self) -> str:
-        """The session's id; those of sessions run backwards, the newest first."""
+        """The session's id; session ids sort in reverse, the newest first."""
         mask = (1 << _TIME_BITS) - 1
         return f"ses_{self._moment(0) ^ mask:012x}{self.ending}"
 
     def next(self, prefix: str) -> str:
-        """Return an id that sorts behind all that were given before."""
+        """Return an id that sorts after all earlier ones."""
         self.count += 1
         return f"{prefix}_{self._moment(self.count):012x}{self.ending}"
 
     @property
     def ending(self) -> str:
-        """How all of them end; nobody else's do."""
+        """The suffix of all ids of this session, and of no others."""
         return self.order.session.replace("-", "")[-_ENDING_CHARS:]
 
     def _moment(self, count: int) -> int:
@@ -116,7 +116,7 @@ def _messages(
     asked = ""
     for said, answer in zip(fitted, _answers(fitted), strict=True):
         if said.role == "tool":
-            continue  # Its results stand inside their calls.
+            continue  # Its results are in the parts of their calls.
         id = ids.next("msg")
         frame = {"id": id, "sessionID": ids.session, "agent": AGENT}
         if said.role == "assistant":
@@ -130,7 +130,7 @@ def _messages(
 
 
 def _answers(told: Sequence[PortableMessage]) -> list[PortableMessage]:
-    """Return, for each message, the answer that follows: it says which model was meant."""
+    """Return, for each message, the answer that follows: it names the model."""
     answers: list[PortableMessage] = []
     for said in reversed(told):
         answers.append(said if said.role == "assistant" or not answers else answers[-1])

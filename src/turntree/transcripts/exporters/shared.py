@@ -1,6 +1,6 @@
-"""What the exporters share: words and names in the shape that vendors accept, and new files.
+"""What exporters share: text and names as vendors accept them, JSON lines, and new files.
 
-Knows JSON lines and how a file is made that did not exist. Must never know a single tool.
+Knows no single tool.
 """
 
 import json
@@ -30,7 +30,7 @@ _DATA: Final = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.+)", re
 def write_new(files: Iterable[NewFile]) -> None:
     """Write files that do not exist yet, all of them or none.
 
-    What they hold may be private, so nobody but their owner can read them.
+    Their content may be private, so only their owner can read them.
 
     Raises:
         InvalidOperation: One exists already, or cannot be written.
@@ -39,7 +39,7 @@ def write_new(files: Iterable[NewFile]) -> None:
     try:
         for file in files:
             file.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            # The flag, and not a look beforehand: a tool may be running at this very moment.
+            # O_EXCL instead of a check beforehand: a running tool may create the file meanwhile.
             made = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
             written.append(file.path)
             with os.fdopen(made, "w", encoding="utf-8", newline="\n") as stream:
@@ -51,23 +51,23 @@ def write_new(files: Iterable[NewFile]) -> None:
 
 
 def marked_id(order: HandoffRequest, place: int) -> str:
-    """Return the id of a session's message: a UUID that ends as all ids of this session do."""
+    """Return the id of a session's message: a UUID with the suffix of this session."""
     id = derived_id(unix_ms(order.at), order.session, str(place))
     return f"{id[:-MARK_CHARS]}{mark_of(order)}"
 
 
 def mark_of(order: HandoffRequest) -> str:
-    """Return how the ids of a session's messages end; tools keep these when they copy."""
+    """Return the suffix of a session's message ids; tools keep these when they copy."""
     return order.session[-MARK_CHARS:]
 
 
 def json_lines(documents: Iterable[Mapping[str, Any]]) -> str:
-    """Return documents one a line, every line ended."""
+    """Return documents as JSON lines, each ended by a line break."""
     return "".join(f"{json_line(document)}\n" for document in documents)
 
 
 def json_line(document: Any) -> str:
-    """Return a value as JSON on one line; a lone surrogate is escaped, or no file could hold it."""
+    """Return a value as JSON on one line; a lone surrogate is escaped, since UTF-8 has none."""
     line = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     try:
         line.encode()
@@ -77,23 +77,23 @@ def json_line(document: Any) -> str:
 
 
 def spoken(said: PortableMessage) -> PortableMessage:
-    """Return instructions as words of whoever asks, for a tool that knows no others."""
+    """Return instructions as a user's message, for a tool without a system role."""
     if said.role != "system":
         return said
     return replace(said, role="user", parts=(Text(f"{SYSTEM_TEXT}{said.text}"),))
 
 
 def tool_name(name: str) -> str:
-    """Return a tool's name in the signs that every vendor accepts."""
+    """Return a tool's name in the characters that every vendor accepts."""
     return _NOT_IN_NAMES.sub("_", name)[:TOOL_NAME_CHARS_MAX] or "_"
 
 
 def arguments_of(args: Json) -> dict[str, Any]:
-    """Return what a tool was given as named arguments."""
+    """Return a tool's input as named arguments."""
     return dict(args) if isinstance(args, Mapping) else {"input": args}
 
 
 def find_data(url: str | None) -> tuple[str, str] | None:
-    """Return the media type and the base64 of an address that holds its data, else None."""
+    """Return the media type and the base64 data of a data URL, else None."""
     found = _DATA.fullmatch(url or "")
     return None if found is None else (found["media_type"], found["data"])

@@ -1,6 +1,6 @@
-"""Claude.ai's export: a list of messages for each conversation, a tree where parents are named.
+"""Import Claude.ai's export: a list of messages for each conversation, a tree if parents are named.
 
-A bundle is one conversation. Everything that exports have in common is known to ``exports``.
+A transcript is one conversation. ``hosted_chat`` does what all exports have in common.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _DETAILS: Final[Mapping[str, str]] = {
 
 
 class ClaudeAiImporter(ExportImporter):
-    """Reads the export that Claude.ai makes of a person's conversations."""
+    """Reads Claude.ai's data export."""
 
     origin = "claude-ai"
     hint = b'"chat_messages"'
@@ -41,7 +41,7 @@ class ClaudeAiImporter(ExportImporter):
 
     @staticmethod
     def identify(document: Mapping[str, Any]) -> str | None:
-        """Return a conversation's id: it has a list of messages."""
+        """Return a conversation's id, or None if the document has no list of messages."""
         if not isinstance(document.get("chat_messages"), list):
             return None
         return word(document.get("uuid"))
@@ -49,7 +49,7 @@ class ClaudeAiImporter(ExportImporter):
     def tree(
         self, document: Mapping[str, Any], place: int, beside: Mapping[str, int]
     ) -> tuple[MessageTree, dict[str, int]]:
-        """Return the messages of a conversation, and how many of each kind nobody understands."""
+        """Return the messages of a conversation, and the number of each unknown kind."""
         del beside
         said = [mapping(message) for message in entries(document.get("chat_messages"))]
         # Older exports name no parents: there a message follows the one before it.
@@ -104,7 +104,7 @@ def _words(message: Mapping[str, Any]) -> str:
 
 
 def _answered(id: str, message: Mapping[str, Any], at: Timestamp | None) -> tuple[Message, ...]:
-    """Return what the model said; the result of a tool stands in a message of its own."""
+    """Return the model's messages; each tool result is a message of its own."""
     told: list[Message] = []
     parts: list[Part] = []
     waiting: list[ToolUse] = []
@@ -154,7 +154,7 @@ def _block(
 def _result(
     block: Mapping[str, Any], waiting: list[ToolUse], free: str
 ) -> tuple[ToolResult, list[Part]]:
-    """Return a result and, where no call waits for it, the call it must have answered."""
+    """Return a result and, if it has no call, the call it must have answered."""
     named = [use for use in waiting if use.call_id == block.get("tool_use_id")]
     alike = [use for use in waiting if use.tool == block.get("name")]
     use = next(iter((*named, *alike, *waiting)), None)

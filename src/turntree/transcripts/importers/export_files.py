@@ -1,7 +1,7 @@
-"""Exports of hosted chats: a zip, a folder or a file, with one long list of conversations.
+"""Read exports of hosted chats: a zip, a folder or a file, with one long list of conversations.
 
-Knows how to find the conversations in a list of any length without holding it: each is a piece of
-bytes with a place, found in one pass and read again from there. Must never know what one says.
+Finds the conversations in a list of any length without loading it: each is a byte range, found in
+one pass and read again from there. Does not know what a conversation says.
 """
 
 import hashlib
@@ -19,25 +19,25 @@ from turntree.transcripts.importer import TranscriptRef
 from turntree.transcripts.importers.lenient_json import check_unpacked, open_file, parse
 
 ASSET_MAX_BYTES: Final = 64 * 1024 * 1024
-"""A larger file beside the conversations stays where it is; its name is known."""
+"""A larger attachment is not read; only its name is stored."""
 
 ELEMENT_MAX_BYTES: Final = 128 * 1024 * 1024
-"""A conversation is held whole: this is as much of the memory as it may take."""
+"""A conversation is loaded whole: this bounds the memory it takes."""
 
 Identify: TypeAlias = Callable[[Mapping[str, Any]], str | None]
-"""Says what a conversation is called, or None if this tool did not write it."""
+"""Returns a conversation's id, or None if this tool did not write it."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _LISTS: Final = re.compile(r"conversations([-_. ]?\(?\d+\)?)?\.json", re.IGNORECASE)
-# Everything up to the next bracket outside of a text; a lone quote begins a text that is cut off.
+# Everything up to the next bracket outside a string; a lone quote starts a truncated string.
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[\]{}"])', re.DOTALL)
 _UNREADABLE: Final = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError)
-"""A file that is no zip, is cut off, or wants a password."""
+"""A file that is not a zip, is truncated, or needs a password."""
 
 
 @value
 class Piece:
-    """One conversation in its file."""
+    """The position of one conversation in its file."""
 
     id: str
     member: str
@@ -48,12 +48,12 @@ class Piece:
 
 
 def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the objects of a JSON list with their places; one object alone is a list of itself.
+    """Yield the objects of a JSON list with their offsets; a single object counts as a list.
 
-    The last one may be cut off. A text that is no JSON yields anything or nothing.
+    The last one may be truncated. Input that is not JSON yields anything or nothing.
 
     Raises:
-        InvalidOperation: One of them is larger than any that people wrote.
+        InvalidOperation: One of them is larger than any real conversation.
     """
     buffer, base, scan, start, depth, floor = b"", 0, 0, -1, 0, -1
     wanted = _CHUNK_BYTES
@@ -82,8 +82,8 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
                 f"a conversation has more than {ELEMENT_MAX_BYTES:,} bytes, as none has that "
                 "people wrote: take it out of the export, and import the rest"
             )
-        # What is not over is copied, and a text that is cut off is looked at again: reading more
-        # the longer it gets keeps both linear.
+        # The unfinished object is copied, and a truncated string is scanned again: reading more the
+        # longer it gets keeps both linear.
         wanted = max(_CHUNK_BYTES, len(buffer) // 2 if scan > before else len(buffer))
         wanted = min(wanted, ELEMENT_MAX_BYTES)
     if start >= 0:
@@ -91,14 +91,14 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 class ExportReader:
-    """Finds and reads the conversations of exports, each file in one pass and then one more.
+    """Finds and reads the conversations of exports, with one pass to find and one to read them.
 
-    A zip can only be unpacked from its beginning: the last place is kept, so that reading
-    conversations in their order does not begin again for each.
+    A zip can only be unpacked from its start. The last position is kept, so that reading
+    conversations in order does not start again for each.
     """
 
     def __init__(self, origin: str, identify: Identify, hint: bytes) -> None:
-        """Read for a tool whose conversations can be told; ``hint`` tells one that is cut off."""
+        """Read for one tool; ``identify`` names conversations, ``hint`` detects truncated ones."""
         self._origin = origin
         self._identify = identify
         self._hint = hint
@@ -119,7 +119,7 @@ class ExportReader:
             yield TranscriptRef(self._origin, piece.id, (path,), piece.stamp, piece.length)
 
     def read(self, bundle: TranscriptRef) -> RawRecord:
-        """Return a conversation as it stands in its list.
+        """Return a conversation as it is in its list.
 
         Raises:
             OSError: The export is gone or has changed.
@@ -134,7 +134,7 @@ class ExportReader:
     def assets(
         self, bundle: TranscriptRef, ids: set[str], pattern: re.Pattern[str]
     ) -> Iterator[RawRecord]:
-        """Yield the files of an export whose names begin with one of some ids, as a pattern finds.
+        """Yield the files of an export whose names begin with one of some ids.
 
         Raises:
             OSError: The export is gone or has changed.
@@ -148,14 +148,14 @@ class ExportReader:
             yield RawRecord(name, 0, data if len(data) <= ASSET_MAX_BYTES else b"")
 
     def _export(self, path: Path) -> "_Export":
-        """Return an export with its conversations found; the last one is kept."""
+        """Return an export with its conversations indexed; the last one is cached."""
         if self._last is None or self._last.path != path:
             export = _Export(path)
             try:
                 for member in export.lists():
                     self._index(export, member)
             except _UNREADABLE:
-                # What was found before the file broke off is there.
+                # The conversations before the damage are usable.
                 pass
             self._last = export
         return self._last
@@ -175,7 +175,7 @@ class ExportReader:
 
 
 class _Export:
-    """A zip, a folder or a list, open to be read."""
+    """A zip, a folder or a list, open for reading."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -191,7 +191,7 @@ class _Export:
         return [name for name in self._names() if _LISTS.fullmatch(name.rpartition("/")[2])]
 
     def assets(self, pattern: re.Pattern[str]) -> dict[str, str]:
-        """Return the names of the files that begin with an id, by their ids."""
+        """Return the names of the files that begin with an id, by id."""
         if self._assets is None:
             named = ((name, pattern.match(name.rpartition("/")[2])) for name in self._names())
             self._assets = {found[0]: name for name, found in named if found is not None}
@@ -211,7 +211,7 @@ class _Export:
     def opened(self, member: str) -> IO[bytes]:
         if self._archive is not None:
             told = self._archive.getinfo(member)
-            # More than it says is never unpacked.
+            # Never unpack more than the declared size.
             check_unpacked(member, told.file_size, told.compress_size)
             return self._archive.open(member)
         if self.path.is_dir():
@@ -219,7 +219,7 @@ class _Export:
         return open_file(self.path.with_name(member) if member else self.path)
 
     def _names(self) -> list[str]:
-        """Return all files of the export; beside a list, those of its folder."""
+        """Return all files of the export; for a single list, those in its folder."""
         if self._archive is not None:
             return sorted(name for name in self._archive.namelist() if not name.endswith("/"))
         folder = self.path if self.path.is_dir() else self.path.parent

@@ -1,7 +1,7 @@
-"""What the importers of hosted chats have in common: a bundle is one conversation of an export.
+"""What the importers of hosted chats share: a transcript is one conversation of an export.
 
-Where a conversation stands is known to ``export_files``, how a tree becomes turns to
-``message_tree``. Must never know what a message of one tool looks like.
+``export_files`` finds a conversation, ``message_tree`` makes turns of a tree. Knows no tool's
+message format.
 """
 
 import re
@@ -23,42 +23,42 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ExportImporter(ABC):
-    """Reads an export; each tool says what a conversation of its own looks like."""
+    """Reads an export; each tool defines the format of its conversations."""
 
     origin: ClassVar[str]
     version: ClassVar[int] = 1
     hint: ClassVar[bytes]
-    """Stands in every conversation, also in one that is cut off."""
+    """A byte sequence in every conversation, even a truncated one."""
     title: ClassVar[str]
     """The member that holds a conversation's title."""
     details: ClassVar[Mapping[str, str]]
-    """What else is kept of a conversation: the member's name, and ours."""
+    """Other members to store: the member's name, and ours."""
 
     def __init__(self) -> None:
-        """Read exports; the file that was read last stays open until another is."""
+        """Read exports; the last file stays open until another one is read."""
         self.exports = ExportReader(self.origin, self.identify, self.hint)
 
     @staticmethod
     @abstractmethod
     def identify(document: Mapping[str, Any]) -> str | None:
-        """Return what a conversation is called, or None if this tool did not write it."""
+        """Return a conversation's id, or None if this tool did not write it."""
 
     @abstractmethod
     def tree(
         self, document: Mapping[str, Any], place: int, beside: Mapping[str, int]
     ) -> tuple[MessageTree, dict[str, int]]:
-        """Return a conversation's messages, and how many of each kind nobody understands.
+        """Return a conversation's messages, and the number of each unknown kind.
 
-        ``place`` is the conversation's among the records, ``beside`` those of its files.
+        ``place`` is the index of the conversation's record, ``beside`` those of its files.
         """
 
     def is_beside(self, file: str) -> bool:
-        """Say whether a record is a file that a conversation names."""
+        """Return whether a record is a file that a conversation names."""
         del file
         return False
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield nothing: an export lies wherever somebody put it."""
+        """Yield nothing: exports have no default folder."""
         del places
         return iter(())
 
@@ -67,7 +67,7 @@ class ExportImporter(ABC):
         return self.exports.open(path)
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
-        """Yield a conversation as it stands in the list.
+        """Yield a conversation as it is in the list.
 
         Raises:
             OSError: The export is gone or has changed.
@@ -75,7 +75,7 @@ class ExportImporter(ABC):
         yield self.exports.read(bundle)
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
-        """Return the turns of a conversation, those of all its branches."""
+        """Return the turns of a conversation, on all its branches."""
         del bundle
         found: tuple[int, Mapping[str, Any]] | None = None
         beside: dict[str, int] = {}

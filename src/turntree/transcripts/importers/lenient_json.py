@@ -1,8 +1,8 @@
-"""What all importers need to read files they cannot trust.
+"""Read untrusted files: lines, JSON values and timestamps that may be malformed.
 
-A line may be cut off, hold half a surrogate pair, a NUL, a number nobody else can read or a
-structure nested beyond reason. Records keep their bytes; what is projected from them goes through
-here and can always be written canonically.
+A line may be truncated, hold half a surrogate pair, a NUL, a number out of range or a structure
+nested too deeply. Records keep their bytes; what is projected from them goes through here and can
+always be written canonically.
 """
 
 import errno
@@ -24,26 +24,26 @@ from turntree.core.ids import Timestamp, instant, is_instant
 from turntree.ledger.raw_codec import RawRecord
 
 LINE_MAX_BYTES: Final = 256 * 1024 * 1024
-"""A longer line is cut into several records: each is kept, none is understood."""
+"""A longer line is split into several records: each is stored, none is parsed."""
 
 UNPACKED_FREE_BYTES: Final = 64 * 1024 * 1024
-"""As much as this anything may unpack to."""
+"""Any compressed file may unpack to this much; beyond it, the ratio counts."""
 UNPACKED_RATIO_MAX: Final = 200
-"""Transcripts get ten or twenty times smaller; zeros, a thousand times."""
+"""Transcripts compress to a tenth or a twentieth; zeros, to a thousandth."""
 
 
 _EPOCH: Final = "1970"
 _SECONDS_MAX: Final = 10_000_000_000
-"""A number of seconds below this is one; above, it counts milliseconds."""
+"""A number below this counts seconds; above, milliseconds."""
 
 
 def read_lines(file: Path, name: str) -> Iterator[RawRecord]:
-    """Yield the lines of a file as records, also the last one if nobody ended it.
+    """Yield the lines of a file as records, including a last one without a line break.
 
     A file that ends in ``.zst`` is unpacked; offsets are those of the plain text.
 
     Raises:
-        OSError: It is no file, cannot be read, or unpacks to far more than any transcript does.
+        OSError: It is not a file, cannot be read, or unpacks to far more than a transcript does.
     """
     with open_file(file) as raw:
         if file.suffix == ".zst":
@@ -53,7 +53,7 @@ def read_lines(file: Path, name: str) -> Iterator[RawRecord]:
                     try:
                         check_unpacked(file.name, record.offset + len(record.data), packed)
                     except InvalidOperation as refused:
-                        # One file that cannot be read keeps no other from being read.
+                        # As an OSError, so that one bad file does not stop the import of others.
                         raise OSError(str(refused)) from refused
                     yield record
         else:
@@ -61,7 +61,7 @@ def read_lines(file: Path, name: str) -> Iterator[RawRecord]:
 
 
 def open_file(file: Path) -> IO[bytes]:
-    """Return a file open to be read, whatever else may lie under its name.
+    """Return a file open for reading, if it is a regular file.
 
     Raises:
         OSError: It is a pipe or a device, which would never end, or cannot be read.
@@ -74,10 +74,10 @@ def open_file(file: Path) -> IO[bytes]:
 
 
 def check_unpacked(name: str, size: int, packed: int) -> None:
-    """Refuse what unpacks to far more than any transcript does.
+    """Raise if a file unpacks to far more than a transcript does.
 
     Raises:
-        InvalidOperation: It does; unpacking it would fill the memory.
+        InvalidOperation: It does; unpacking it would exhaust the memory.
     """
     if size > UNPACKED_FREE_BYTES and size > UNPACKED_RATIO_MAX * packed:
         raise InvalidOperation(
@@ -96,14 +96,14 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[RawRecord]:
 
 
 def parse(data: bytes) -> dict[str, Any] | None:
-    """Return the object that a record holds, or None if it holds none.
+    """Return the JSON object of a record, or None if it is not one.
 
-    Its texts can be spelled; what goes into a message as a value still has to pass ``tidy``.
+    Its strings are valid Unicode; a value that goes into a message must still pass ``tidy``.
     """
     try:
         value = orjson.loads(data)
     except ValueError:
-        # Half a surrogate pair is a text to Python's own reader, which is slower.
+        # Python's own parser accepts half a surrogate pair, but is slower.
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
@@ -113,36 +113,36 @@ def parse(data: bytes) -> dict[str, Any] | None:
 
 
 def text(value: object) -> str:
-    """Return a text that was meant as one, or nothing."""
+    """Return a string, or an empty one for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def word(value: object) -> str | None:
-    """Return a name fit for a column, or None: a column holds no NUL and nothing endless."""
+    """Return a string that fits a column (no NUL, bounded length), or None."""
     if not isinstance(value, str) or not value:
         return None
     return value.replace("\x00", "\N{REPLACEMENT CHARACTER}")[:1000]
 
 
 def number(value: object) -> int:
-    """Return a count that fits its column, or 0 for what is none."""
+    """Return a count that fits its column, or 0 for anything else."""
     if type(value) is not int or value < 0:
         return 0
     return min(value, 2**31 - 1)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return an object, or an empty one for what is none."""
+    """Return an object, or an empty one for anything else."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def entries(value: object) -> list[Any]:
-    """Return a list, or an empty one for what is none."""
+    """Return a list, or an empty one for anything else."""
     return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
 
 
 def moment(value: object) -> Timestamp | None:
-    """Return the moment that a text in ISO 8601, or a number of seconds or ms, stands for."""
+    """Return the timestamp of an ISO 8601 text, or of a number of seconds or milliseconds."""
     try:
         match value:
             case str():

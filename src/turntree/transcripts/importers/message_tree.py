@@ -1,7 +1,7 @@
-"""Trees of messages, as hosted chats export them, cut into turns.
+"""Split trees of messages, as hosted chats export them, into turns.
 
-Every path is kept: where somebody edited a question or had an answer written again, turns become
-siblings. Knows who speaks and what follows what. Must never know a vendor or a file.
+Every path is kept: where a person edited a question or regenerated an answer, turns become
+siblings. Knows roles and order, not a vendor or a file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,29 +19,29 @@ from turntree.transcripts.importers.lenient_json import word
 
 NEVER: Final = Timestamp("1970-01-01T00:00:00.000Z")
 UNKNOWN_TOOL: Final = "unknown"
-"""The tool of a call that only its result tells of."""
+"""The tool name of a call that only its result mentions."""
 
 
 @value
 class ToolResultNode:
-    """What a tool answered, where the source does not say to which call."""
+    """A tool result whose call the source does not name."""
 
     tool: str
     status: ToolStatus
     output: Json
     parts: tuple[Part, ...] = ()
-    """Pictures and the like that came with it."""
+    """Images and other parts that came with it."""
     meta: Mapping[str, Json] | None = None
 
 
 @value
 class MessageNode:
-    """One entry of a tree; without messages and result it says nothing and only leads on."""
+    """One entry of a tree; without messages and result it only connects others."""
 
     id: str
     parent: str | None
     asks: bool = False
-    """It was sent in; otherwise it answers."""
+    """Whether it was sent to the model; otherwise it answers."""
     messages: tuple[Message, ...] = ()
     result: ToolResultNode | None = None
     at: Timestamp | None = None
@@ -50,11 +50,11 @@ class MessageNode:
     unfinished: bool = False
     calls: tuple[ModelCall, ...] = ()
     places: tuple[int, ...] = ()
-    """Of the records that it was made from."""
+    """The indexes of its records."""
 
     @property
     def is_silent(self) -> bool:
-        """Say whether it only leads on."""
+        """Whether it only connects others."""
         return not self.messages and self.result is None
 
 
@@ -64,18 +64,18 @@ class MessageTree:
 
     nodes: Mapping[str, MessageNode]
     start: Timestamp
-    """Stands for times that nobody wrote down."""
+    """Replaces missing timestamps."""
     current: str | None
-    """The node that was shown last."""
+    """The node that was displayed last."""
     provider: str | None = None
     turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
     _begins: set[str] = field(default_factory=set[str])
     _ended: dict[str, Key | None] = field(default_factory=dict[str, Key | None])
-    """For each node that a turn ends in, that turn, or the one before where there is none."""
+    """For each last node of a turn, that turn; where there is none, the one before."""
     _sealed: dict[Key, Timestamp] = field(default_factory=dict[Key, Timestamp])
 
     def __post_init__(self) -> None:
-        """Cut the tree into turns, parents first."""
+        """Split the tree into turns, parents first."""
         children, order = self._walk()
         for id in order:
             below = children.get(id, [])
@@ -84,7 +84,7 @@ class MessageTree:
 
     @property
     def head(self) -> Key | None:
-        """The turn of the node that was shown last, or the last turn of all."""
+        """The turn of the node that was displayed last, or the last turn of all."""
         at, seen = self.current, set[str]()
         while at is not None and at in self.nodes and at not in seen:
             if (key := self._ended.get(at)) is not None:
@@ -96,7 +96,7 @@ class MessageTree:
     def _walk(self) -> tuple[dict[str, list[str]], list[str]]:
         """Return the children of each node and an order, parents first.
 
-        Nodes that lead back to themselves hang on no root and are passed over.
+        Nodes in a cycle have no root and are skipped.
         """
         children: dict[str, list[str]] = {}
         roots: list[str] = []
@@ -149,7 +149,7 @@ class MessageTree:
         return DraftTurn(
             key,
             parent,
-            # An answer to nobody answers an empty message of the system.
+            # An answer without a question answers an empty system message.
             query or (Message("system", ()),),
             _reply(spoken),
             start,
@@ -164,7 +164,7 @@ class MessageTree:
 
 
 def _reply(spoken: Iterable[MessageNode]) -> tuple[Message, ...]:
-    """Return what was answered; a result goes to its call, and gets one where there is none."""
+    """Return the reply; a result goes to its call, and gets one where there is none."""
     reply: list[Message] = []
     waiting: list[ToolUse] = []
     for node in spoken:
@@ -188,9 +188,9 @@ def _reply(spoken: Iterable[MessageNode]) -> tuple[Message, ...]:
 
 
 def _told_apart(reply: Iterable[Message]) -> tuple[Message, ...]:
-    """Give every call of a turn an id of its own and every result a call.
+    """Give every call of a turn a unique id and every result a call.
 
-    Sources use an id twice, and keep results whose call stands in an earlier turn or nowhere.
+    Sources reuse ids, and hold results whose call is in an earlier turn or missing.
     """
     told: list[Message] = []
     taken: set[str] = set()

@@ -1,7 +1,7 @@
-"""Other tools' SQLite files: opened to be read, while their owner may be writing.
+"""Open other tools' SQLite files for reading, while the tool may be writing.
 
-Knows how to open such a file and where the statements on it stand, which is a ``.sql`` file beside
-the importer. Must never write, create a file beside the tool's own, or know what a row means.
+Opens a file and loads the statements for it from a ``.sql`` file next to the importer. Never
+writes, and never creates a file next to the tool's own.
 """
 
 import re
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 BUSY_TIMEOUT_S: Final = 5.0
 KEYS_MAX: Final = 200
-"""How many keys one statement is given."""
+"""Most keys in one statement."""
 
 Row: TypeAlias = tuple[Any, ...]
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -32,7 +32,7 @@ def load_statements(name: str) -> Mapping[str, str]:
 
 
 def is_database(path: Path) -> bool:
-    """Say whether a file begins as SQLite's do."""
+    """Return whether a file has SQLite's signature."""
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -42,9 +42,9 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def reading(path: Path) -> Generator[sqlite3.Connection]:
-    """Open a database to be read; texts come as the bytes they are.
+    """Open a database for reading; texts are returned as bytes.
 
-    A file whose log of changes cannot be opened, as on a read-only disk, is read without it.
+    A file whose write-ahead log cannot be opened, as on a read-only disk, is read without it.
 
     Raises:
         OSError: It cannot be read, or not to its end.
@@ -53,12 +53,12 @@ def reading(path: Path) -> Generator[sqlite3.Connection]:
         with closing(_opened(path)) as connection:
             yield connection
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        # Python cannot even spell an error that quotes damaged bytes.
+        # sqlite3 raises a decoding error itself if its message quotes damaged bytes.
         raise OSError(f"{path} cannot be read: {error}") from error
 
 
 def value_of(value: object) -> bytes | None:
-    """Return what a column holds, whatever its type, as bytes."""
+    """Return the value of a column, whatever its type, as bytes."""
     match value:
         case None | bytes():
             return value
@@ -67,7 +67,7 @@ def value_of(value: object) -> bytes | None:
 
 
 def after(prefix: str) -> tuple[str, str]:
-    """Return the two keys between which all keys with a prefix that ends in a colon stand."""
+    """Return the range of all keys with a prefix that ends in a colon."""
     assert prefix.endswith(":"), "the sign after a colon is a semicolon"
     return prefix, prefix[:-1] + ";"
 
@@ -85,7 +85,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     )
     connection.text_factory = bytes
     try:
-        # Opening reads nothing; the first statement tells whether the file can be read.
+        # Opening reads nothing; the first statement shows whether the file can be read.
         connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error:
         connection.close()

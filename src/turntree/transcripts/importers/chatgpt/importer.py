@@ -1,7 +1,7 @@
-"""ChatGPT's export: a tree of nodes for each conversation.
+"""Import ChatGPT's export: a tree of nodes for each conversation.
 
-A bundle is one conversation. What a node says is known to ``nodes``, everything that exports have
-in common to ``exports``.
+A transcript is one conversation. ``nodes`` reads a node, ``hosted_chat`` does what all exports have
+in common.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _DETAILS: Final[Mapping[str, str]] = {
 
 
 class ChatGptImporter(ExportImporter):
-    """Reads the export that ChatGPT makes of a person's conversations."""
+    """Reads ChatGPT's data export."""
 
     origin = "chatgpt"
     hint = b'"mapping"'
@@ -35,17 +35,17 @@ class ChatGptImporter(ExportImporter):
 
     @staticmethod
     def identify(document: Mapping[str, Any]) -> str | None:
-        """Return a conversation's id: it has a tree of nodes."""
+        """Return a conversation's id, or None if the document has no tree of nodes."""
         if not isinstance(document.get("mapping"), dict):
             return None
         return word(document.get("conversation_id")) or word(document.get("id"))
 
     def is_beside(self, file: str) -> bool:
-        """Say whether a record is a file that somebody attached or a model made."""
+        """Return whether a record is an attached or generated file."""
         return ASSET.match(file) is not None
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
-        """Yield a conversation as it stands in the list, and the files of the export it names.
+        """Yield a conversation as it is in the list, and the files of the export it names.
 
         Raises:
             OSError: The export is gone or has changed.
@@ -57,7 +57,7 @@ class ChatGptImporter(ExportImporter):
     def tree(
         self, document: Mapping[str, Any], place: int, beside: Mapping[str, int]
     ) -> tuple[MessageTree, dict[str, int]]:
-        """Return the nodes of a conversation, and how many of each kind nobody understands."""
+        """Return the nodes of a conversation, and the number of each unknown kind."""
         names = {found[0]: file for file in beside if (found := ASSET.match(file)) is not None}
         assets = Assets(names, beside)
         mapped = mapping(document.get("mapping"))
@@ -77,7 +77,7 @@ class ChatGptImporter(ExportImporter):
 
 
 def _in_order(mapped: Mapping[str, Any]) -> list[str]:
-    """Return the ids so that siblings stand in the order in which their parent lists them."""
+    """Return the ids so that siblings are in the order in which their parent lists them."""
     rank = {
         child: number
         for node in mapped.values()

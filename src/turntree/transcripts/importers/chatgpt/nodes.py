@@ -1,6 +1,6 @@
-"""Nodes of ChatGPT's export: one message each, of many types of content.
+"""Read nodes of ChatGPT's export: one message each, of many content types.
 
-Knows the content types, who may speak and what stands beside the words. Must never know the tree.
+Knows the content types, the roles and the metadata of a message, not the tree.
 """
 
 import re
@@ -41,7 +41,7 @@ _PLAIN: Final = frozenset(
         "model_editable_context",
     }
 )  # fmt: skip
-"""Types whose words stand under names of their own; what else they hold is kept beside."""
+"""Types whose text is in members of their own; their other members become opaque parts."""
 _META: Final = ("channel", "end_turn", "weight")
 _META_INSIDE: Final = (
     "finish_details", "finished_duration_sec", "reasoning_status", "initial_text", "finished_text",
@@ -60,14 +60,14 @@ class Assets:
 
 
 def asset_ids(data: bytes) -> set[str]:
-    """Return what may be ids of files in the bytes of a conversation."""
+    """Return what may be file ids in the bytes of a conversation."""
     return {found.decode() for found in _ASSET_BYTES.findall(data)}
 
 
 def node_of(
     id: str, parent: str | None, message: Mapping[str, Any], assets: Assets, place: int
 ) -> tuple[MessageNode, str | None]:
-    """Return a node, and what about it nobody here understands."""
+    """Return a node, and its content type if that is unknown."""
     if not message:
         return MessageNode(id, parent), None
     author, inside = mapping(message.get("author")), mapping(message.get("metadata"))
@@ -101,7 +101,7 @@ def node_of(
     if role == "user" and kind not in _INSTRUCTIONS:
         asked = Message("user", tuple(parts), "human", at, _files(inside), meta)
         return replace(node, asks=True, messages=(asked,)), unknown
-    # What the service put in: hidden instructions, what a person told it once, what it remembers.
+    # Added by the service: hidden instructions, custom instructions, memories.
     told = Message("system", tuple(parts), None, at, None, meta)
     return replace(node, asks=True, messages=(told,) if parts else ()), unknown
 
@@ -114,7 +114,7 @@ def _said(
     at: Timestamp | None,
     meta: Mapping[str, Json] | None,
 ) -> Message:
-    """Return what the model said; to anybody but all, it is a call of a tool."""
+    """Return the model's message; with a recipient other than ``all`` it is a tool call."""
     recipient = word(message.get("recipient")) or "all"
     if recipient != "all":
         words = text(content.get("text")) or "".join(p.text for p in parts if isinstance(p, Text))
@@ -155,7 +155,7 @@ def _result(
 
 
 def _parts(content: Mapping[str, Any], assets: Assets) -> tuple[list[Part], str | None]:
-    """Return a content as parts, and its type if nobody here understands it."""
+    """Return a content as parts, and its type if that is unknown."""
     kind = text(content.get("content_type"))
     match kind:
         case "text" | "multimodal_text":
@@ -243,7 +243,7 @@ def _attachments(inside: Mapping[str, Any], assets: Assets) -> list[Part]:
         mime = word(told.get("mime_type")) or word(told.get("mimeType")) or "application/*"
         id = text(told.get("id"))
         name = assets.names.get(id) or word(told.get("name"))
-        # Pictures stand in the content as well, under the same id.
+        # Images are in the content as well, under the same id.
         if name is not None and not mime.startswith("image/"):
             parts.append(Media("file", mime, name=name))
     return parts

@@ -1,9 +1,9 @@
-"""Which record of Claude Code belongs to which turn.
+"""Assign Claude Code's records to turns.
 
-The tool links every record to the one before. Read as a tree of turns those links lie twice:
-results of parallel calls look like forks, and a compaction looks like a new beginning. So a turn
-begins where somebody speaks, or where a compaction stands, and every other record belongs to the
-turn of the record it follows. Nothing here looks into a message.
+The tool links every record to the previous one. Taken as a tree of turns, those links are wrong in
+two cases: results of parallel calls look like forks, and a compaction looks like a new start. So a
+turn begins at a prompt or at a compaction, and every other record belongs to the turn of the record
+it follows. Nothing here looks into a message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from turntree.transcripts.importers.claude_code.records import ChainRecord, call
 from turntree.transcripts.importers.lenient_json import text
 
 MAIN: Final = ""
-"""The session that is no subagent's."""
+"""The name of the main session, which is not a subagent's."""
 
 CUTS_MAX: Final = 1_000
-"""So many forks from the middle of a turn are told exactly; more hang on the whole turn."""
+"""Number of forks from the middle of a turn that are exact; further ones follow the whole turn."""
 
 _ABOVE_MAX: Final = 200
 _UNFINISHED: Final = frozenset({"tool_use", "pause_turn"})
@@ -29,7 +29,7 @@ StemKind = Literal["normal", "compaction", "continued"]
 
 @dataclass(slots=True, eq=False)
 class Stem:
-    """A turn as it is gathered: where it begins, and every record that belongs to it."""
+    """A turn while it is collected: where it begins, and every record that belongs to it."""
 
     key: Key
     kind: StemKind
@@ -37,37 +37,37 @@ class Stem:
     start: ChainRecord
     parent: "Stem | None"
     above: "RecordNode | None"
-    """The link it hangs on, which may stand in the middle of its parent."""
+    """The record it follows, which may be in the middle of its parent."""
     depth: int
     before: list[ChainRecord] = field(default_factory=list[ChainRecord])
-    """Context that was put in before anybody spoke."""
+    """Context that was inserted before the prompt."""
     lines: list[ChainRecord] = field(default_factory=list[ChainRecord])
 
 
 @dataclass(slots=True, eq=False)
 class RecordNode:
-    """A record and where it stands."""
+    """A record and its position."""
 
     line: ChainRecord
     above: "RecordNode | None"
     session: str
     stem: Stem | None
     finished: bool
-    """Everything said so far has been answered, so that a new answer needs a new question."""
+    """Every prompt so far is answered, so a new answer needs a new prompt."""
     weak: "RecordNode | None"
-    """What begins a turn if the model answers it."""
+    """The record that begins a turn if the model answers it."""
 
 
 @value
 class RecordChain:
-    """All turns of a bundle and the way to them."""
+    """All turns of a transcript, and the node of each record."""
 
     stems: Sequence[Stem]
     """Parents first."""
     nodes: Mapping[str, RecordNode]
     orphans: Sequence[int]
     heads: Mapping[str, Stem | None]
-    """Of each session, in the order in which they were met."""
+    """Of each session, in the order in which they appear."""
 
 
 def arrange(
@@ -75,8 +75,8 @@ def arrange(
 ) -> RecordChain:
     """Return the turns that some records make up.
 
-    ``agents`` says whose file a file is; in the others, subagents are found by their records.
-    A subagent in ``forks`` goes on from the turn it hangs on; every other one begins afresh.
+    ``agents`` maps a file to its subagent; in other files, subagents are found by their records.
+    A subagent in ``forks`` continues from the turn it is linked to; every other one starts fresh.
     """
     work = _Arranging(lines, agents, forks)
     work.link()
@@ -94,7 +94,7 @@ def arrange(
 
 
 class _Arranging:
-    """Nodes are made parents first, by a loop: a conversation may be deeper than any stack."""
+    """Builds nodes parents first, in a loop: a conversation may exceed the recursion limit."""
 
     def __init__(
         self, lines: Sequence[ChainRecord], agents: Mapping[str, str], forks: frozenset[str]
@@ -108,7 +108,7 @@ class _Arranging:
         self._previous: dict[str, ChainRecord] = {}
 
     def link(self) -> None:
-        """Make a node of every line."""
+        """Create a node for every line."""
         last: dict[tuple[str, bool, str | None], ChainRecord] = {}
         for line in self._lines:
             stream = (line.file, line.side, line.agent)
@@ -122,19 +122,19 @@ class _Arranging:
                 self.nodes[found.uuid] = self._node(found, above)
 
     def _missing_above(self, line: ChainRecord) -> list[ChainRecord]:
-        """Return a line and those above it that have no node yet, first one first."""
+        """Return a line and its ancestors without a node, the oldest first."""
         if line.link in self.nodes and line.uuid not in self.nodes:
             return [line]
         path: dict[str, ChainRecord] = {}
         cursor: ChainRecord | None = line
-        # Records that follow each other in a circle have no first one; any will do.
+        # Records that link to each other in a circle have no first one; any will do.
         while cursor is not None and cursor.uuid not in self.nodes and cursor.uuid not in path:
             path[cursor.uuid] = cursor
             cursor = self._followed(cursor)
         return [*reversed(path.values())]
 
     def _followed(self, line: ChainRecord) -> ChainRecord | None:
-        """Return the line before; where a link leads nowhere, what the file held before it."""
+        """Return the previous line; if the link is dangling, the one before it in the file."""
         if line.link is None and line.kind not in ("boundary", "summary"):
             return None
         known = self._by_uuid.get(line.link or "")
@@ -163,7 +163,7 @@ class _Arranging:
             return MAIN
         if line.agent is not None:
             return line.agent
-        # The oldest way: subagents stand in the file of their session and have no names.
+        # The oldest format: subagents are in the file of their session and have no names.
         return above.session if above is not None and above.line.side else line.uuid
 
     def _judge(self, node: RecordNode) -> None:
@@ -208,7 +208,7 @@ class _Arranging:
         node.finished, node.weak = _ends(node.line), None
 
     def _begin(self, node: RecordNode, kind: StemKind) -> Stem:
-        """Let a turn begin at a node, under the turn it stood in until now."""
+        """Start a turn at a node, below the turn the node belonged to until now."""
         parent = node.stem
         stem = Stem(
             key=Key(node.line.uuid),
@@ -226,7 +226,7 @@ class _Arranging:
 
 
 def _awaits_summary(node: RecordNode) -> bool:
-    """Say whether a summary follows its boundary, with nothing but asides between."""
+    """Return whether a summary follows its boundary, with only asides between."""
     assert node.stem is not None, "asked of a summary in a turn"
     cursor = node.above
     for _ in range(_ABOVE_MAX):
@@ -237,10 +237,10 @@ def _awaits_summary(node: RecordNode) -> bool:
 
 
 def _leading(above: RecordNode | None) -> Iterator[ChainRecord]:
-    """Yield the context between what was said last and a new question, first one first."""
+    """Yield the context between the last message and a new prompt, the oldest first."""
     found: list[ChainRecord] = []
     while above is not None and len(found) < _ABOVE_MAX:
-        # A summary of turns that nobody kept is no turn; it is still what the model knew.
+        # A summary of turns that are not in the file is not a turn, but the model has read it.
         lone = above.line.kind in ("boundary", "summary") and above.stem is None
         if above.line.kind not in _LEADING and not lone:
             break
@@ -250,16 +250,16 @@ def _leading(above: RecordNode | None) -> Iterator[ChainRecord]:
 
 
 def _ends(line: ChainRecord) -> bool:
-    """Say whether an answer asks for nothing more. Old files give no reason for its end."""
+    """Return whether an answer requests nothing more. Old files give no stop reason."""
     if is_error(line):
         return True
     return text(line.message.get("stop_reason")) not in _UNFINISHED and not calls_in(line)
 
 
 def _cut(stems: Sequence[Stem]) -> Iterator[Stem]:
-    """Yield the turns, parents first, and before a fork from the middle of a turn its first part.
+    """Yield the turns, parents first; before a fork from the middle of a turn, its first part.
 
-    What came after that place is nothing that the fork has ever seen.
+    The fork has never seen what came after that point.
     """
     cuts: dict[tuple[Key, str], Stem] = {}
     last_new: dict[Key, int] = {}
@@ -279,7 +279,7 @@ def _cut(stems: Sequence[Stem]) -> Iterator[Stem]:
 
 
 def _last_new_answer(stem: Stem) -> int:
-    """Return the place where the last of its answers begins."""
+    """Return the index where the last answer begins."""
     first: dict[str, int] = {}
     for line in stem.lines:
         if line.kind == "answer":

@@ -1,9 +1,8 @@
-"""Claude Code: where it leaves its sessions, and what a bundle of them tells.
+"""Import Claude Code: find its sessions and project their records.
 
-A bundle is the file of one session with the files of its subagents, in every way in which the
-tool has kept them. Records are judged next door: ``records`` knows one,
-``chain`` what belongs to a turn, ``turns`` what a turn says and
-``sessions`` what is known beside. Nothing is written, and only named files are read.
+A transcript is the file of one session with the files of its subagents, in every layout the tool
+has used. ``records`` reads one record, ``chain`` assigns records to turns, ``turns`` drafts a turn
+and ``sessions`` collects metadata. Nothing is written, and only named files are read.
 """
 
 import re
@@ -21,14 +20,14 @@ from turntree.transcripts.importers.lenient_json import parse, read_lines, text
 
 ORIGIN: Final = "claude-code"
 PEEK_MAX_BYTES: Final = 64 * 1024
-"""So much of a file is looked at to see who wrote it."""
+"""Bytes of a file that are read to see whether Claude Code wrote it."""
 
 _AGENT_FILE: Final = re.compile(r"agent-.+\.jsonl")
 _OWNER: Final = re.compile(rb'"sessionId":\s?"([^"]{1,200})"')
 
 
 class ClaudeCodeImporter:
-    """Reads the sessions that Claude Code keeps, by default for thirty days."""
+    """Reads Claude Code's sessions, which the tool deletes after thirty days by default."""
 
     origin: Final = ORIGIN
     version: Final = 1
@@ -58,7 +57,7 @@ class ClaudeCodeImporter:
                     yield bundle
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
-        """Yield the lines of every file; the note beside a subagent's file is one record."""
+        """Yield the lines of every file; the metadata file of a subagent is one record."""
         folder = bundle.files[0].parent
         for file in bundle.files:
             name = file.relative_to(folder).as_posix()
@@ -68,7 +67,7 @@ class ClaudeCodeImporter:
                 yield from read_lines(file, name)
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
-        """Return the turns, sessions and subagents that the records of a bundle tell of."""
+        """Return the turns, sessions and subagents that the records describe."""
         return TranscriptReader(bundle, records).projection()
 
 
@@ -97,7 +96,7 @@ def _bundles(folder: Path) -> Iterator[TranscriptRef]:
     alone: list[Path] = []
     for file in files:
         if _AGENT_FILE.fullmatch(file.name):
-            # Nothing but its records says whose subagent it is.
+            # Only its records name the session that this subagent belongs to.
             owner = _owner(file)
             if owner in known:
                 beside[owner].append(file)
@@ -126,7 +125,7 @@ def _owner(agent: Path) -> str:
 
 
 def _is_ours(file: Path) -> bool:
-    """Say whether the first lines of a file are of the tool's making."""
+    """Return whether the first lines of a file were written by Claude Code."""
     with file.open("rb") as stream:
         head = stream.read(PEEK_MAX_BYTES)
     lines = head.split(b"\n")
@@ -139,5 +138,5 @@ def _is_ours(file: Path) -> bool:
             return True
         if kind == "file-history-snapshot" and "messageId" in data:
             return True
-    # A first line that is longer than this can still be told by how it begins.
+    # A first line that is longer than this can still be recognized by its start.
     return len(lines) == 1 and b'"sessionId":' in head and b'"type":' in head

@@ -1,7 +1,7 @@
-"""A message of Claude Code while it grows, and what is said of it beside its parts.
+"""Build a message of Claude Code, with its context, source and usage.
 
-Attachments, lints and files become the context of the message they were read with; where a
-message came from and what a call used are read here. Nothing here knows the chain or a turn.
+Attachments, lints and files become the context of the message they were read with. Nothing here
+knows the chain or a turn.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from turntree.transcripts.importers.claude_code.records import ChainRecord, bloc
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
 CONTEXT_TEXT_MAX: Final = 4_000
-"""So much of a piece of context stands in a message; the record holds the rest."""
+"""Characters of a piece of context that are stored in a message; the record holds the rest."""
 
 _COUNT_MAX: Final = 2**31 - 1
 _NOT_READ: Final = frozenset({"prompt_snapshot", "session_context"})
@@ -37,7 +37,7 @@ _SOURCES: Final[Mapping[str, Source]] = {
 
 @dataclass(slots=True)
 class GrowingMessage:
-    """A message that is still growing."""
+    """A message that is being built."""
 
     role: Role
     at: Timestamp | None
@@ -47,12 +47,12 @@ class GrowingMessage:
     meta: dict[str, Json] = field(default_factory=dict[str, Json])
 
     def put(self, name: str, found: Sequence[Json]) -> None:
-        """Put something into its context."""
+        """Add something to its context."""
         if found:
             self.context.setdefault(name, []).extend(found)
 
     def put_line(self, line: ChainRecord) -> None:
-        """Put a line that is no message of its own into its context."""
+        """Add a line that is not a message of its own to its context."""
         if line.kind == "attachment":
             self._put_attachment(line)
         elif line.kind != "aside" and (words := words_of(line.blocks)):
@@ -72,7 +72,7 @@ class GrowingMessage:
             self.put("attachments", [piece(kind or "unknown", words)])
 
     def message(self) -> Message:
-        """Return the message as it has become."""
+        """Return the finished message."""
         return Message(
             self.role,
             tuple(self.parts),
@@ -84,7 +84,7 @@ class GrowingMessage:
 
 
 def piece(kind: str, words: str) -> Json:
-    """Return a piece of context; a long one is cut, and says so."""
+    """Return a piece of context; a long one is truncated and marked."""
     found: dict[str, Json] = {"kind": word(kind), "text": tidy(words[:CONTEXT_TEXT_MAX])}
     return found if len(words) <= CONTEXT_TEXT_MAX else {**found, "length": len(words)}
 
@@ -96,7 +96,7 @@ def typed(words: str) -> str:
 
 
 def source_of(line: ChainRecord) -> Source:
-    """Return who sent a message in; a person, if nothing says otherwise."""
+    """Return the source of a message; a person, unless the record says otherwise."""
     if words_of(line.blocks[:1]).startswith(("<task-notification>", "<teammate-message")):
         return "agent"
     data = line.data
@@ -109,7 +109,7 @@ def source_of(line: ChainRecord) -> Source:
 
 
 def circumstances(line: ChainRecord) -> Iterator[tuple[str, Json]]:
-    """Yield who allowed a call and how long it took."""
+    """Yield the permission of a call and its duration."""
     decision = mapping(line.data.get("permissionDecision"))
     if decision:
         names = ("decision", "source", "reasonType", "ruleSource", "reasonCode")
@@ -121,11 +121,11 @@ def circumstances(line: ChainRecord) -> Iterator[tuple[str, Json]]:
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
-    """Return what a call used; the vendor counts cached input apart, as we do."""
+    """Return the usage of a call; the vendor counts cached input separately, as we do."""
     get = told.get
     written = number(get("cache_creation_input_tokens"))
     if not written and (nested := mapping(get("cache_creation"))):
-        # For a while the sum was 0 and only the nested numbers told.
+        # For some versions the sum was 0 and only the nested numbers were right.
         written = min(sum(number(count) for count in nested.values()), _COUNT_MAX)
     details = mapping(get("output_tokens_details"))
     return Usage(
@@ -138,7 +138,7 @@ def usage_of(told: Mapping[str, Any]) -> Usage:
 
 
 def provider_of(model: str, answer: str) -> str | None:
-    """Return whose service answered, as far as the names it gave tell."""
+    """Return the provider, as far as the names of model and answer show it."""
     if answer.startswith("msg_bdrk_"):
         return "bedrock"
     if answer.startswith("msg_vrtx_"):
@@ -147,7 +147,7 @@ def provider_of(model: str, answer: str) -> str | None:
 
 
 def _plain(attachment: Mapping[str, Any]) -> str:
-    """Return the words of an attachment from before the tool wrote down how it was shown."""
+    """Return an attachment's text, for versions that did not record how it was rendered."""
     for name in ("content", "text", "prompt", "snippet", "stdout"):
         found = attachment.get(name)
         if words := text(found) or words_of(blocks_of(found)):

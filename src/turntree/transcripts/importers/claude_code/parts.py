@@ -1,8 +1,7 @@
-"""Blocks of Anthropic's messages as our parts, and what stood beside them.
+"""Convert blocks of Anthropic's messages to parts, with the files and lints they mention.
 
-A block that has no name here is kept as it came, so that it can be sent back. Nothing here knows
-the chain, a turn or a session: what a block holds is said from the block alone, and from the
-structured result that the tool keeps beside it.
+An unknown block is stored as it came, so that it can be sent back. A block is converted from itself
+alone and from the structured result that the tool stores with it.
 """
 
 import re
@@ -28,7 +27,7 @@ from turntree.transcripts.importers.lenient_json import entries, mapping, number
 BLOCK: Final = "anthropic.block"
 CITATIONS: Final = "anthropic.citations"
 FILES_MAX: Final = 200
-"""A search names no more files than this in a message's context; its result holds them all."""
+"""Most files of a search in a message's context; its result holds them all."""
 
 _REFUSED: Final = ("The user doesn't want to ", "Permission to use ")
 _STOPPED: Final = "[Request interrupted"
@@ -41,7 +40,7 @@ _LINT_LINE: Final = re.compile(
 
 
 def part_of(block: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield the parts that a block of words, thoughts, pictures or calls stands for."""
+    """Yield the parts of a block: text, thinking, images or calls."""
     match block:
         case {"type": "text", "text": str(words)}:
             if words:
@@ -50,7 +49,7 @@ def part_of(block: Mapping[str, Any]) -> Iterator[Part]:
                 yield OpaquePart({"kind": CITATIONS, "citations": tidy(block["citations"])})
         case {"type": "thinking"}:
             signature = text(block.get("signature")) or None
-            # Its words may be held back; its signature is still needed to send it again.
+            # Its text may be withheld; its signature is still needed to send it again.
             yield Reasoning(text(block.get("thinking")), signature)
         case {"type": "tool_use", "id": str(call_id), "name": str(name)} if call_id and name:
             yield ToolUse(word(call_id) or "", word(name) or "", tidy(block.get("input")))
@@ -76,7 +75,7 @@ def _media(block: Mapping[str, Any]) -> Part:
 
 
 def result_of(block: Mapping[str, Any], told: object) -> ToolResult:
-    """Return what a tool answered; ``told`` is the structured result kept beside the block."""
+    """Return a tool's result; ``told`` is the structured result stored with the block."""
     content = block.get("content")
     blocks = blocks_of(content)
     plain = isinstance(content, str) or all(b.get("type") == "text" for b in blocks)
@@ -97,7 +96,7 @@ def _status(output: Json, told: object, failed: bool) -> ToolStatus:  # noqa: FB
 
 
 def files_in(call: ToolUse | None, result: ToolResult, told: object) -> list[TouchedFile]:
-    """Return the files that a call touched, by its structured result or by what was asked."""
+    """Return the files that a call touched, from its structured result or its arguments."""
     name = "" if call is None else call.tool
     if result.status != "ok":
         return []
@@ -146,7 +145,7 @@ def _path(value: str) -> str:
 
 
 def attached_files(attachment: Mapping[str, Any]) -> list[TouchedFile]:
-    """Return the files that an attachment carries or names."""
+    """Return the files that an attachment contains or names."""
     content = mapping(mapping(attachment.get("content")).get("file"))
     path = next(
         (
@@ -174,7 +173,7 @@ def attached_files(attachment: Mapping[str, Any]) -> list[TouchedFile]:
 
 
 def lints_in(files: object) -> Iterator[Json]:
-    """Yield the lints of files as editors report them: lines and columns there begin at 0."""
+    """Yield the lints of files as editors report them, with lines and columns from 0."""
     for file in map(mapping, entries(files)):
         uri = text(file.get("uri"))
         path = unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri
@@ -194,7 +193,7 @@ def lints_in(files: object) -> Iterator[Json]:
 
 
 def lints_in_words(words: str) -> Iterator[Json]:
-    """Yield the lints that stand in words between ``<new-diagnostics>`` and its end."""
+    """Yield the lints in a text between ``<new-diagnostics>`` and its end."""
     _, opened, rest = words.partition("<new-diagnostics>")
     if not opened:
         return
@@ -211,7 +210,7 @@ def lints_in_words(words: str) -> Iterator[Json]:
 
 
 def lints_of_call(call: ToolUse | None, result: ToolResult) -> list[Json]:
-    """Return the lints that an editor answered with when it was asked for them."""
+    """Return the lints that an editor returned for a diagnostics call."""
     if (
         call is None
         or call.tool != "mcp__ide__getDiagnostics"

@@ -1,8 +1,7 @@
-"""A bundle of Claude Code's records as turns and sessions.
+"""Project a transcript of Claude Code as turns and sessions.
 
-Every record is parsed once. Its place in the conversation, the turn it makes and what it says of
-its session are found next door; here they are put together, and subagents are tied to the calls
-that began them.
+Every record is parsed once. ``chain``, ``turns`` and ``sessions`` find its turn and its metadata;
+this module combines them and links subagents to the calls that started them.
 """
 
 import re
@@ -43,10 +42,10 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9-]")
 
 
 class TranscriptReader:
-    """One bundle, read once."""
+    """One transcript, read once."""
 
     def __init__(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> None:
-        # Kept records are projected again when their files may long be gone: the id must do.
+        # Stored records are projected again when their files may be gone: only the id is reliable.
         self._slug, _, self._own = bundle.id.rpartition("/")
         self._name = f"{self._own}.jsonl"
         self._due = None if (at := mtime_ms(bundle.stamp)) is None else deletion_due(at)
@@ -54,7 +53,7 @@ class TranscriptReader:
         self._about: Mapping[str, SessionInfo] = defaultdict(SessionInfo)
         self._agents: dict[str, SubagentInfo] = {}
         self._alone = self._name.startswith("agent-")
-        # Of a subagent whose session is gone, the file is its own session.
+        # A subagent whose session is gone is its own session.
         self._files: dict[str, str] = {self._name: MAIN} if self._alone else {}
         self._requests: dict[str, int] = {}
         self._unknown: Counter[str] = Counter()
@@ -62,15 +61,15 @@ class TranscriptReader:
         self._broken = 0
         self._met: set[str] = set()
         self._tokens: Counter[str] = Counter()
-        """What all lines of each answer tell together; every line tells it again."""
+        """The sum over all lines of each answer; every line repeats it."""
         self._told_last: tuple[Mapping[str, Any], int] = {}, 0
         self._copies: dict[str, str] = {}
-        """The records that others were copied from, under names of their own."""
+        """The records that others were copied from, under ids of their own."""
         for place, record in enumerate(records):
             self._take(place, record)
 
     def projection(self) -> Projection:
-        """Return what the bundle tells of."""
+        """Return the projection of the transcript."""
         forks = frozenset(name for name, agent in self._agents.items() if agent.forked)
         chain = arrange(self._lines, self._files, forks)
         drafted = list(self._drafted(chain))
@@ -88,7 +87,7 @@ class TranscriptReader:
     def _told(self, turns: Sequence[DraftTurn]) -> int:
         calls = [call for turn in turns for call in turn.calls]
         answers = {call.call_id for call in calls if call.call_id is not None}
-        # An answer without a name has one line, and nobody can tell it twice.
+        # An answer without an id has one line, so it cannot be repeated.
         alone = sum(call.usage.total for call in calls if call.call_id is None)
         return alone + sum(self._tokens[answer] for answer in answers)
 
@@ -121,7 +120,7 @@ class TranscriptReader:
         if line.kind == "answer":
             self._tokens[word(line.answer_id) or ""] += self._total_in(line)
         if line.uuid not in self._met:
-            # A resumed or copied session may hold a record twice; it was said once.
+            # A resumed or copied session may hold a record twice.
             self._met.add(line.uuid)
             self._lines.append(line)
             if "forkedFrom" in data:
@@ -132,7 +131,7 @@ class TranscriptReader:
                 told.call_id = told.call_id or word(link[1])
 
     def _total_in(self, line: ChainRecord) -> int:
-        """Return the tokens that a line tells of; most repeat what the line before told."""
+        """Return the tokens that a line reports; most repeat the previous line."""
         usage = mapping(line.message.get("usage"))
         if usage != self._told_last[0]:
             self._told_last = usage, usage_of(usage).total
@@ -144,7 +143,7 @@ class TranscriptReader:
         self._unknown[name if fits else "(others)"] += 1
 
     def _owner(self, file: str) -> str:
-        """Return whose file it is: the session's own, or a subagent's."""
+        """Return the owner of a file: the main session or a subagent."""
         if file == self._name:
             return MAIN
         if file in self._files:
@@ -205,7 +204,7 @@ class TranscriptReader:
     def _spawns(
         self, chain: RecordChain, drafted: Sequence[TurnDraft], words: Mapping[str, str]
     ) -> dict[str, DraftSpawn]:
-        """Return the call that began each subagent, as far as anything tells."""
+        """Return the call that started each subagent, as far as it is recorded."""
         made: dict[str, tuple[Stem, TurnDraft]] = {}
         asked: Mapping[str, deque[str]] = defaultdict(deque)
         tasks: dict[str, str | None] = {}
@@ -222,7 +221,7 @@ class TranscriptReader:
             if name == MAIN:
                 continue
             agent = self._agents.setdefault(name, SubagentInfo())
-            # The oldest subagents have no names; their first words are those of the call.
+            # The oldest subagents have no names; their first prompt is that of the call.
             while agent.call_id is None and asked[words.get(name, "")]:
                 call_id = asked[words.get(name, "")].popleft()
                 agent.call_id = call_id if call_id not in taken else None
@@ -245,12 +244,12 @@ def _session_id(own: str, name: str) -> str:
 
 
 def _slug(name: str) -> str:
-    """Return a name as a label can hold it."""
+    """Return a name in the characters of a label."""
     return _UNFIT.sub("-", name)
 
 
 def _first_words(chain: RecordChain, drafted: Sequence[TurnDraft]) -> dict[str, str]:
-    """Return what each session began with."""
+    """Return the first prompt of each session."""
     found: dict[str, str] = {}
     for stem, told in zip(chain.stems, drafted, strict=True):
         if stem.kind == "normal":
@@ -259,7 +258,7 @@ def _first_words(chain: RecordChain, drafted: Sequence[TurnDraft]) -> dict[str, 
 
 
 def _parents_first(chain: RecordChain, spawns: Mapping[str, DraftSpawn]) -> list[str]:
-    """Return the subagents' names, each after the one that began it."""
+    """Return the subagents' names, each after the one that started it."""
     sessions = {stem.key: stem.session for stem in chain.stems}
     below: Mapping[str, list[str]] = defaultdict(list)
     names = [name for name in chain.heads if name != MAIN]
@@ -273,15 +272,15 @@ def _parents_first(chain: RecordChain, spawns: Mapping[str, DraftSpawn]) -> list
             if name not in found:
                 found[name] = None
                 todo.append(name)
-    # Whoever was begun in a circle comes last.
+    # Subagents in a circle come last.
     return [*found, *(name for name in names if name not in found)]
 
 
 def _first_kept(stem: Stem, chain: RecordChain, copies: Mapping[str, str]) -> Key | None:
-    """Return the first turn that a compaction kept, if it is above and not the very first."""
+    """Return the first turn that a compaction kept, if it is an ancestor and not the first."""
     told = mapping(stem.start.data.get("compactMetadata"))
     head = text(mapping(told.get("preservedSegment")).get("headUuid"))
-    # A copy renames its records and forgets the names inside.
+    # A copy renames its records, but not the ids inside them.
     node = chain.nodes.get(head) or chain.nodes.get(copies.get(head, ""))
     kept = None if node is None else node.stem
     if kept is None or stem.depth - kept.depth > _KEPT_DEPTH_MAX:
@@ -289,7 +288,7 @@ def _first_kept(stem: Stem, chain: RecordChain, copies: Mapping[str, str]) -> Ke
     cursor = stem.parent
     while cursor is not None and cursor.depth > kept.depth:
         cursor = cursor.parent
-    # A fork may hang on the first part of a turn, which has a key of its own.
+    # A fork may follow the first part of a turn, which has a key of its own.
     if cursor is None or cursor.start is not kept.start or cursor.parent is None:
         return None
     return cursor.key

@@ -1,8 +1,8 @@
-"""One record of Claude Code, and what it is to a conversation.
+"""Parse one record of Claude Code and classify it.
 
-Types of records are open: a new one appears every month. What is known here is which of them
-stand in the chain of a conversation, who speaks in them, and which say something of the session.
-Nothing here knows other records: how they hang together is ``chain``'s business.
+New record types appear every month. This module knows which of them belong to the chain of a
+conversation, whose message each is, and which describe the session. How records are connected is
+known to ``chain``.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ LineKind = Literal[
     "prompt", "injected", "command", "printed", "stop", "result", "summary",
     "answer", "boundary", "attachment", "aside",
 ]  # fmt: skip
-"""What a record of the chain is.
+"""The kind of a record in the chain.
 
-prompt     somebody's words, which begin a turn
-injected   words that the tool put in for the model to read
+prompt     a message that begins a turn
+injected   text that the tool inserted for the model
 command    a slash command; it begins a turn only if the model answers it
-printed    what a local command printed; nobody answers it
+printed    the output of a local command, which gets no answer
 stop       the mark of an interruption
-result     what a tool answered
-summary    what a compaction left
-answer     one block of what the model said
-boundary   where a compaction stands
-attachment context that was put in beside the words
-aside      a link of the chain that says nothing to the model
+result     the result of a tool
+summary    the summary of a compaction
+answer     one block of the model's answer
+boundary   the position of a compaction
+attachment context that was inserted next to the text
+aside      a link of the chain that the model does not read
 """
 
 CHAINED: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
@@ -38,7 +38,7 @@ ABOUT: Final = frozenset({
     "worktree-state", "file-history-snapshot", "queue-operation",
     "api-request", "api-request-shape", "api-request-blob",
 })  # fmt: skip
-"""Records that say something of the session, or of a request, and have no place in the chain."""
+"""Records about the session or a request, which are not part of the chain."""
 
 SUBTYPES: Final = frozenset({
     "", "compact_boundary", "microcompact_boundary", "stop_hook_summary", "turn_duration",
@@ -56,13 +56,13 @@ _COMMAND: Final = ("<command-name>", "<command-message>")
 _STOP: Final = "[Request interrupted"
 _NOTHING_SAID: Final = "No response requested."
 SYNTHETIC: Final = "<synthetic>"
-"""The model of an answer that no model gave."""
+"""The model name of an answer that no model gave."""
 
 
 class ChainRecord(NamedTuple):
-    """A record that stands in the chain of a conversation.
+    """A record in the chain of a conversation.
 
-    A named tuple: there is one for every record, and a dataclass takes three times as long to make.
+    A named tuple: there is one per record, and a dataclass takes three times as long to create.
     """
 
     place: int
@@ -70,30 +70,30 @@ class ChainRecord(NamedTuple):
     kind: LineKind
     uuid: str
     link: str | None
-    """The record it follows, as far as it says so."""
+    """The record it follows, if it names one."""
     side: bool
-    """It belongs to a subagent."""
+    """Whether it belongs to a subagent."""
     agent: str | None
     at: Timestamp | None
     data: Mapping[str, Any]
     message: Mapping[str, Any]
     """What was sent to the model or came from it."""
     blocks: list[Mapping[str, Any]]
-    """The blocks of its message; a bare text is one."""
+    """The blocks of its message; a plain text is one."""
 
     @property
     def answer_id(self) -> str:
-        """What all lines of one answer share: the id that the vendor gave to the message."""
+        """What all lines of one answer share: the vendor's id of the message."""
         return text(self.message.get("id")) or text(self.data.get("requestId")) or self.uuid
 
     @property
     def speaks(self) -> bool:
-        """Say whether it carries the exchange on, so that its time counts."""
+        """Whether it is part of the exchange, so that its time counts."""
         return self.kind in _SPEAKING
 
 
 def line_of(place: int, file: str, data: Mapping[str, Any]) -> ChainRecord | None:
-    """Return the link of the chain that a record is, or None if nothing could follow it."""
+    """Return a record's link in the chain, or None if no record could follow it."""
     get = data.get
     uuid = text(get("uuid"))
     if not uuid:
@@ -116,30 +116,30 @@ def line_of(place: int, file: str, data: Mapping[str, Any]) -> ChainRecord | Non
 
 
 def blocks_of(content: object) -> list[Mapping[str, Any]]:
-    """Return the blocks of a message's content; a bare text is one block."""
+    """Return the blocks of a message's content; a plain text is one block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [block for entry in entries(content) if (block := mapping(entry))]
 
 
 def words_of(blocks: list[Mapping[str, Any]]) -> str:
-    """Return all words of some blocks."""
+    """Return the text of some blocks."""
     return "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
 
 
 def calls_in(line: ChainRecord) -> list[Mapping[str, Any]]:
-    """Return the blocks of an answer that ask for a tool."""
+    """Return the blocks of an answer that call a tool."""
     return [block for block in line.blocks if block.get("type") == "tool_use"]
 
 
 def is_error(line: ChainRecord) -> bool:
-    """Say whether an answer is the tool's word for a call that failed."""
+    """Return whether an answer is the tool's report of a failed API call."""
     return line.data.get("isApiErrorMessage") is True
 
 
 def _at(told: object) -> Timestamp | None:
     at = moment(told)
-    # No turn was taken before 1970, and an id could not say so.
+    # An id cannot express a time before 1970.
     return at if at is not None and at >= "1970" else None
 
 

@@ -1,8 +1,8 @@
-"""What records of Claude Code say of a session and of its subagents, beside the conversation.
+"""Collect metadata of Claude Code's sessions and subagents.
 
-Titles, folders and versions come from here, and the call that began a subagent: the tool tells
-it in a small file beside the subagent's, in the call's result, in its progress or, of the oldest
-subagents, not at all. Nothing here knows turns.
+Titles, folders and versions come from here, and the call that started a subagent: the tool records
+it in a small file next to the subagent's, in the call's result, in its progress or, for the oldest
+subagents, nowhere. Nothing here knows turns.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from turntree.transcripts.importers.claude_code.records import ChainRecord, word
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
 RETENTION_DAYS: Final = 30
-"""How long the tool keeps a session that nobody touches, unless its settings say otherwise."""
+"""Days until the tool deletes an unused session, unless its settings say otherwise."""
 
 TITLE_MAX: Final = 200
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -26,16 +26,16 @@ _SEEN_MAX: Final = 500
 
 
 def deletion_due(mtime_ms: int) -> Timestamp:
-    """Return when the tool may delete a session's file that was last written at a time.
+    """Return when the tool may delete a session's file, given when that was last written.
 
-    It does so when it next starts after that. ``cleanupPeriodDays`` in its settings moves the
-    day; a transcript does not tell what it was set to.
+    It does so at its next start after that. ``cleanupPeriodDays`` in its settings changes the
+    period; a transcript does not record that setting.
     """
     return instant(mtime_ms + RETENTION_DAYS * _DAY_MS)
 
 
 def mtime_ms(stamp: str) -> int | None:
-    """Return when the first file of a bundle was last written, as far as its stamp tells."""
+    """Return when the first file of a transcript was last written, if its fingerprint says so."""
     told = stamp.partition(";")[0].split(":")
     digits = told[-1]
     return int(digits) // 1_000_000 if len(told) == _STAMPED and digits.isdecimal() else None
@@ -43,10 +43,10 @@ def mtime_ms(stamp: str) -> int | None:
 
 @dataclass(slots=True)
 class SessionInfo:
-    """What is known of one session."""
+    """The metadata of one session."""
 
     last: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """The newest record of each kind that has no place in the chain."""
+    """The newest record of each kind that is not in the chain."""
     summaries: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     counts: Counter[str] = field(default_factory=Counter[str])
     tools: dict[str, None] = field(default_factory=dict[str, None])
@@ -54,7 +54,7 @@ class SessionInfo:
     envelope: dict[str, Json] = field(default_factory=dict[str, Json])
 
     def take(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Take a record that has no place in the chain."""
+        """Add a record that is not in the chain."""
         match kind:
             case "summary":
                 self.summaries.append(data)
@@ -72,9 +72,9 @@ class SessionInfo:
                 self.last[kind] = data
 
     def see(self, line: ChainRecord) -> None:
-        """Note what a line says of its surroundings; what an earlier call told stays.
+        """Read the environment from a line; values that are set already stay.
 
-        Lines come last one first, so that the newest word on each matter counts.
+        Lines come newest first, so the newest value of each counts.
         """
         self.seen += 1
         if self.seen > _SEEN_MAX:
@@ -87,9 +87,9 @@ class SessionInfo:
             self.envelope["forked_from"] = session
 
     def title(self, uuids: Iterable[str], first_prompt: str) -> str | None:
-        """Return the best title: a person's, a model's, a summary's, or somebody's words."""
+        """Return the best title: a person's, a model's, a summary or the first prompt."""
         own = frozenset(uuids)
-        # Old files begin with summaries of other sessions; those point at no record in here.
+        # Old files begin with summaries of other sessions; those refer to no record in this file.
         told = [text(s.get("summary")) for s in self.summaries if text(s.get("leafUuid")) in own]
         for found in (
             self._told("custom-title", "customTitle"),
@@ -103,7 +103,7 @@ class SessionInfo:
         return None
 
     def details(self, deleted_on: Timestamp | None) -> dict[str, Json]:
-        """Return everything else that is known."""
+        """Return all other metadata."""
         found: dict[str, Json] = dict(self.envelope)
         for kind, member, ours in _DETAILS:
             if (value := word(self._told(kind, member))) is not None:
@@ -144,7 +144,7 @@ _DETAILS: Final = (
 
 
 def _counted(used: Mapping[str, Any]) -> Json:
-    """Return the sums that the tool keeps; they hold calls that no record tells of."""
+    """Return the tool's own totals; they include calls that no record describes."""
     return {
         "input": number(used.get("inputTokens")),
         "output": number(used.get("outputTokens")),
@@ -156,7 +156,7 @@ def _counted(used: Mapping[str, Any]) -> Json:
 
 @dataclass(slots=True)
 class SubagentInfo:
-    """What is known of one subagent."""
+    """The metadata of one subagent."""
 
     call_id: str | None = None
     task: str | None = None
@@ -165,7 +165,7 @@ class SubagentInfo:
     forked: bool = False
 
     def take_meta(self, data: Mapping[str, Any]) -> None:
-        """Take the small file beside its transcript, which knows best."""
+        """Read the metadata file next to its transcript, which is most reliable."""
         self.call_id = word(data.get("toolUseId")) or self.call_id
         self.task = word(data.get("description")) or self.task
         self.finished = data.get("finished") is True
@@ -183,7 +183,7 @@ _AGENT_DETAILS: Final = (
 
 
 def link_in(line: ChainRecord) -> tuple[str, str] | None:
-    """Return a subagent and the call that began it, if a line tells of them."""
+    """Return a subagent and the call that started it, if a line names both."""
     data = line.data
     if line.kind == "result":
         agent = text(mapping(data.get("toolUseResult")).get("agentId"))

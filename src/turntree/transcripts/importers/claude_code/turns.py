@@ -1,8 +1,8 @@
-"""The records of one turn of Claude Code as a draft of it.
+"""Draft a turn from its Claude Code records.
 
 The tool writes a line for every block of an answer; here they become one message again, and its
-usage is counted once. Nothing that names the session, the prompt or the machine enters a message:
-a fork copies the prefix under new names, and must stay one ancestry with it.
+usage is counted once. The ids of session, prompt and machine never enter a message: a fork copies
+the prefix under new ids, and must share the ancestry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _USUAL_ENDS: Final = frozenset({"end_turn", "tool_use", "pause_turn"})
 
 @value
 class TurnDraft:
-    """A draft, the calls it made, those that may have begun subagents, and what fits nowhere."""
+    """A draft, its calls, those that may have started subagents, and leftover records."""
 
     turn: DraftTurn
     calls: Sequence[str]
@@ -63,9 +63,9 @@ def draft(
     since: Timestamp,
     requests: Mapping[str, int],
 ) -> TurnDraft:
-    """Return what a stem tells of.
+    """Return the draft of a turn.
 
-    ``since`` is the time of a turn that has none; ``requests`` says where a request is recorded.
+    ``since`` is the time of a turn that has none; ``requests`` maps a request to its record.
     """
     told = _Exchange(stem, worker=worker)
     told.take(stem.start)
@@ -99,7 +99,7 @@ def draft(
 
 
 class _Exchange:
-    """What was sent in and what came back, line by line."""
+    """The query and the reply, built line by line."""
 
     def __init__(self, stem: Stem, *, worker: bool) -> None:
         self.query: list[GrowingMessage] = []
@@ -117,7 +117,7 @@ class _Exchange:
         self._last: ChainRecord | None = None
 
     def take(self, line: ChainRecord) -> None:
-        """Take the next line of the turn."""
+        """Add the next line of the turn."""
         if line.speaks:
             self._last = line
             self.stopped = line.kind == "stop"
@@ -138,7 +138,7 @@ class _Exchange:
 
     @property
     def outcome(self) -> Outcome:
-        """How the turn ended, by what was said last."""
+        """How the turn ended, by its last line."""
         last = self._last
         if last is None or not any(said.parts for said in self.reply):
             return "interrupted"
@@ -153,7 +153,7 @@ class _Exchange:
         return "interrupted" if asks or waits else "completed"
 
     def model_calls(self) -> Iterator[ModelCall]:
-        """Yield every call to a model once, with the usage that its last line tells."""
+        """Yield every model call once, with the usage of its last line."""
         for answer, line in self._last_lines.items():
             message = line.message
             model = word(message.get("model"))
@@ -231,7 +231,7 @@ class _Exchange:
             self.orphans.append(line.place)
 
     def _flush(self) -> None:
-        """Put what came in since beside what was sent in last: the next answer has read it."""
+        """Add pending context to the last input message: the next answer has read it."""
         if self._sent is not None:
             for line in self._pending:
                 self._sent.put_line(line)
@@ -241,16 +241,16 @@ class _Exchange:
 def _parts(line: ChainRecord) -> list[Part]:
     if line.kind == "command":
         return [Text(typed(words_of(line.blocks)))]
-    # What a person sends holds no calls, whatever a file says.
+    # A person's message holds no calls, whatever a file says.
     return [
         part for block in line.blocks for part in part_of(block) if not isinstance(part, ToolUse)
     ]
 
 
 def _resumed(stem: Stem) -> GrowingMessage:
-    """Return what an answer goes on from after a compaction: the end of the summary's record.
+    """Return the query after a compaction: the last paragraph of the summary's record.
 
-    It asks the model to go on where it was; nobody else spoke in between.
+    It asks the model to continue; no person spoke in between.
     """
     cursor = stem.above
     while cursor is not None and cursor.line.kind not in ("summary", "boundary"):

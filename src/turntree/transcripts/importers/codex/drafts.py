@@ -1,4 +1,4 @@
-"""Turns of Codex while they are being read, and what they look like once they are closed."""
+"""Turns of a Codex rollout while they are being read, and their form once they are closed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,9 +19,9 @@ _UUID_LENGTH = 36
 
 
 class RolloutLine(NamedTuple):
-    """A parsed record: its place among the records, its moment, what it is.
+    """A parsed record: its index, its timestamp and its payload.
 
-    There is one for each record of a large file, and a tuple is made fastest.
+    A named tuple, because there is one for each record of a large file.
     """
 
     place: int
@@ -38,7 +38,7 @@ class OpenTurn:
 
     id: str | None
     part: int
-    """Which piece of the turn it is: what somebody says in the middle begins another one."""
+    """Which part of the turn it is: a message in the middle of a turn starts another part."""
     started_at: Timestamp | None = None
     last_at: Timestamp | None = None
     query: list[Message] = field(default_factory=list[Message])
@@ -50,15 +50,15 @@ class OpenTurn:
     answered: set[str] = field(default_factory=set[str])
     reports: dict[str, ToolReport] = field(default_factory=dict[str, ToolReport])
     counted: list[ModelCall] = field(default_factory=list[ModelCall])
-    """From cumulative counts; used where there are no records of single calls."""
+    """From cumulative counts; used where single calls are not recorded."""
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     told_again: int = 0
-    """Tokens of counts that repeat the one before."""
+    """Tokens of counts that repeat the previous one."""
     told_elsewhere: int = 0
-    """Tokens that another rollout told of, which this one continues."""
+    """Tokens that belong to another rollout, which this one continues."""
     records: list[int] = field(default_factory=list[int])
     late: list[Message] = field(default_factory=list[Message])
-    """What somebody said while tools were running: it begins the next piece."""
+    """Messages that came while tools were running: they start the next part."""
 
     @property
     def asked(self) -> bool:
@@ -66,7 +66,7 @@ class OpenTurn:
 
     @property
     def told(self) -> int:
-        """How many tokens the lines of one rollout tell of."""
+        """Number of tokens that the lines of one rollout report."""
         found = sum(call.usage.total for call in self.calls or self.counted)
         return found + (0 if self.calls else self.told_again)
 
@@ -76,11 +76,11 @@ class OpenTurn:
 
     @property
     def ends_in_words(self) -> bool:
-        """Whether the last thing is an answer, and no call waits for a result."""
+        """Whether it ends with an answer, and no call waits for a result."""
         return bool(self.reply) and not self.waits and self.reply[-1].role == "assistant"
 
     def whole_query(self) -> tuple[Message, ...]:
-        """Return what was asked; what stood beside it hangs on the first words of a person."""
+        """Return the query; its context is attached to the first message of a person."""
         context: dict[str, Json] = {}
         if self.harness:
             context["harness"] = [*self.harness]
@@ -91,14 +91,14 @@ class OpenTurn:
         query = [*self.query]
         place = next((i for i, said in enumerate(query) if said.role == "user"), None)
         if place is None:
-            # The model goes on by itself, for example after a compaction.
+            # The model continues by itself, for example after a compaction.
             query.append(Message("user", (), "event", context=context or None))
         elif context:
             query[place] = replace(query[place], context=context)
         return tuple(query)
 
     def whole_reply(self) -> tuple[Message, ...]:
-        """Return what came back, with what Codex reported of each call."""
+        """Return the reply, with what Codex reported about each call."""
         return tuple(self._reported(said) for said in self.reply)
 
     def _reported(self, said: Message) -> Message:
@@ -136,7 +136,7 @@ class OpenTurn:
 
 @value
 class SpawnCall:
-    """The call that began a subagent."""
+    """The call that started a subagent."""
 
     turn: Key
     call: str
@@ -145,26 +145,26 @@ class SpawnCall:
 
 @dataclass(slots=True)
 class ParseState:
-    """What all walkers of one projection have told so far."""
+    """The results of one projection so far, shared by all its parsers."""
 
     turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
     by_key: dict[Key, DraftTurn] = field(default_factory=dict[Key, DraftTurn])
     spawns: dict[str, SpawnCall] = field(default_factory=dict[str, SpawnCall])
-    """By the thread that was begun, or by the path of its agent."""
+    """By the thread that was started, or by the path of its agent."""
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     orphans: list[int] = field(default_factory=list[int])
     tokens: int = 0
-    """What the lines of the bundle's own threads tell of, as often as they do."""
+    """The sum of what the lines of the transcript's own threads report, repetitions included."""
     _alike: dict[tuple[object, ...], list[DraftTurn]] = field(
         default_factory=dict[tuple[object, ...], list[DraftTurn]]
     )
 
     def count(self, kind: str) -> None:
-        """Note a record of a kind that nobody here understands."""
+        """Count a record of an unknown kind."""
         self.unknown[kind] = self.unknown.get(kind, 0) + 1
 
     def add(self, turn: DraftTurn) -> Key:
-        """Add a turn and return its key, which is an equal turn's if there is one already."""
+        """Add a turn and return its key, or the key of an equal turn if there is one already."""
         mark = (turn.parent, turn.started_at, turn.sealed_at, turn.outcome, turn.model)
         alike = self._alike.setdefault(mark, [])
         for other in alike:
@@ -182,13 +182,13 @@ class ParseState:
 
 
 def task_in(use: ToolUse | None) -> str | None:
-    """Return what a subagent was told to do."""
+    """Return a subagent's task."""
     args = mapping(None if use is None else use.args)
     return text(args.get("message")) or text(args.get("prompt")) or None
 
 
 def moment_in(turn: str) -> Timestamp | None:
-    """Return the moment that a turn's id holds: unlike a line's, it survives being copied."""
+    """Return the timestamp in a turn's id: unlike a line's, copying preserves it."""
     digits = turn.replace("-", "")
     if len(turn) != _UUID_LENGTH or digits[12:13] != "7":
         return None
@@ -199,7 +199,7 @@ def moment_in(turn: str) -> Timestamp | None:
 
 
 def less(total: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was used between two cumulative counts."""
+    """Return the difference of two cumulative counts."""
     return {
         name: value - number(before.get(name))
         for name, value in total.items()
@@ -208,7 +208,7 @@ def less(total: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, An
 
 
 def threads_named(use: ToolUse, output: Json) -> Iterator[str]:
-    """Yield the threads or the paths of agents that the output of a spawning call names."""
+    """Yield the threads or agent paths that the output of a spawning call names."""
     if not use.tool.endswith("spawn_agent") or not isinstance(output, str):
         return
     try:
@@ -221,7 +221,7 @@ def threads_named(use: ToolUse, output: Json) -> Iterator[str]:
 
 
 def attached_files(event: Mapping[str, Any]) -> Iterator[TouchedFile]:
-    """Yield the files that a person attached to what they said."""
+    """Yield the files that a person attached to a message."""
     item = mapping(event.get("item"))
     paths = entries(event.get("local_images")) if event.get("type") == "user_message" else []
     if item.get("type") == "UserMessage":

@@ -1,8 +1,8 @@
-"""OpenAI Codex: rollouts under ``$CODEX_HOME`` or ``~/.codex``.
+"""Import OpenAI Codex: rollouts under ``$CODEX_HOME`` or ``~/.codex``.
 
-``response_item`` is the truth, for it is what the model read and wrote. Events tell the same story
-a second time, for the screen; only what they alone know is taken from them: when turns began and
-ended, exit codes, changed files, tokens.
+``response_item`` records are authoritative, because they are what the model read and wrote. Events
+repeat the same for the screen; they only add what items lack: when turns began and ended, exit
+codes, changed files, tokens.
 """
 
 import re
@@ -45,13 +45,13 @@ _LABEL_SIGNS: Final = 12
 
 
 class CodexImporter:
-    """Reads what OpenAI Codex wrote."""
+    """Reads OpenAI Codex's rollouts."""
 
     origin = ORIGIN
     version = 1
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield a bundle for each thread; only names and first lines are read."""
+        """Yield a transcript for each thread; only names and first lines are read."""
         for home in self.usual_places(places):
             yield from list_bundles(_rollouts(home))
 
@@ -61,7 +61,7 @@ class CodexImporter:
         return [Path(told) if told else places.home / ".codex"]
 
     def open(self, path: Path) -> Iterable[TranscriptRef]:
-        """Yield the threads in a file or folder, with what they share with others beside it."""
+        """Yield the threads in a file or folder, with the rollouts they share history with."""
         wanted = [path] if path.is_file() else _rollouts(path)
         wanted = [file for file in wanted if is_rollout(file)]
         if not wanted:
@@ -97,11 +97,11 @@ class _File:
     rollout: Rollout
     lines: list[RolloutLine] = field(default_factory=list[RolloutLine])
     copied: int = 0
-    """How many lines at its beginning are copies of another rollout's."""
+    """Number of lines at its start that are copies of another rollout's."""
 
 
 def _parsed(bundle: TranscriptRef, records: Sequence[RawRecord]) -> tuple[dict[str, _File], int]:
-    """Return the lines of each rollout, in the order of the file, and how many are broken."""
+    """Return the lines of each rollout, in file order, and how many are malformed."""
     files: dict[str, _File] = {}
     broken = 0
     at = BEGINNING
@@ -118,7 +118,7 @@ def _parsed(bundle: TranscriptRef, records: Sequence[RawRecord]) -> tuple[dict[s
             first = mapping(payload if kind == "session_meta" else None)
             file = files[name] = _File(rollout_of(name, first, bundle.id), lines)
             at = moment(payload.get("timestamp")) or BEGINNING
-        # Old lines say nothing about their time; the one before does.
+        # Old lines have no timestamp; the previous line's counts.
         at = _moment(found.get("timestamp")) or at
         ordinal = found.get("ordinal")
         ordinal = ordinal if isinstance(ordinal, int) else None
@@ -129,7 +129,7 @@ def _parsed(bundle: TranscriptRef, records: Sequence[RawRecord]) -> tuple[dict[s
 
 
 def _moment(told: object) -> Timestamp | None:
-    """Return a line's moment; as Codex writes it, it need not be written anew."""
+    """Return a line's timestamp; in Codex's own format it is used unchanged."""
     if isinstance(told, str) and is_instant(told):
         try:
             datetime.fromisoformat(told)
@@ -140,7 +140,7 @@ def _moment(told: object) -> Timestamp | None:
 
 
 def _unwrapped(line: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return a line's type and payload; before there were types, an item stood bare."""
+    """Return a line's type and payload; the oldest lines are bare items without a type."""
     if isinstance(line.get("payload"), dict):
         return text(line.get("type")), mapping(line["payload"])
     if "record_type" in line:
@@ -172,7 +172,7 @@ def _own_threads(root: str, files: Mapping[str, _File]) -> dict[str, str]:
 def _walk(
     files: Mapping[str, _File], own: Mapping[str, str], tale: ParseState
 ) -> dict[str, RolloutParser]:
-    """Read each rollout once, those that others begin with first."""
+    """Read each rollout once, those that others continue first."""
     by_id = {file.rollout.id: name for name, file in files.items()}
     cuts: dict[str, dict[str, tuple[int, int]]] = {}
     for name, file in files.items():
@@ -193,15 +193,15 @@ def _walk(
 def _walk_one(
     file: _File, walker: RolloutParser, cuts: Mapping[str, tuple[int, int]], *, is_own: bool
 ) -> Iterator[tuple[str, RolloutParser]]:
-    """Read a rollout and yield a walker for each one that goes on from within it.
+    """Read a rollout and yield a parser for each rollout that continues from within it.
 
-    One that belongs to somebody else is read as far as it is shared, and no further.
+    A rollout of another thread is read only as far as it is shared.
     """
     rollout = file.rollout
     since = number(rollout.meta.get("subagent_history_start_ordinal"))
     sender: Source = "agent" if rollout.is_subagent else "human"
     provider = word(rollout.meta.get("model_provider"))
-    # What a subagent's rollout begins with by copying was asked of its parent, by a person.
+    # What a subagent's rollout copies at its start was asked of its parent, by a person.
     walker.enter(provider, "human" if file.copied else sender, since, is_own=is_own)
     waiting = sorted(cuts.items(), key=lambda cut: cut[1], reverse=True)
     for place, line in enumerate(file.lines):
@@ -245,10 +245,10 @@ def _bases_first(files: Mapping[str, _File], by_id: Mapping[str, str]) -> list[s
 
 
 def _borrow_times(file: _File, files: Mapping[str, _File]) -> int:
-    """Give copied lines the time they have in the rollout they were copied from; count them.
+    """Give copied lines the timestamps of the rollout they were copied from; return their number.
 
-    A fork that copies writes every line anew, with the time of the copying; only with the first
-    time does the copy become the same turn.
+    A fork that copies writes every line again, with the time of the copying; only with the
+    original time does the copy become the same turn.
     """
     source = file.rollout.copied_from
     bases = [other for other in files.values() if other.rollout.thread == source]

@@ -1,6 +1,6 @@
-"""What single records of Codex mean: items of the model's history, and reports about calls.
+"""Parse single records of Codex: items of the model's history, and reports about calls.
 
-Everything here is a function of one payload. Which turn it belongs to is decided elsewhere.
+Every function takes one payload. Which turn it belongs to is decided elsewhere.
 """
 
 import json
@@ -35,16 +35,16 @@ _DECLINED: Final = "declined"
 
 @value
 class MessageItem:
-    """What one message item holds: words, and texts that the harness put beside them."""
+    """One message item: its parts, and texts that the harness added to them."""
 
     parts: tuple[Part, ...]
     harness: tuple[Json, ...]
 
 
 def said_of(item: Mapping[str, Any]) -> MessageItem:
-    """Split a message into somebody's words and the harness's texts.
+    """Split a message into a person's text and the harness's.
 
-    Only what passes for a person's words is looked at: a developer's are the harness's anyway.
+    Only user messages are checked: a developer's are the harness's anyway.
     """
     is_user = item.get("role") == "user"
     told = mapping(item.get("internal_chat_message_metadata_passthrough"))
@@ -70,7 +70,7 @@ def _kind_by_start(words: str) -> str:
 
 
 def content_part(piece: Mapping[str, Any]) -> Part | None:
-    """Return the part that a piece of content stands for, or None if it is empty."""
+    """Return the part of a piece of content, or None if it is empty."""
     match piece.get("type"):
         case "input_text" | "output_text" | "text":
             return Text(text(piece.get("text"))) if text(piece.get("text")) else None
@@ -90,7 +90,7 @@ def _media_type(url: str, otherwise: str) -> str:
 
 
 def reasoning_parts(item: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return what the model thought; what only its provider can read is kept unread."""
+    """Return the model's reasoning; encrypted reasoning is stored as it is."""
     summary = "\n\n".join(_texts(item.get("summary")))
     content = "\n\n".join(_texts(item.get("content")))
     sealed = text(item.get("encrypted_content")) or None
@@ -108,14 +108,14 @@ def _texts(pieces: object) -> list[str]:
 
 @value
 class ToolCallItem:
-    """A tool that the model asked for; ``answer`` if the provider itself ran it."""
+    """A tool call; ``answer`` is set if the provider itself ran it."""
 
     use: ToolUse
     answer: tuple[ToolStatus, Json] | None = None
 
 
 def call_of(item: Mapping[str, Any], count: int) -> ToolCallItem | None:
-    """Return the call that an item makes; ``count`` names one that has no id of its own."""
+    """Return the call of an item; ``count`` names one that has no id of its own."""
     kind = text(item.get("type"))
     id = word(item.get("call_id")) or word(item.get("id")) or f"{kind}-{count}"
     match kind:
@@ -128,7 +128,7 @@ def call_of(item: Mapping[str, Any], count: int) -> ToolCallItem | None:
         case "tool_search_call":
             return ToolCallItem(ToolUse(id, "tool_search", _arguments(item.get("arguments"))))
         case "web_search_call":
-            # Its id is not always kept, and a copy would name it otherwise: it is counted.
+            # Its id is not always stored, and a copy would have another: it is numbered.
             use = ToolUse(f"{kind}-{count}", "web_search", tidy(item.get("action")))
             return ToolCallItem(use, (_status_word(item), {"status": tidy(item.get("status"))}))
         case "image_generation_call":
@@ -151,7 +151,7 @@ def _tool_name(item: Mapping[str, Any]) -> str:
 
 
 def _arguments(value: object) -> Json:
-    """Return arguments, which are JSON in a text, as a value; others stay the text they are."""
+    """Return JSON arguments as a value; other arguments stay text."""
     if not isinstance(value, str):
         return tidy(value)
     try:
@@ -165,16 +165,16 @@ def _arguments(value: object) -> Json:
 
 @value
 class ToolReport:
-    """What Codex itself says of a call: how it went, how long it took, which files it touched."""
+    """What Codex itself reports about a call: its status, its duration, the files it touched."""
 
     status: ToolStatus | None = None
     meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
     files: tuple[TouchedFile, ...] = ()
     spawned: tuple[str, ...] = ()
-    """The threads that it began."""
+    """The threads that it started."""
 
     def and_then(self, later: "ToolReport") -> "ToolReport":
-        """Return both reports as one."""
+        """Return both reports merged."""
         return ToolReport(
             later.status or self.status,
             {**self.meta, **later.meta},
@@ -184,7 +184,7 @@ class ToolReport:
 
 
 def report_of(event: Mapping[str, Any]) -> tuple[str, ToolReport] | None:
-    """Return the call that an event or a completed item is about, and what it says."""
+    """Return the call that an event or a completed item is about, and its report."""
     item = mapping(event.get("item"))
     kind, told = text(event.get("type")), event
     if kind == "item_completed":
@@ -262,7 +262,7 @@ def _file(use: FileUse, path: object) -> Iterator[TouchedFile]:
 
 
 def files_patched(args: Json, use: FileUse) -> Iterator[TouchedFile]:
-    """Yield the files that a patch within a call's arguments names."""
+    """Yield the files that a patch in a call's arguments names."""
     for words in _strings(args):
         if "*** Begin Patch" in words:
             for found in _PATCHED.finditer(words):
@@ -286,7 +286,7 @@ def _strings_in(value: Json) -> Iterator[str]:
 
 
 def output_of(item: Mapping[str, Any]) -> tuple[ToolStatus, Json, dict[str, Json]]:
-    """Return how a call ended as far as its output tells, the output, and what was measured."""
+    """Return a call's status as far as its output shows it, the output, and measurements."""
     output = item.get("tools") if item.get("type") == "tool_search_output" else item.get("output")
     told = mapping(output)
     if "content" in told:
@@ -307,7 +307,7 @@ def output_of(item: Mapping[str, Any]) -> tuple[ToolStatus, Json, dict[str, Json
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
-    """Return tokens counted once each: Codex's input includes what was cached."""
+    """Return tokens counted once each: Codex's input includes cached tokens."""
     cached = number(told.get("cached_input_tokens"))
     written = number(told.get("cache_write_input_tokens"))
     return Usage(

@@ -1,9 +1,9 @@
-"""Where Codex leaves its rollouts, and which of them must be read together.
+"""Find Codex's rollouts, and which of them must be read together.
 
-A *rollout* is a file. A *thread* is what Codex calls a session: it has one rollout, and another one
-each time it was reverted. A rollout may begin where another one stood (``history_base``), may be a
-copy of another one's beginning (``forked_from_id``), and may be a subagent's. This module knows the
-names of the files and their first lines, and nothing of what is said in them.
+A *rollout* is a file. A *thread* is Codex's word for a session: it has one rollout, and another one
+each time it was reverted. A rollout may continue another one (``history_base``), may copy the start
+of another one (``forked_from_id``), and may be a subagent's. This module knows the names of the
+files and their first lines, not their content.
 """
 
 import re
@@ -33,7 +33,7 @@ class Rollout:
     """What a rollout's name and first line say."""
 
     name: str
-    """Without ``.zst``: Codex packs old files, which makes no other records of theirs."""
+    """Without ``.zst``: Codex compresses old files, which leaves their records the same."""
     thread: str
     id: str
     created: str
@@ -49,7 +49,7 @@ class Rollout:
 
     @property
     def copied_from(self) -> str | None:
-        """The thread whose beginning it is a copy of."""
+        """The thread whose start it copies."""
         return None if self.base else text(self.meta.get("forked_from_id")) or None
 
     @property
@@ -61,7 +61,7 @@ class Rollout:
 
     @property
     def is_subagent(self) -> bool:
-        """Whether another agent began it."""
+        """Whether another agent started it."""
         return "subagent" in mapping(self.meta.get("source")) or self.parent is not None
 
 
@@ -75,7 +75,7 @@ def rollout_of(file: str, first: Mapping[str, Any], fallback: str) -> Rollout:
 
 
 def meta_of(data: bytes) -> Mapping[str, Any] | None:
-    """Return the session_meta that a line holds, also one from before lines had a type."""
+    """Return the session_meta of a line, also in the oldest format without a type."""
     line = parse(data) or {}
     if line.get("type") == "session_meta":
         return mapping(line.get("payload"))
@@ -86,10 +86,10 @@ def meta_of(data: bytes) -> Mapping[str, Any] | None:
 def list_bundles(
     files: Iterable[Path], wanted: Iterable[Path] | None = None
 ) -> Iterator[TranscriptRef]:
-    """Yield a bundle for each thread that nobody among the files has spawned.
+    """Yield a transcript for each thread that no other thread among the files has spawned.
 
-    With it come the rollouts of its subagents, and those whose beginning it shares. If files are
-    wanted, only the bundles that they are part of are yielded.
+    It includes the rollouts of its subagents, and those it shares a start with. With ``wanted``,
+    only the transcripts that contain these files are yielded.
     """
     index = _Index(files)
     threads = set(index.by_thread)
@@ -103,7 +103,7 @@ def list_bundles(
 
 
 def is_rollout(path: Path) -> bool:
-    """Say whether Codex wrote a file, by its name or else by its first line."""
+    """Return whether Codex wrote a file, by its name or else by its first line."""
     if _NAME.fullmatch(path.name):
         return True
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
@@ -113,7 +113,7 @@ def is_rollout(path: Path) -> bool:
 
 
 def read_bundle(bundle: TranscriptRef) -> Iterator[RawRecord]:
-    """Yield the lines of all files; of a file that is only continued, up to where it is."""
+    """Yield the lines of all files; of a file that is only continued, up to that point."""
     own, cuts, whole = {bundle.id}, dict[str, int](), set[str]()
     for path in bundle.files:
         limit: int | None = None
@@ -134,12 +134,12 @@ def read_bundle(bundle: TranscriptRef) -> Iterator[RawRecord]:
 
 
 class _Index:
-    """All rollouts of one home, by what they are called."""
+    """All rollouts of one folder, by name."""
 
     def __init__(self, files: Iterable[Path]) -> None:
         self.rollouts: dict[str, Rollout] = {}
         self.paths: dict[str, Path] = {}
-        # Of a file that stands there twice, the plain one sorts first and is the one in use.
+        # If both a plain and a compressed file exist, the plain one sorts first and is in use.
         for path in sorted(files):
             name = path.name.removesuffix(".zst")
             if name not in self.paths:
@@ -165,7 +165,7 @@ class _Index:
         return thread
 
     def closure_of(self, root: str) -> list[str]:
-        """Return the names of the files of a thread: its own, its subagents', those it needs."""
+        """Return the names of a thread's files: its own, its subagents', those it continues."""
         threads, seen = [root], {root}
         for thread in threads:
             for child in self.children.get(thread, ()):
@@ -187,12 +187,12 @@ class _Index:
 
 
 def age_of(rollout: Rollout) -> tuple[str, str]:
-    """Return what sorts the rollouts of a thread: the newest one is the thread's present state."""
+    """Return the sort key of a thread's rollouts: the newest one is its present state."""
     return rollout.created, rollout.id
 
 
 def _lines(path: Path) -> Iterator[RawRecord]:
-    """Yield the lines of a file; of one whose packing is damaged, those before the damage."""
+    """Yield the lines of a file; of a damaged compressed file, those before the damage."""
     with suppress(zstandard.ZstdError):
         yield from read_lines(path, path.name.removesuffix(".zst"))
 

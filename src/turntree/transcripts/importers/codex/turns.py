@@ -1,9 +1,9 @@
-"""How the lines of a rollout become turns.
+"""Project the lines of a rollout as turns.
 
-A walker reads lines in order and closes a turn where Codex says one ended, where the next one
-begins, or where somebody spoke in the middle of it. What is closed does not change any more, so a
-fork that shares a beginning shares its turns. A walker can be split in two: the second one goes on
-from where the first stood, in another rollout.
+A parser reads lines in order and closes a turn where Codex says that it ended, where the next one
+begins, or where a message came in the middle of it. A closed turn does not change any more, so a
+fork that shares a start shares its turns. A parser can be split in two: the second one continues
+from the same state, in another rollout.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ from turntree.transcripts.importers.codex.records import (
 from turntree.transcripts.importers.lenient_json import entries, mapping, moment, number, text, word
 
 BEGINNING: Final = instant(0)
-"""When a line was written that says nothing about it."""
+"""The timestamp of a line without one."""
 _SETTINGS: Final = (
     "approval_policy", "sandbox_policy", "permission_profile", "network", "effort", "personality",
 )  # fmt: skip
@@ -77,7 +77,7 @@ class RolloutParser:
         self._context_tokens = 0
 
     def split(self) -> "RolloutParser":
-        """Return another walker that stands at the same place."""
+        """Return another parser in the same state."""
         other = RolloutParser(self._tale)
         other.head, other.title = self.head, self.title
         other._turn = None if self._turn is None else self._turn.copy()
@@ -88,12 +88,12 @@ class RolloutParser:
     def enter(
         self, provider: str | None, sender: Source, sender_from: int, *, is_own: bool
     ) -> None:
-        """Begin a rollout: who answers, who asks, from which ordinal on, and whose it is."""
+        """Start a rollout; ``sender`` sends the messages from ordinal ``sender_from`` on."""
         self._provider, self._sender, self._sender_from = provider, sender, sender_from
         self._is_own = is_own
 
     def read(self, line: RolloutLine) -> None:
-        """Take in one line."""
+        """Read one line."""
         payload = line.payload
         match line.kind:
             case "response_item":
@@ -117,7 +117,7 @@ class RolloutParser:
             self._turn.records.append(line.place)
 
     def finish(self) -> None:
-        """Close what is open: the transcript ends in the middle of it."""
+        """Close the open turn: the transcript ends in the middle of it."""
         turn = self._turn
         if turn is None:
             return
@@ -173,14 +173,14 @@ class RolloutParser:
             sender: Source = self._sender if new else "human"
             self._ask(line, Message("user", said.parts, sender, at)).harness += said.harness
         elif turn.reply:
-            # The harness speaks in the middle of an answer, which does not end it.
+            # A message of the harness in the middle of an answer does not end it.
             words = "".join(part.text for part in said.parts if isinstance(part, Text))
             turn.harness.append({"kind": "developer", "text": words})
         else:
             turn.query.append(Message("system", said.parts, None, at))
 
     def _ask(self, line: RolloutLine, said: Message) -> OpenTurn:
-        """Add what somebody says to the turn, or to the next one if this is being answered."""
+        """Add a message to the turn, or to the next one if this is being answered."""
         turn = self._turn or self._begin(line)
         if turn.waits and turn.id is not None:
             turn.late.append(said)
@@ -208,7 +208,7 @@ class RolloutParser:
             turn.query += said
         meta: dict[str, Json] | None = {"phase": phase} if phase else None
         last = turn.reply[-1] if turn.reply else None
-        # What the model said in one breath is one message; a call belongs to the words before it.
+        # Consecutive output of the model is one message; a call belongs to the text before it.
         if last is not None and last.role == "assistant" and meta in (None, last.meta):
             turn.reply[-1] = replace(last, parts=(*last.parts, *parts))
         else:
@@ -224,7 +224,7 @@ class RolloutParser:
             self._tale.orphans.append(line.place)
         else:
             self._reply(line, [call.use])
-            # Somebody who spoke meanwhile has begun another turn, and the call belongs to that.
+            # A message that came meanwhile has started another turn, and the call belongs to that.
             turn = self._turn or turn
             turn.uses[call.use.call_id] = call.use
             if call.answer is not None:
@@ -291,7 +291,7 @@ class RolloutParser:
 
     def _count_tokens(self, info: Mapping[str, Any]) -> None:
         total = mapping(info.get("total_token_usage"))
-        # Counts are cumulative and are told again when nothing was used, for example on resuming.
+        # Counts are cumulative and are repeated without new usage, for example on resuming.
         if not total or total == self._total:
             if self._turn is not None:
                 again = usage_of(mapping(info.get("last_token_usage")))
@@ -328,7 +328,7 @@ class RolloutParser:
         self._turn = OpenTurn(id, 0, moment_in(id) or line.at)
 
     def _begin(self, line: RolloutLine, after: OpenTurn | None = None) -> OpenTurn:
-        """Open a turn because somebody speaks, closing what they interrupt."""
+        """Open a turn for a new message, and close the one it interrupts."""
         id, part = None, 0
         if after is not None:
             self._close("interrupted" if after.waits else "completed")
@@ -392,7 +392,7 @@ class RolloutParser:
         assert turn is not None, "only an open turn is closed"
         if not turn.reply and not turn.asked:
             if turn.query or turn.harness:
-                # Nobody asked yet: what the harness prepared waits for whoever does.
+                # Without a question yet, the harness's context waits for the first one.
                 self._turn = replace(turn, id=None, started_at=None)
             return
         if outcome == "completed" and not any(said.role == "assistant" for said in turn.reply):
@@ -421,15 +421,15 @@ class RolloutParser:
             self._close("interrupted", is_open=is_open)
 
     def _tell(self, tokens: int) -> None:
-        """Note what a rollout tells of; one that is only continued is told of by its own thread."""
+        """Count reported tokens; a rollout that is only continued counts in its own thread."""
         if self._is_own:
             self._tale.tokens += tokens
 
 
 def _take_summary(turn: OpenTurn, words: str) -> list[ModelCall]:
-    """Take the model's summary out of the turn that it was written in, and return its call.
+    """Remove the model's summary from the turn that it was written in, and return its call.
 
-    Codex notes it twice: as the model said it, and with an introduction as the compaction.
+    Codex records it twice: as the model's answer, and with an introduction as the compaction.
     """
     last = turn.reply[-1] if turn.reply else None
     if last is None or last.role != "assistant" or not last.text or last.text not in words:

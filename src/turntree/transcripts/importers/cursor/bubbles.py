@@ -1,7 +1,7 @@
-"""Bubbles: what Cursor shows as one entry of a conversation, as messages of ours.
+"""Convert Cursor's bubbles, the entries of its conversations, to messages.
 
-Knows a bubble's words, thoughts, calls and times. Must never know rows, the order of bubbles or
-which of them make up a turn.
+Knows a bubble's text, thoughts, calls and times, not rows, the order of bubbles or which of them
+make up a turn.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ from turntree.transcripts.importers.lenient_json import (
 
 PROVIDER: Final = "cursor"
 CONTEXT_COMPRESSED: Final = 22
-"""The capability of a bubble that says: what came before was summarised."""
+"""The capability of a bubble that marks a summary of what came before."""
 
 _LEXICAL_DEPTH_MAX: Final = 100_000
 _YEAR_2000_MS: Final = 946_684_800_000
@@ -64,13 +64,13 @@ _META: Final = (
 
 
 def is_user(bubble: Mapping[str, Any], header: Mapping[str, Any]) -> bool:
-    """Say whether a person said it; the list of bubbles knows where the bubble does not."""
+    """Return whether a person wrote it; the list of headers knows where the bubble does not."""
     kind = bubble.get("type", header.get("type"))
     return kind in (1, "user", "human")
 
 
 def time_of(bubble: Mapping[str, Any], header: Mapping[str, Any]) -> Timestamp | None:
-    """Return when it was said, as far as that can be known.
+    """Return its timestamp, if it is known.
 
     A small number among the timings counts from the start of the window, not from 1970.
     """
@@ -95,7 +95,7 @@ def model_of(bubble: Mapping[str, Any]) -> str | None:
 
 
 def summary_of(bubble: Mapping[str, Any]) -> str:
-    """Return the words that stand for what came before, if the bubble carries them."""
+    """Return the summary of what came before, if the bubble contains one."""
     for name in ("conversationSummary", "cachedConversationSummary"):
         told = bubble.get(name)
         if words := text(told) or text(mapping(told).get("summary")):
@@ -115,7 +115,7 @@ def call_of(bubble: Mapping[str, Any], id: str) -> ModelCall | None:
 def asked(
     bubble: Mapping[str, Any], at: Timestamp | None, checkpoint: Mapping[str, Any] | None
 ) -> Message:
-    """Return what a person said with a bubble, and what was attached to it."""
+    """Return the user message of a bubble, with its attachments."""
     parts: list[Part] = []
     if words := text(bubble.get("text")) or text(bubble.get("rawText")) or _plain(bubble):
         parts.append(Text(words))
@@ -131,7 +131,7 @@ def answered(
     taken: set[str],
     checkpoint: Mapping[str, Any] | None,
 ) -> list[Message]:
-    """Return what a bubble of the assistant says, and the result of its call in a second message.
+    """Return the assistant message of a bubble, and the result of its call as a second message.
 
     ``taken`` holds the ids of the turn's calls so far and gets this one's.
     """
@@ -164,12 +164,12 @@ def tool_of(bubble: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_loading(bubble: Mapping[str, Any]) -> bool:
-    """Say whether the bubble's call still runs, or never came back."""
+    """Return whether the bubble's call still runs, or never returned."""
     return tool_of(bubble).get("status") == "loading"
 
 
 def decoded(value: object) -> Json:
-    """Return a text that holds JSON as what it holds, anything else as it is."""
+    """Return the value of a JSON text, or anything else unchanged."""
     if not isinstance(value, str):
         return tidy(value)
     if value[:1] in ("{", "["):
@@ -181,7 +181,7 @@ def decoded(value: object) -> Json:
 
 
 def _tool_name(tool: Mapping[str, Any]) -> str | None:
-    # Thousands of bubbles carry a shell of a call, with neither a name nor a number.
+    # Thousands of bubbles contain an empty call, with neither a name nor a number.
     if name := word(tool.get("name")):
         return name
     kind = tool.get("tool")
@@ -207,7 +207,7 @@ def _result(tool: Mapping[str, Any], call_id: str) -> ToolResult | None:
     said = next((tool[n] for n in ("result", "error") if tool.get(n) not in (None, "")), None)
     status = _STATUSES.get(text(tool.get("status")))
     if status is None:
-        # Still loading, or a word nobody knows: an answer that is there was given.
+        # Still loading, or an unknown status: if there is a result, it counts.
         return None if said is None else ToolResult(call_id, "ok", decoded(said))
     if status == "error" and tool.get("error"):
         said = tool["error"]
@@ -226,7 +226,7 @@ def _thoughts(bubble: Mapping[str, Any]) -> list[Part]:
 
 
 def _fences(bubble: Mapping[str, Any], words: str) -> list[str]:
-    """Return the code that an answer shows beside its words, fenced as code in words is."""
+    """Return the code that an answer shows besides its text, as fenced blocks."""
     fences: list[str] = []
     for block in map(mapping, entries(bubble.get("codeBlocks"))):
         content = text(block.get("content"))
@@ -250,7 +250,7 @@ def _image(value: object) -> Part:
 def _meta(
     bubble: Mapping[str, Any], checkpoint: Mapping[str, Any] | None
 ) -> dict[str, Json] | None:
-    """Return what a bubble says of itself, without the ids that a copy would not share."""
+    """Return a bubble's metadata, without the ids that a copy would not share."""
     meta: dict[str, Json] = {name: tidy(bubble[name]) for name in _META if bubble.get(name)}
     if (mode := bubble.get("unifiedMode")) is not None:
         meta["mode"] = _MODES.get(mode, tidy(mode)) if isinstance(mode, int) else tidy(mode)
@@ -268,7 +268,7 @@ def _meta(
 
 
 def _checkpoint(document: Mapping[str, Any]) -> Json:
-    """Return which files a checkpoint keeps; what stood in them is in its record."""
+    """Return which files a checkpoint holds; their content is in its record."""
     told: dict[str, Json] = {}
     for name in ("files", "nonExistentFiles", "newlyCreatedFolders", "activeInlineDiffs"):
         listed = [
@@ -281,7 +281,7 @@ def _checkpoint(document: Mapping[str, Any]) -> Json:
 
 
 def _plain(bubble: Mapping[str, Any]) -> str:
-    """Return the words of the editor's rich text, for a bubble that has no plain ones."""
+    """Return the text of the editor's rich text, for a bubble without plain text."""
     rich = text(bubble.get("richText"))
     document = parse(rich.encode("utf-8", "replace")) if rich[:1] == "{" else None
     if document is None:

@@ -1,6 +1,6 @@
-"""What Cursor kept beside the words of a bubble: files, lints, rules, chunks of code.
+"""Read the context of a Cursor bubble: files, lints, rules, chunks of code.
 
-Knows the members of a bubble that are not said by anybody. Must never know rows, turns or order.
+Knows the members of a bubble that are not messages, and no rows, turns or order.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ _BESIDE: Final = (
     "cursorRules", "docsReferences", "webReferences", "externalLinks", "notepads", "commits",
     "pullRequests", "attachedFolders", "attachedFoldersNew", "contextWindowStatusAtCreation",
 )  # fmt: skip
-"""Short: they stand in the message's context."""
+"""Short ones, stored in the message's context."""
 _CARRIED: Final = (
     "attachedCodeChunks", "codebaseContextChunks", "gitDiffs", "diffHistories", "humanChanges",
     "fileDiffTrajectories", "summarizedComposers", "assistantSuggestedDiffs",
     "conversationSummary", "cachedConversationSummary",
 )  # fmt: skip
-"""Long: each is a part of its own, which is lifted out of the message when it is large."""
+"""Long ones: each becomes a part, which is stored as an object if it is large."""
 _CARRIED_CONTEXT: Final = ("selections", "terminalSelections", "selectedDocs")
 _SEVERITIES: Final[Mapping[object, str]] = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 _READERS: Final = frozenset({"read_file", "read_file_v2", "read", "list_dir", "list_dir_v2"})
@@ -39,7 +39,7 @@ _PATHS: Final = (
 
 
 def context_of(bubble: Mapping[str, Any], used: Sequence[TouchedFile]) -> dict[str, Json] | None:
-    """Return what a message's context holds: files, lints and what has only a name of theirs."""
+    """Return a message's context: files, lints and members without a name of ours."""
     context: dict[str, Json] = {}
     if files := [file.to_json() for file in dict.fromkeys((*used, *_files(bubble)))]:
         context["files"] = files
@@ -51,7 +51,7 @@ def context_of(bubble: Mapping[str, Any], used: Sequence[TouchedFile]) -> dict[s
 
 
 def carried_by(bubble: Mapping[str, Any]) -> list[Part]:
-    """Return what a bubble brought along that is too long for a context."""
+    """Return the members of a bubble that are too long for a context."""
     inside = mapping(bubble.get("context"))
     told = [(name, bubble.get(name)) for name in _CARRIED]
     told += [(name, inside.get(name)) for name in _CARRIED_CONTEXT]
@@ -63,7 +63,7 @@ def carried_by(bubble: Mapping[str, Any]) -> list[Part]:
 
 
 def files_used(tool: str, args: object) -> list[TouchedFile]:
-    """Return the file that a call of a tool reads or writes."""
+    """Return the file that a tool call reads or writes."""
     plain = tool.lower()
     use: FileUse | None = "read" if plain in _READERS else "written" if plain in _WRITERS else None
     told = mapping(args)
@@ -78,7 +78,7 @@ def files_used(tool: str, args: object) -> list[TouchedFile]:
 
 
 def path_of(value: object) -> str | None:
-    """Return the path that a text or one of the editor's addresses names."""
+    """Return the path in a text or in one of the editor's URIs."""
     if told := mapping(value):
         names = ("fsPath", "_fsPath", "path", "external", "_formatted", "relativeWorkspacePath")
         value = next((told[name] for name in names if told.get(name)), None)
@@ -166,13 +166,13 @@ def _lint(error: object, path: str | None) -> dict[str, Json]:
 
 def _severity(value: object) -> str | None:
     if isinstance(value, str):
-        # The wire's names are long: DIAGNOSTIC_SEVERITY_ERROR.
+        # The protocol's names are long: DIAGNOSTIC_SEVERITY_ERROR.
         return word(value.rpartition("_")[2].lower())
     return _SEVERITIES.get(value) if isinstance(value, int) else None
 
 
 def _line(told: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of some members that is a number; a column of ours holds nothing else."""
+    """Return the first of some members that is a number; our column holds nothing else."""
     for name in names:
         value = told.get(name)
         if isinstance(value, float) and value.is_integer():

@@ -1,7 +1,7 @@
 -- Statements on Cursor's own SQLite files, which are only ever read. Keys are compared byte by
 -- byte: two ids that differ in case are two ids.
 
--- A file that is no database, or somebody else's, shows here.
+-- A file that is not a database, or another program's, fails here.
 -- name: tables
 SELECT name FROM sqlite_master WHERE type = 'table';
 

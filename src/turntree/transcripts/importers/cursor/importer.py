@@ -1,8 +1,8 @@
-"""Cursor's conversations: where the editor and the command line leave them, and what a bundle is.
+"""Import Cursor: find the conversations of the editor and of the command line.
 
-A bundle is one composer, or one agent of the command line, with its subagents. Knows the folders
-on each system; what the databases hold is known to ``storage``, what a conversation says to
-``turns``, what transcripts are to ``transcripts``.
+A transcript is one composer, or one agent of the command line, with its subagents. This module
+knows the folders on each system, ``storage`` the databases, ``turns`` the conversations and
+``transcripts`` the command line's files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,13 +36,13 @@ _WORKSPACES: Final = "workspaceStorage"
 
 
 class CursorImporter:
-    """Reads what the Cursor editor keeps in its databases, and its command line in transcripts."""
+    """Reads the Cursor editor's databases and its command line's transcripts."""
 
     origin: Final = ORIGIN
     version: Final = 1
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield every conversation of the editor, then those that only a transcript tells of."""
+        """Yield every conversation of the editor, then those that only a transcript holds."""
         *editors, transcripts = self.usual_places(places)
         told: set[str] = set()
         for editor in editors:
@@ -54,7 +54,7 @@ class CursorImporter:
                 yield bundle
 
     def usual_places(self, places: ToolPaths) -> Sequence[Path]:
-        """Return the editor's folder on every system, and that of transcripts last."""
+        """Return the editor's folder on every system, and the folder of transcripts last."""
         config = places.environ.get("XDG_CONFIG_HOME") or places.home / ".config"
         roots = [places.home / "Library/Application Support", Path(config)]
         if roaming := places.environ.get("APPDATA"):
@@ -83,7 +83,7 @@ class CursorImporter:
         return lines_of(bundle) if bundle.files[0].suffix == SUFFIX else rows_of(bundle)
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
-        """Return the turns that a conversation's rows or lines tell of."""
+        """Return the turns of a conversation's rows or lines."""
         if bundle.files[0].suffix == SUFFIX:
             return project_lines(bundle.id, records)
         return project(bundle.id, records)
@@ -110,7 +110,7 @@ def _find_workspace(folder: Path) -> Workspace | None:
 
 
 def _told_once(database: Path, workspaces: Sequence[Workspace]) -> Iterator[TranscriptRef]:
-    """Yield each conversation from the first place that holds it."""
+    """Yield each conversation from the first database that holds it."""
     told: set[str] = set()
     for bundle in (*_bundles(database, workspaces), *_others(workspaces, database)):
         if bundle.id not in told:

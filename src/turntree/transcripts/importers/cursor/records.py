@@ -1,8 +1,8 @@
-"""A composer's rows, put together again: its document, its bubbles in order, what is left over.
+"""Reassemble a composer from its rows: its document, its bubbles in order, and leftover rows.
 
-Knows the keys of the rows and the three generations of keeping a conversation: whole inside the
-composer's document, as a list of headers with a row for each bubble, or as a tab of a workspace's
-chat panel. Must never know what a bubble says.
+Knows the keys of the rows and the three formats of a conversation: whole inside the composer's
+document, as a list of headers with a row per bubble, or as a tab of a workspace's chat panel. Does
+not know what a bubble says.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from turntree.transcripts.importers.lenient_json import entries, mapping, parse,
 
 @value
 class Row:
-    """A record's place among those of its bundle, and its value; None is a deleted one."""
+    """A record's index in its transcript, and its value; None is a deleted one."""
 
     place: int
     value: bytes | None
@@ -26,11 +26,11 @@ class Row:
 
 @value
 class Composer:
-    """What the rows say of one conversation."""
+    """The rows of one conversation."""
 
     id: str
     documents: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list[Any])
-    """The composer's own first, then what lists and headers know of it."""
+    """The composer's own first, then those of lists and headers."""
     bubbles: dict[str, Row] = field(default_factory=dict[str, Row])
     checkpoints: dict[str, Row] = field(default_factory=dict[str, Row])
     requests: dict[str, Row] = field(default_factory=dict[str, Row])
@@ -42,29 +42,29 @@ class Composer:
 
 @value
 class Bubble:
-    """A bubble in its place."""
+    """A bubble in its position."""
 
     id: str
     document: Mapping[str, Any]
     header: Mapping[str, Any]
     places: tuple[int, ...]
-    """Of its own row and of those that only concern it."""
+    """Of its own row and of those about it."""
     checkpoint: Mapping[str, Any] | None
 
 
 @value
 class ComposerRows:
-    """The rows of a bundle, sorted out."""
+    """The rows of a transcript, by composer."""
 
     composers: Mapping[str, Composer]
     folder: str | None
-    """Of the workspace, as an address."""
+    """Of the workspace, as a URI."""
     unknown: Mapping[str, int]
     broken: int
 
 
 def gather(records: Sequence[RawRecord]) -> ComposerRows:
-    """Sort the rows by the composer they belong to; each is parsed at most once, here or later."""
+    """Group the rows by composer; each is parsed at most once, here or later."""
     composers: dict[str, Composer] = {}
     folder: str | None = None
     unknown: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def gather(records: Sequence[RawRecord]) -> ComposerRows:
         if family in ("composerData", "composerHeaders", ENTRY, TAB):
             broken += not _add_document(composers.setdefault(name, Composer(name)), row, family)
         elif family == "codeBlockDiff":
-            # What an edit changed, letter by letter: kept, and read by nobody.
+            # The changes of an edit, character by character: stored, but not read.
             continue
         elif not own or family not in _SHELVES:
             unknown[(word(family) or "nameless")[:80]] += 1
@@ -101,7 +101,7 @@ _SHELVES: Mapping[str, str] = {
 
 
 def bubbles_of(composer: Composer) -> tuple[list[Bubble], list[int], int]:
-    """Return a conversation in order, the places of bubbles outside it, and how many are broken."""
+    """Return the bubbles in order, the indexes of other bubbles, and how many are malformed."""
     found: list[Bubble] = []
     told: set[str] = set()
     broken = 0
@@ -132,7 +132,7 @@ def _bubble(
     header: Mapping[str, Any],
     row: Row | None,
 ) -> Bubble:
-    # One that has no row of its own stands in the composer's.
+    # One that has no row of its own is in the composer's.
     places = [composer.documents[0][0] if row is None else row.place]
     kept = composer.checkpoints.get(text(document.get("checkpointId")))
     checkpoint = None if kept is None or kept.value is None else parse(kept.value)
@@ -144,14 +144,14 @@ def _bubble(
 
 
 def _add_document(composer: Composer, row: Row, family: str) -> bool:
-    """Keep what a row says of a composer; False if it says nothing that can be read."""
+    """Store a row's document; False if it cannot be read."""
     if row.value is None:
         return True
     document = parse(row.value)
     if document is None:
         return False
     if family == "composerHeaders":
-        # The columns beside the document know the workspace and the kind.
+        # The columns besides the document hold the workspace and the kind.
         document = {**document, **(parse(text(document.get("value")).encode()) or {})}
     own = 0 if family == "composerData" else len(composer.documents)
     composer.documents.insert(own, (row.place, document))
@@ -170,7 +170,7 @@ def _id(bubble: Mapping[str, Any], index: int) -> str:
 
 
 def _inline_by_id(composer: Composer) -> dict[str, Mapping[str, Any]]:
-    """Return the bubbles that stand in the composer's own document."""
+    """Return the bubbles in the composer's own document."""
     found: dict[str, Mapping[str, Any]] = {
         id: mapping(bubble) for id, bubble in mapping(composer.member("conversationMap")).items()
     }
@@ -181,7 +181,7 @@ def _inline_by_id(composer: Composer) -> dict[str, Mapping[str, Any]]:
 
 
 def _old_tools(composer: Composer) -> dict[str, Mapping[str, Any]]:
-    """Return the calls that the first generation kept apart from their bubbles."""
+    """Return the calls that the first format stored apart from their bubbles."""
     found: dict[str, Mapping[str, Any]] = {}
     for capability in map(mapping, entries(composer.member("capabilities"))):
         kept = mapping(capability.get("data")).get("bubbleDataMap")
@@ -192,4 +192,4 @@ def _old_tools(composer: Composer) -> dict[str, Mapping[str, Any]]:
 
 
 _TOOLS = 15
-"""The capability under which calls of tools stand."""
+"""The capability that holds tool calls."""

@@ -1,6 +1,6 @@
-"""Composers as sessions: what each is called, where it worked and which call began it.
+"""Convert composers to sessions: label, working directory and the call that started each.
 
-Knows what a composer's documents say of the conversation as a whole. Must never know bubbles.
+Knows what a composer's documents say about the conversation as a whole, not its bubbles.
 """
 
 import re
@@ -44,14 +44,14 @@ class ToolCallRef:
 
 @value
 class ParentComposer:
-    """Whose subagent a composer is, and which of them."""
+    """The parent of a subagent's composer, and its number among the siblings."""
 
     parent: str
     index: int
 
 
 def tree_of(root: str, composers: Mapping[str, Composer]) -> dict[str, ParentComposer]:
-    """Return who began whom; nobody is below two others, or below themselves."""
+    """Return the parent of each composer; none has two parents, or is its own ancestor."""
     below: dict[str, list[str]] = {id: [] for id in composers}
     for id, composer in composers.items():
         below[id] += [
@@ -74,7 +74,7 @@ def tree_of(root: str, composers: Mapping[str, Composer]) -> dict[str, ParentCom
 def spawn_of(
     composer: Composer, above: ParentComposer, calls: Sequence[ToolCallRef]
 ) -> DraftSpawn | None:
-    """Return the call that began a subagent: the one it names, that names it, or of its number."""
+    """Return the call that started a subagent: by its id, by the child's id, or by number."""
     info = mapping(composer.member("subagentInfo"))
     named = {info[name] for name in _CALL_NAMES if isinstance(info.get(name), str)}
     spawning = [call for call in calls if text(call.tool.get("name")).lower() in _SPAWNING]
@@ -98,7 +98,7 @@ def session_of(
     spawn: DraftSpawn | None,
     above: ParentComposer | None,
 ) -> DraftSession:
-    """Return the session that a composer is."""
+    """Return the session of a composer."""
     shown = re.sub(r"[^A-Za-z0-9_-]", "", composer.id)[:_ID_SHOWN] or "unnamed"
     title = word(composer.member("name")) or word(composer.member("chatTitle"))
     details = _details(composer, folder)

@@ -1,7 +1,7 @@
-"""Cursor's storage: which conversations its databases hold, and the rows of each.
+"""Read Cursor's databases: which conversations they hold, and the rows of each.
 
-Knows the tables, the keys and the folders of all generations. Must never know what a message is:
-rows leave here as records, a key, a line break and the value as it stands.
+Knows the tables, keys and folders of all versions. A row becomes a record: its key, a line break
+and its value unchanged.
 """
 
 import hashlib
@@ -43,19 +43,19 @@ class Workspace:
 
     folder: Path
     composers: frozenset[str]
-    """Those it names; their rows stand in the global database."""
+    """The conversations it names; their rows are in the global database."""
     inline: Mapping[str, bytes]
     """Whole conversations in its own ``ItemTable``, by id."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Its database and the file that says which folder it stands for."""
+        """Its database and the file that names its folder."""
         told = (self.folder / DATABASE, self.folder / WORKSPACE_FILE)
         return tuple(file for file in told if file.is_file())
 
 
 def bundles_of(database: Path, workspaces: Sequence[Workspace]) -> Iterator[TranscriptRef]:
-    """Yield the conversations of a database; a subagent's belongs to the one that began it.
+    """Yield the conversations of a database; a subagent's belongs to the one that started it.
 
     Raises:
         OSError: It cannot be read.
@@ -86,7 +86,7 @@ def inline_bundles_of(workspace: Workspace) -> Iterator[TranscriptRef]:
 
 
 def find_workspace(folder: Path) -> Workspace | None:
-    """Return what a folder of ``workspaceStorage`` names and holds, or None if it is none."""
+    """Return the workspace of a folder of ``workspaceStorage``, or None if it is not one."""
     if not is_database(folder / DATABASE):
         return None
     named: set[str] = set()
@@ -165,7 +165,7 @@ def _header_rows(
 
 
 def _entries(connection: sqlite3.Connection, name: str, wanted: str) -> Iterator[RawRecord]:
-    """Yield a conversation's own entry of the rows that hold those of a whole workspace."""
+    """Yield a conversation's entry from rows that hold those of a whole workspace."""
     for row, key, content in _ask(connection, "items"):
         for id, entry in _conversations(parse(value_of(content) or b"") or {}):
             if id == wanted:
@@ -187,15 +187,15 @@ def _holds_words(entry: Mapping[str, Any]) -> bool:
 
 
 def _entry_record(key: str, id: str, entry: Mapping[str, Any]) -> bytes:
-    # Written anew, because the row it stands in tells of other conversations too.
+    # Serialized again, because its row also holds other conversations.
     return f"{key}:{id}\n".encode() + orjson.dumps(tidy(entry))
 
 
 @lru_cache(maxsize=4)
 def _children_in(file: Path, state: str) -> Mapping[str, list[str]]:
-    """Return the subagents of a database in one of its states.
+    """Return the subagents of a database, cached by the state of the file.
 
-    Every conversation is read on its own, and each would ask for all others' subagents.
+    Every conversation is read on its own, and each would query the subagents of all.
     """
     del state
     with reading(file) as connection:
@@ -208,7 +208,7 @@ def _state(file: Path) -> str:
 
 
 def _children(connection: sqlite3.Connection) -> Mapping[str, list[str]]:
-    """Return the subagents of each composer, by what either of the two says."""
+    """Return the subagents of each composer, from either of the two documents."""
     children: dict[str, list[str]] = {}
     for id, content in _ask(connection, "composers_with_subagents"):
         document = parse(value_of(content) or b"") or {}
@@ -225,7 +225,7 @@ def _families(ids: Sequence[str], children: Mapping[str, list[str]]) -> Iterator
     known = set(ids) | {child for below in children.values() for child in below}
     below = {child for parent in known for child in children.get(parent, ()) if child != parent}
     seen: set[str] = set()
-    # Two that call each other a subagent stand below nothing: the second pass finds them.
+    # Two that name each other as subagents have no root: the second pass finds them.
     for id in (*(id for id in ids if id not in below or len(ids) == 1), *ids):
         if id in seen:
             continue
@@ -241,7 +241,7 @@ def _families(ids: Sequence[str], children: Mapping[str, list[str]]) -> Iterator
 def _span(
     connection: sqlite3.Connection, family: Sequence[str], told: Mapping[str, str]
 ) -> tuple[int, str]:
-    """Return how many rows a conversation has and a stamp that changes with each of them."""
+    """Return a conversation's number of rows and a fingerprint that changes with each of them."""
     total, words = 0, list[str]()
     for id in family:
         total += 1
@@ -276,7 +276,7 @@ def _text(content: object) -> str:
 
 
 def _name(file: Path) -> str:
-    """Return a file's name below the editor's folder, the same on every machine."""
+    """Return a file's path below the editor's folder, the same on every machine."""
     above = [part for part in file.parts[:-1] if part not in ("/", "")]
     start = next((i for i, p in enumerate(above) if p in ("globalStorage", "workspaceStorage")), -1)
     return "/".join((*above[start:], file.name)) if above else file.name

@@ -1,7 +1,7 @@
-"""Cursor's own transcripts: what its agents said, a line each, without times and results.
+"""Read Cursor's transcript files: one message per line, without times and results.
 
-The command line keeps its conversations here, and the editor a copy of some of its own. Knows the
-folders and the lines. Must never know the databases.
+The command line stores its conversations here, and the editor a copy of some of its own. Knows the
+folders and the lines, not the databases.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def lines_of(bundle: TranscriptRef) -> Iterator[RawRecord]:
 
 
 def project_lines(id: str, records: Sequence[RawRecord]) -> Projection:
-    """Return what the lines tell of; a file is a session."""
+    """Return the projection of the lines; a file is a session."""
     lines: dict[str, list[tuple[int, Mapping[str, Any]]]] = {id: []}
     unknown: dict[str, int] = {}
     broken = 0
@@ -104,7 +104,7 @@ def _tree(name: str, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> MessageT
         id = f"{name}/{len(nodes)}"
         nodes[id] = MessageNode(id, before, asks=role == "user", messages=(said,), places=(place,))
         before = id
-    # Older transcripts never say that a turn ended.
+    # Older transcripts never record that a turn ended.
     told = any(_role(document) is None for _, document in lines)
     if before is not None and told and not ended:
         nodes[before] = replace(nodes[before], unfinished=True)
@@ -112,7 +112,7 @@ def _tree(name: str, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> MessageT
 
 
 def _spawn(parent: str, tree: MessageTree) -> DraftSpawn | None:
-    """Return the call that began the one subagent; nothing tells which began which of several."""
+    """Return the call that started the subagent; with several, it is unknown which is whose."""
     calls = [
         (turn.key, str(use.call_id))
         for turn in tree.turns

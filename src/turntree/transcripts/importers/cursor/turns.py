@@ -1,8 +1,8 @@
-"""Composers as sessions, bubbles as turns.
+"""Project composers as sessions and bubbles as turns.
 
-A conversation of Cursor is a line: a bubble of a person begins a turn, everything up to the next
-one answers it. Nothing that changes while a conversation goes on (the chosen model, its status,
-its last change) enters a turn that is over, so that reading it again gives the same turns.
+A conversation of Cursor is linear: a person's bubble begins a turn, and everything up to the next
+one answers it. Values that change while a conversation continues (the chosen model, its status, its
+last change) never enter a finished turn, so that reading it again gives the same turns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ _NEVER: Final = Timestamp("1970-01-01T00:00:00.000Z")
 
 
 def project(root: str, records: Sequence[RawRecord]) -> Projection:
-    """Return what the rows of a composer and its subagents tell of."""
+    """Return the projection of a composer's rows and its subagents'."""
     gathered = gather(records)
     lines = {id: _line(composer) for id, composer in gathered.composers.items()}
     return Projection(
@@ -82,7 +82,7 @@ class _Growing:
             self.times.append(at)
 
     def end(self, before: Timestamp, *, running: bool) -> DraftTurn:
-        """Return the turn; ``before`` stands for times that nobody wrote down."""
+        """Return the turn; ``before`` replaces missing timestamps."""
         outcome: Outcome = "completed"
         if running or not self.reply or is_loading(self.last):
             outcome = "interrupted"
@@ -107,7 +107,7 @@ class _Growing:
 
 @dataclass(slots=True)
 class _Line:
-    """One composer's conversation while it is read, and what came of it."""
+    """One composer's conversation while it is read, and its turns."""
 
     composer: Composer
     before: Timestamp
@@ -123,7 +123,7 @@ class _Line:
         self.begin(bubble, asked(bubble.document, at, bubble.checkpoint)).note(bubble, at)
 
     def answer(self, bubble: Bubble) -> None:
-        # What an assistant says before anybody asked answers an empty message of the system.
+        # An assistant's bubble before any question answers an empty system message.
         growing = self.growing or self.begin(bubble, Message("system", ()))
         at = time_of(bubble.document, bubble.header)
         said = answered(bubble.document, at, growing.taken, bubble.checkpoint)
@@ -135,7 +135,7 @@ class _Line:
             self.calls.append(ToolCallRef(growing.key, str(use.call_id), tool_of(bubble.document)))
 
     def compact(self, bubble: Bubble, summary: str, *, last: bool) -> bool:
-        """Make a turn of a summary that stands between two turns; False if it stands in one."""
+        """Make a turn of a summary between two turns; False if it is inside one."""
         growing = self.growing
         if growing is not None and growing.reply:
             if not last:

@@ -1,7 +1,7 @@
-"""Gemini CLI: chats under ``$GEMINI_CLI_HOME/.gemini`` or ``~/.gemini``.
+"""Import Gemini CLI: chats under ``$GEMINI_CLI_HOME/.gemini`` or ``~/.gemini``.
 
 A session is one file under ``tmp/<project>/chats``, sometimes with a second one of the same id; a
-subagent's lies in a folder named after the session that began it.
+subagent's is in a folder named after the session that started it.
 """
 
 import re
@@ -34,13 +34,13 @@ _TOLD: Final = ("projectHash", "directories", "kind", "startTime")
 
 
 class GeminiImporter:
-    """Reads what Gemini CLI wrote."""
+    """Reads Gemini CLI's chats."""
 
     origin = ORIGIN
     version = 1
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield a bundle for each session; only the first line of a file is read."""
+        """Yield a transcript for each session; only the first line of a file is read."""
         for folder in self.usual_places(places):
             yield from _bundles(folder)
 
@@ -60,7 +60,7 @@ class GeminiImporter:
                 yield bundle
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
-        """Yield the lines of all files; a file from before there were lines is one record."""
+        """Yield the lines of all files; a file in the old format is one record."""
         root = bundle.files[0].parent
         for path in bundle.files:
             name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
@@ -120,7 +120,7 @@ class _Session:
         self.conversation.begin_file()
 
     def tell(self) -> None:
-        """Make turns; the session stands where the newest message does."""
+        """Make the turns; the session's head is the turn of the newest message."""
         self._ends.sort(key=lambda end: (end.depth > 0, moment(end.record.get("timestamp")) or ""))
         newest = self._ends[-1] if self._ends else None
         self.turns.tell(self.conversation, newest)
@@ -158,7 +158,7 @@ def _read_all(
 
 
 def _bundles(folder: Path) -> Iterator[TranscriptRef]:
-    """Yield a bundle for each session id, with the files of its subagents."""
+    """Yield a transcript for each session id, with the files of its subagents."""
     if not folder.is_dir():
         return
     found: dict[tuple[Path, str], list[Path]] = {}
@@ -177,7 +177,7 @@ def _is_name(id: str) -> bool:
 
 
 def _session_id(path: Path) -> str | None:
-    """Return the id in a file's first record, or None if it is no chat."""
+    """Return the id in a file's first record, or None if it is not a chat."""
     if path.suffix == ".jsonl":
         first = next(read_lines(path, path.name), None)
         data = b"" if first is None else first.data

@@ -1,4 +1,4 @@
-"""What single messages of Gemini CLI hold: words, thoughts, calls, results, tokens."""
+"""Parse single messages of Gemini CLI: text, thoughts, calls, results, tokens."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
@@ -32,7 +32,7 @@ _STATUSES: Final[Mapping[str, ToolStatus]] = {
 
 @value
 class UserMessage:
-    """What a message of type user holds; a tool's answers come in one too."""
+    """The content of a message of type user, which may also hold tool results."""
 
     parts: tuple[Part, ...]
     harness: tuple[Json, ...]
@@ -41,17 +41,17 @@ class UserMessage:
 
     @property
     def is_answer(self) -> bool:
-        """Whether nobody speaks here: it only hands results of calls to the model."""
+        """Whether it only returns tool results to the model."""
         return bool(self.responses) and not self.parts and not self.harness
 
     @property
     def text(self) -> str:
-        """The words."""
+        """Its text."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
 def said_by_user(record: Mapping[str, Any]) -> UserMessage:
-    """Split a message into somebody's words, the harness's, and results of calls."""
+    """Split a message into a person's text, the harness's, and tool results."""
     parts: list[Part] = []
     harness: list[Json] = []
     responses: list[Mapping[str, Any]] = []
@@ -69,7 +69,7 @@ def said_by_user(record: Mapping[str, Any]) -> UserMessage:
 
 
 def said_by_model(record: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield what the model thought and said, without its calls."""
+    """Yield the model's thoughts and text, without its calls."""
     for thought in map(mapping, entries(record.get("thoughts"))):
         subject, words = text(thought.get("subject")), text(thought.get("description"))
         if subject or words:
@@ -112,7 +112,7 @@ def _media_kind(media_type: str) -> Literal["image", "audio", "file"]:
 
 @value
 class ToolCallItem:
-    """A call as its message tells of it."""
+    """A call as its message records it."""
 
     use: ToolUse
     record: Mapping[str, Any]
@@ -156,7 +156,7 @@ def _use(id: str, told: Mapping[str, Any]) -> ToolUse:
 def result_of(
     use: ToolUse, response: Mapping[str, Any], record: Mapping[str, Any], at: Timestamp | None
 ) -> Message:
-    """Return the message that a call's result is, with the files that it touched."""
+    """Return the message of a call's result, with the files that it touched."""
     answer = response.get("response")
     failed = "error" in mapping(answer)
     status: ToolStatus = _STATUSES.get(text(record.get("status")), "error" if failed else "ok")
@@ -185,7 +185,7 @@ def _files(use: ToolUse, record: Mapping[str, Any], status: ToolStatus) -> Itera
 
 
 def usage_of(tokens: object) -> Usage | None:
-    """Return tokens, each counted once: the cached are no input here, and thoughts are output."""
+    """Return tokens counted once each: cached ones are not input, and thoughts are output."""
     told = mapping(tokens)
     if not told:
         return None

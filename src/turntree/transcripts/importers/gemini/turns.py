@@ -1,8 +1,8 @@
-"""How the messages of Gemini CLI become turns.
+"""Project the messages of Gemini CLI as turns.
 
-The transcript is a journal: a message may come again and then replaces the first one, a checkpoint
-tells the whole conversation again, a rewind drops the end of it. Read as a tree, nothing is lost:
-each message hangs on the one before it, and what was dropped is a branch.
+The transcript is a journal: a message may be repeated and then replaces the first one, a checkpoint
+repeats the whole conversation, a rewind drops its end. Read as a tree, nothing is lost: each
+message follows the previous one, and what was dropped is a branch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _COMPACTED: Final = "<state_snapshot>"
 
 @dataclass(eq=False, slots=True)
 class ChatNode:
-    """A message at its place in the tree."""
+    """A message at its position in the tree."""
 
     id: str
     record: Mapping[str, Any]
@@ -45,19 +45,19 @@ class ChatNode:
 
     @property
     def begins(self) -> bool:
-        """Whether a turn begins here: somebody asks, or a summary takes the place of the rest."""
+        """Whether a turn begins here: a person asks, or a summary replaces what came before."""
         return self.is_compaction or (
             self.record.get("type") == "user" and bool(said_by_user(self.record).parts)
         )
 
 
 class Conversation:
-    """The tree that the files of one session tell of."""
+    """The tree of messages in the files of one session."""
 
     def __init__(self) -> None:
         self.nodes: list[ChatNode] = []
         self.tokens = 0
-        """What all messages tell together: one that is written anew tells it again."""
+        """The tokens that all messages report: a rewritten message reports them again."""
         self._roots: dict[str, ChatNode] = {}
         self._by_id: dict[str, ChatNode] = {}
         self._answers: dict[str, ChatNode] = {}
@@ -65,15 +65,15 @@ class Conversation:
 
     @property
     def end(self) -> ChatNode | None:
-        """The message that the file which is being read stands at."""
+        """The last message of the file that is being read."""
         return self._path[-1] if self._path else None
 
     def begin_file(self) -> None:
-        """Begin another file: it tells the conversation from its beginning."""
+        """Start another file, which repeats the conversation from its start."""
         self._path = []
 
     def put(self, record: Mapping[str, Any], place: int) -> None:
-        """Take in a message; one with a known id replaces the one that stands there."""
+        """Add a message; one with a known id replaces the existing one."""
         id = text(record.get("id"))
         if self._take_answer(id, record, place):
             return
@@ -89,7 +89,7 @@ class Conversation:
         self.tokens += 0 if usage is None else usage.total
 
     def _take_answer(self, id: str, record: Mapping[str, Any], place: int) -> bool:
-        """Hang results on the message that made the calls: they come back under other ids."""
+        """Attach results to the message with the calls: they return under other ids."""
         said = said_by_user(record) if record.get("type") == "user" else None
         if said is None or not said.is_answer or (end := self.end) is None:
             return False
@@ -100,10 +100,10 @@ class Conversation:
         return True
 
     def restore(self, messages: list[Any], place: int) -> None:
-        """Take in a checkpoint: from here on the conversation is this list.
+        """Apply a checkpoint: from here on the conversation is this list.
 
-        What is known already stays as it was first told. A checkpoint is written on resuming, with
-        new times and without tokens, models and results.
+        Known messages keep their first version. A checkpoint is written on resuming, with new times
+        and without tokens, models and results.
         """
         told = [mapping(message) for message in messages if text(mapping(message).get("id"))]
         summary = next((m for m in told if _COMPACTED in said_by_user(m).text), None)
@@ -154,7 +154,7 @@ class Conversation:
 
 @value
 class SpawnCall:
-    """The call that began a subagent."""
+    """The call that started a subagent."""
 
     turn: Key
     call: str
@@ -180,7 +180,7 @@ class TurnReader:
                 self._tell_one(node, is_last=node is last)
 
     def head_at(self, node: ChatNode | None) -> Key | None:
-        """Return the turn that a message belongs to the end of."""
+        """Return the turn that ends with a message."""
         return None if node is None else self._ends.get(id(node))
 
     def _tell_one(self, end: ChatNode, *, is_last: bool) -> None:
@@ -196,7 +196,7 @@ class TurnReader:
         key = Key(f"{self.session}/{len(self.drafts)}")
         turn = draft.turn(key, parent, is_last=is_last)
         if turn is None:
-            # A context that nobody asked anything in yet is told with the first question.
+            # Context without a question yet becomes part of the first question's turn.
             self._ends[id(end)] = parent
             self._early[id(end)] = stretch
             return
@@ -281,7 +281,7 @@ class _Draft:
     def _answer(
         self, response: Mapping[str, Any], record: Mapping[str, Any], at: Timestamp | None
     ) -> None:
-        """Add a result once, although it is told with its call and again as a message."""
+        """Add a result once, although it is recorded with its call and as a message."""
         id = word(response.get("id")) or word(record.get("id")) or ""
         if id in self._uses and id not in self._answered:
             self._answered.add(id)
@@ -324,7 +324,7 @@ class _Draft:
 
 
 def messages_in(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a record asks for: ``put``, ``restore``, ``rewind`` or ``set``."""
+    """Yield the operations of a record: ``put``, ``restore``, ``rewind`` or ``set``."""
     if isinstance(record.get("$rewindTo"), str):
         yield "rewind", record["$rewindTo"]
     elif isinstance(record.get("id"), str) and "type" in record:

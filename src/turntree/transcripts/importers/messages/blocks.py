@@ -1,7 +1,7 @@
-"""Blocks of content as model vendors write them, as our parts.
+"""Convert content blocks of model vendors to parts.
 
-Knows the blocks of Anthropic's messages and of OpenAI's chat completions and responses. A block
-without a name of ours is an opaque part under its vendor's. Must never know files or turns.
+Knows the blocks of Anthropic's messages and of OpenAI's chat completions and responses. An unknown
+block becomes an opaque part under its vendor's name.
 """
 
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ def content_of(content: object, vendor: Vendor) -> list[Part]:
 
 
 def words_of(content: object) -> str:
-    """Return the words of a text or of a list of blocks."""
+    """Return the text of a string or of a list of blocks."""
     if isinstance(content, str):
         return content
     return "\n\n".join(text(mapping(block).get("text")) for block in entries(content))
 
 
 def arguments_of(value: object) -> Json:
-    """Return the arguments of a call: an object where the text is one, else the very text."""
+    """Return the arguments of a call: an object if the text is one, else the text."""
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         try:
             return tidy(orjson.loads(value))
@@ -45,7 +45,7 @@ def arguments_of(value: object) -> Json:
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
-    """Return the tokens as we count them: OpenAI's input includes what was cached."""
+    """Return the tokens as we count them: OpenAI's input includes cached tokens."""
     into = mapping(told.get("prompt_tokens_details")) or mapping(told.get("input_tokens_details"))
     out = mapping(told.get("completion_tokens_details")) or mapping(
         told.get("output_tokens_details")
@@ -62,14 +62,14 @@ def usage_of(told: Mapping[str, Any]) -> Usage:
 
 
 def result_of(block: Mapping[str, Any]) -> ToolResult:
-    """Return the result that a block of Anthropic's carries."""
+    """Return the result in a block of Anthropic's."""
     failed = block.get("is_error") is True
     call_id = word(block.get("tool_use_id")) or "call"
     return ToolResult(call_id, "error" if failed else "ok", tidy(block.get("content")))
 
 
 def opaque(vendor: Vendor, kind: object, value: object) -> OpaquePart:
-    """Return something only its vendor understands."""
+    """Return a part that only its vendor understands."""
     return OpaquePart({"kind": f"{vendor}/{(word(kind) or 'block')[:80]}", "value": tidy(value)})
 
 
@@ -99,7 +99,7 @@ def _block(value: object, vendor: Vendor) -> list[Part]:
 
 
 def _image(block: Mapping[str, Any], vendor: Vendor) -> Part:
-    """Return an image by its address; one that carries its bytes is kept as it came."""
+    """Return an image by its URL; one with inline bytes is stored as it came."""
     source = mapping(block.get("source")) or mapping(block.get("image_url"))
     address = word(source.get("url")) or word(block.get("image_url"))
     if address is None or address.startswith("data:"):

@@ -1,7 +1,7 @@
-"""Plain files of messages: what programs dump before they send it to a model.
+"""Import plain files of messages, as programs dump them before they call a model.
 
-A bundle is one file. Knows the lists, objects and lines that such files are; what a message says
-is known to ``message_items``. Nothing is looked for, and a file of another tool is left alone.
+A transcript is one file. Knows the lists, objects and lines of such files; ``items`` reads a
+message. Nothing is discovered, and a file of another tool is left alone.
 """
 
 import re
@@ -33,13 +33,13 @@ _DETAILS: Final = ("model", "tools", "metadata", "temperature", "max_tokens", "t
 
 
 class MessagesImporter:
-    """Reads files of OpenAI's and Anthropic's messages, told by their shape."""
+    """Reads files of OpenAI's and Anthropic's messages, detected by their shape."""
 
     origin: Final = ORIGIN
     version: Final = 1
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield nothing: such a file lies wherever somebody put it."""
+        """Yield nothing: such files have no default folder."""
         del places
         return iter(())
 
@@ -82,7 +82,7 @@ class MessagesImporter:
 
 
 def _is_ours(file: Path) -> bool:
-    """Say whether the first thing in a file is a message or holds some."""
+    """Return whether a file starts with a message or an object that holds some."""
     try:
         first = next(iter(_records(file)), None)
     except OSError:
@@ -101,7 +101,7 @@ def _records(file: Path) -> Iterator[RawRecord]:
 
 
 def _items(document: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
-    """Return the messages that a request, a response or both hold; None if it is neither."""
+    """Return the messages of a request, a response or both; None if it is neither."""
     told: list[Any] = [
         {"role": "system", "content": document[name]}
         for name in ("system", "instructions")

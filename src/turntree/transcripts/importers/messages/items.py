@@ -1,7 +1,7 @@
-"""Messages and items as programs keep them, as nodes of a line.
+"""Convert single messages and items to nodes of a conversation.
 
 Knows the messages of OpenAI's chat completions, the items of its responses and Anthropic's
-messages, each alone. Must never know files, or which of them make up a turn.
+messages. Does not know files, or which of them make up a turn.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ _CALLS: Final[Mapping[str, str]] = {
     "shell_call": "action", "computer_call": "action", "apply_patch_call": "operation",
     "mcp_call": "arguments",
 }  # fmt: skip
-"""Items that call a tool, and the member that holds what it is given."""
+"""Items that call a tool, and the member that holds its input."""
 _SPOKEN: Final = frozenset(
     {
         "role", "content", "type", "id", "tool_calls", "function_call", "tool_call_id", "usage",
@@ -56,7 +56,7 @@ _BLOCKS: Final = frozenset({"tool_use", "tool_result", "thinking", "redacted_thi
 
 
 def is_item(document: Mapping[str, Any]) -> bool:
-    """Say whether a document is a message or an item of one of the three shapes."""
+    """Return whether a document is a message or an item of one of the three shapes."""
     if role_of(document) is not None:
         return "content" in document or "tool_calls" in document or "function_call" in document
     kind = text(document.get("type"))
@@ -65,12 +65,12 @@ def is_item(document: Mapping[str, Any]) -> bool:
 
 
 def role_of(document: Mapping[str, Any]) -> Role | None:
-    """Return the role of a message, in our words; an item may have none."""
+    """Return the role of a message, as we name it; an item may have none."""
     return _ROLES.get(text(document.get("role")))
 
 
 def vendor_of(items: list[Mapping[str, Any]]) -> Vendor | None:
-    """Return who writes such messages, if only one does."""
+    """Return the vendor of such messages, if it is unambiguous."""
     for item in items:
         kinds = {text(mapping(block).get("type")) for block in entries(item.get("content"))}
         if kinds & _BLOCKS or item.get("stop_reason"):
@@ -85,9 +85,9 @@ def vendor_of(items: list[Mapping[str, Any]]) -> Vendor | None:
 def nodes_of(
     item: Mapping[str, Any], number: int, before: str | None, place: int, vendor: Vendor
 ) -> Iterator[MessageNode]:
-    """Yield what one item says, as one node or two that follow each other.
+    """Yield the nodes of one item: one, or two that follow each other.
 
-    Anthropic's user messages carry results of tools besides words: those answer.
+    Anthropic's user messages hold tool results besides text: those are part of the reply.
     """
     id = f"{place}/{number}"
     role = role_of(item)
@@ -111,7 +111,7 @@ def nodes_of(
     if role == "tool":
         yield _tool(id, before, item, place, meta)
         return
-    # A place in the file would tell two equal conversations apart; the place in the line does not.
+    # The offset would differ between equal conversations; the index in the conversation does not.
     parts = _parts(item, vendor, f"call_{number}")
     source: Source | None = "human" if role == "user" else None
     if role != "assistant":
@@ -127,7 +127,7 @@ def nodes_of(
 
 
 def call_of(document: Mapping[str, Any], vendor: Vendor | None) -> tuple[ModelCall, ...]:
-    """Return the call of a model that a document counts the tokens of."""
+    """Return the model call whose tokens a document counts."""
     used = usage_of(mapping(document.get("usage")))
     if not used.total:
         return ()
@@ -170,7 +170,7 @@ def _tool(
     output = content if isinstance(content, str) else tidy(content)
     call_id = word(item.get("tool_call_id"))
     if call_id is None:
-        # The older shape knows the function's name alone.
+        # The older shape has only the function's name.
         result = ToolResultNode(word(item.get("name")) or UNKNOWN_TOOL, "ok", output, meta=meta)
         return MessageNode(id, before, result=result, places=(place,))
     said = Message("tool", (ToolResult(call_id, "ok", output),), meta=meta)
@@ -178,7 +178,7 @@ def _tool(
 
 
 def _item(node: MessageNode, item: Mapping[str, Any], free: str, vendor: Vendor) -> MessageNode:
-    """Return an item that has no role: the model's thoughts, a call or a result."""
+    """Return an item that has no role: reasoning, a call or a result."""
     kind = text(item.get("type"))
     call_id = word(item.get("call_id")) or word(item.get("id")) or free
     messages: list[Message] = []
@@ -205,7 +205,7 @@ def _answer(call_id: str, item: Mapping[str, Any]) -> ToolResult:
 
 
 def _meta(item: Mapping[str, Any]) -> dict[str, Json] | None:
-    """Return the members of a message that have no place of their own."""
+    """Return the members of a message that have no field of their own."""
     rest = {name: tidy(value) for name, value in item.items() if name not in _SPOKEN and value}
     if (role := item.get("role")) in ("developer", "function"):
         rest["role"] = tidy(role)

@@ -1,7 +1,7 @@
-"""opencode: sessions under ``$XDG_DATA_HOME/opencode`` or ``~/.local/share/opencode``.
+"""Import opencode: sessions under ``$XDG_DATA_HOME/opencode`` or ``~/.local/share/opencode``.
 
-They are rows of a SQLite database, and were files of a folder before. A bundle is a session with
-all that it spawned.
+They are rows of a SQLite database, and in older versions files of a folder. A transcript is a
+session with all that it spawned.
 """
 
 import re
@@ -41,13 +41,13 @@ _LABEL_SIGNS: Final = 12
 
 
 class OpencodeImporter:
-    """Reads what opencode wrote."""
+    """Reads opencode's sessions."""
 
     origin = ORIGIN
     version = 1
 
     def discover(self, places: ToolPaths) -> Iterator[TranscriptRef]:
-        """Yield a bundle for each session; of a database only the index of sessions is read."""
+        """Yield a transcript for each session; of a database only the index of sessions is read."""
         for folder in self.usual_places(places):
             yield from list_bundles(folder)
 
@@ -57,7 +57,7 @@ class OpencodeImporter:
         return [(Path(told) if told else places.home / ".local" / "share") / "opencode"]
 
     def open(self, path: Path) -> Iterable[TranscriptRef]:
-        """Yield the sessions in a database, or in a folder that has one or is one."""
+        """Yield the sessions in a database, or in a folder that contains or is one."""
         if path.is_file():
             yield from bundles_in_database(path)
         elif (path / "session").is_dir() and (path / "message").is_dir():
@@ -66,7 +66,7 @@ class OpencodeImporter:
             yield from list_bundles(path)
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
-        """Yield each row or file; a row is told as JSON, with its number as its offset.
+        """Yield each row or file; a row becomes JSON, with its number as its offset.
 
         Raises:
             OSError: The database cannot be read.
@@ -105,19 +105,19 @@ def _by(documents: Iterable[Document], name: str) -> dict[str, list[Document]]:
 
 @dataclass(slots=True)
 class _ParseState:
-    """What the sessions of one bundle have told so far."""
+    """The results of one transcript's sessions so far."""
 
     turns: list[DraftTurn] = field(default_factory=list[DraftTurn])
     begun: dict[str, SpawnCall] = field(default_factory=dict[str, SpawnCall])
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     used: set[int] = field(default_factory=set[int])
     tokens: int = 0
-    """What all messages tell together: a session that was forked tells its beginning again."""
+    """The tokens that all messages report: a forked session reports its start again."""
 
     def tell(
         self, session: Document, messages: Sequence[Document], parts: Mapping[str, list[Document]]
     ) -> Key | None:
-        """Add the turns of a session and return where it stands."""
+        """Add the turns of a session and return its head."""
         revert = mapping(session.told.get("revert"))
         cut, cut_part = text(revert.get("messageID")), text(revert.get("partID"))
         exchanges = exchanges_in(messages)
@@ -128,7 +128,7 @@ class _ParseState:
         for place, exchange in enumerate(exchanges):
             ids = [document.id for document in exchange.documents]
             if cut in ids and not is_cut:
-                # What was taken back stays in the tree; the session stands before it.
+                # Reverted turns stay in the tree; the session's head is before them.
                 is_cut, stands = True, head
                 if cut_part:
                     shorter = self._add(session, exchange, parts, head, by_message, (cut, cut_part))
@@ -158,14 +158,14 @@ class _ParseState:
             if cut is not None and message.id == cut[0]:
                 break
         kept = by_message.get(text(mapping(draft.compaction).get("tail_start_id")))
-        # A compaction that keeps everything from the first turn on summarises nothing.
+        # A compaction that keeps everything from the first turn on summarizes nothing.
         first_kept = kept.key if kept is not None and kept.parent is not None else None
         key = Key(f"{session.id}/{len(self.turns)}")
         turn = draft.turn(key, parent, first_kept, is_last=is_last)
         if turn is not None:
             self.turns.append(turn)
             self.used.update(turn.records)
-            # A turn that was cut short is another reading of the same messages.
+            # A truncated turn is another reading of the same messages.
             self.tokens += 0 if cut else sum(call.usage.total for call in turn.calls)
             for child, call, task in draft.begun:
                 self.begun.setdefault(child, SpawnCall(key, call, task))

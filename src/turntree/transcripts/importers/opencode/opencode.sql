@@ -1,6 +1,6 @@
 -- Statements on opencode's own SQLite file, which is only ever read.
 
--- A file that is no database, or somebody else's, shows here.
+-- A file that is not a database, or another program's, fails here.
 -- name: tables
 SELECT name FROM sqlite_master WHERE type = 'table';
 

@@ -1,4 +1,4 @@
-"""What single parts of opencode's messages mean."""
+"""Parse single parts of opencode's messages."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
@@ -26,7 +26,7 @@ _SIGNATURES: Final = ("signature", "reasoningEncryptedContent", "thoughtSignatur
 
 
 def said_by_user(part: Mapping[str, Any]) -> Part | None:
-    """Return what a part of a question is."""
+    """Return the part of a user message, or None."""
     match part.get("type"):
         case "text" if words := text(part.get("text")):
             return Text(words)
@@ -48,7 +48,7 @@ def _media_kind(media_type: str) -> Literal["image", "audio", "file"]:
 
 
 def attached(part: Mapping[str, Any]) -> Iterator[TouchedFile]:
-    """Yield the file that somebody attached, with the lines they meant."""
+    """Yield the file that a person attached, with the selected lines."""
     source = mapping(part.get("source"))
     if part.get("type") == "file" and (path := word(source.get("path"))):
         lines = mapping(source.get("range"))
@@ -62,7 +62,7 @@ def attached(part: Mapping[str, Any]) -> Iterator[TouchedFile]:
 
 
 def said_by_model(part: Mapping[str, Any]) -> Part | None:
-    """Return what a part of an answer is, unless it is a call."""
+    """Return the part of an answer, unless it is a call."""
     words = text(part.get("text"))
     match part.get("type"):
         case "text" if words:
@@ -77,7 +77,7 @@ def said_by_model(part: Mapping[str, Any]) -> Part | None:
 
 
 def _signature(metadata: Mapping[str, Any]) -> str | None:
-    """Return what a provider recognises its reasoning by, under whatever name it gives it."""
+    """Return the signature of a provider's reasoning, whatever member holds it."""
     for told in metadata.values():
         for name in _SIGNATURES:
             if found := text(mapping(told).get(name)):
@@ -95,18 +95,18 @@ def files_written(part: Mapping[str, Any]) -> Iterator[TouchedFile]:
 
 @value
 class ToolCallPart:
-    """A call and its result, which stand in one part."""
+    """A call and its result, which are in one part."""
 
     use: ToolUse
     result: Message | None
     ended: Timestamp | None
     began: str | None
-    """The session that it began."""
+    """The session that it started."""
     task: str | None
 
 
 def call_in(part: Mapping[str, Any]) -> ToolCallPart | None:
-    """Return the call that a part is, or None if it is none."""
+    """Return the call of a part, or None if it is not one."""
     id = word(part.get("callID"))
     if part.get("type") != "tool" or id is None:
         return None
@@ -163,7 +163,7 @@ def _files(use: ToolUse, status: ToolStatus) -> Iterator[TouchedFile]:
 
 
 def usage_of(tokens: Mapping[str, Any]) -> Usage:
-    """Return tokens, each counted once: opencode keeps reasoning apart from output."""
+    """Return tokens counted once each: opencode counts reasoning apart from output."""
     cache = mapping(tokens.get("cache"))
     reasoning = number(tokens.get("reasoning"))
     return Usage(

@@ -1,7 +1,7 @@
-"""Where opencode keeps its sessions: a database by now, a folder of files before.
+"""Read opencode's storage: a database, or in older versions a folder of files.
 
 Both become the same records: documents of sessions, messages and parts. This module knows tables,
-columns and names of files, and nothing of what is said in them.
+columns and file names, not the content.
 """
 
 import json
@@ -26,7 +26,7 @@ _JSON_COLUMNS: Final = ("data", "revert", "model", "permission", "metadata", "su
 
 @value
 class Document:
-    """A session, a message or a part, from wherever it was kept."""
+    """A session, a message or a part, from either kind of storage."""
 
     place: int
     kind: str
@@ -43,7 +43,7 @@ def list_bundles(folder: Path) -> Iterator[TranscriptRef]:
         for bundle in bundles_in_database(database):
             known.add(bundle.id)
             yield bundle
-    # What was moved into the database stays in the files as well.
+    # Sessions that were migrated to the database stay in the files as well.
     for bundle in bundles_in_files(folder / "storage"):
         if bundle.id not in known:
             yield bundle
@@ -75,7 +75,7 @@ def _session_rows(path: Path) -> list[tuple[Any, ...]]:
 
 
 def _families(parents: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Return the sessions without a parent, each with all that descend from it."""
+    """Return the sessions without a parent, each with all its descendants."""
     families: dict[str, list[str]] = {}
     for id in sorted(parents):
         root, seen = id, {id}
@@ -87,7 +87,7 @@ def _families(parents: Mapping[str, str | None]) -> dict[str, list[str]]:
 
 
 def bundles_in_files(storage: Path) -> Iterator[TranscriptRef]:
-    """Yield the sessions in a folder from before there was a database."""
+    """Yield the sessions in a folder of the older format."""
     told: dict[str, tuple[Path, str | None]] = {}
     for path in sorted(storage.glob("session/*/*.json")):
         found = parse(path.read_bytes()) or {}
@@ -103,7 +103,7 @@ def bundles_in_files(storage: Path) -> Iterator[TranscriptRef]:
 
 
 def read_bundle(bundle: TranscriptRef) -> Iterator[RawRecord]:
-    """Yield the rows or files of a session and of those that descend from it.
+    """Yield the rows or files of a session and of its descendants.
 
     Raises:
         OSError: The database cannot be read.
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 def documents_in(records: Sequence[RawRecord]) -> tuple[list[Document], int]:
-    """Return what the records hold, in one shape, and how many are broken."""
+    """Return the records in one shape, and how many are malformed."""
     found: list[Document] = []
     broken = 0
     for place, record in enumerate(records):
@@ -154,7 +154,7 @@ def documents_in(records: Sequence[RawRecord]) -> tuple[list[Document], int]:
 
 
 def _opened(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with the documents in its columns opened, as a file would hold it."""
+    """Return a row with the JSON in its columns parsed, as a file would hold it."""
     told = dict(row)
     for name in _JSON_COLUMNS:
         if isinstance(row.get(name), str):

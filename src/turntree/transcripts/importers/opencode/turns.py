@@ -1,7 +1,8 @@
-"""How the messages of opencode become turns.
+"""Project the messages of opencode as turns.
 
-A question and all answers that name it as their parent are a turn. Ids of opencode enter nothing:
-a fork copies messages under new ids and keeps everything else, so its copies are the same turns.
+A question and all answers that name it as their parent are a turn. opencode's ids never enter a
+turn: a fork copies messages under new ids and keeps everything else, so its copies are the same
+turns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +75,7 @@ def created_at(message: Document) -> Timestamp | None:
 
 @value
 class SpawnCall:
-    """The call that began a subagent."""
+    """The call that started a subagent."""
 
     turn: Key
     call: str
@@ -101,7 +102,7 @@ class TurnDraft:
         self.begun: list[tuple[str, str, str | None]] = []
 
     def ask(self, message: Document, parts: Sequence[Document]) -> None:
-        """Take in a question."""
+        """Add a question."""
         self._note(message, parts)
         told = message.told
         model = mapping(told.get("model"))
@@ -133,7 +134,7 @@ class TurnDraft:
         self._query.append(Message("user", tuple(said), self._sender, at, context or None))
 
     def answer(self, message: Document, parts: Sequence[Document]) -> None:
-        """Take in one answer: what a model said and did in one or several steps."""
+        """Add one answer: what a model said and did in one or several steps."""
         self._note(message, parts)
         told = message.told
         self._model = word(told.get("modelID")) or self._model
@@ -182,7 +183,7 @@ class TurnDraft:
     def turn(
         self, key: Key, parent: Key | None, kept: Key | None, *, is_last: bool
     ) -> DraftTurn | None:
-        """Return the turn, or None if nothing was said."""
+        """Return the turn, or None if it has no content."""
         if not self._query and not self._reply:
             return None
         outcome = self._outcome
@@ -219,7 +220,7 @@ class TurnDraft:
 
 
 def _steps(parts: Sequence[Document]) -> Iterator[list[Document]]:
-    """Yield the parts of each step: calls of one step are answered before the next begins."""
+    """Yield the parts of each step: calls of one step get results before the next begins."""
     step: list[Document] = []
     for part in parts:
         if part.told.get("type") == "step-start" and step:
