@@ -1,13 +1,13 @@
-"""The one place where a value becomes bytes and bytes become a digest.
+"""Canonical bytes of a value, and digests of bytes. No other module computes either.
 
 Changing what this module returns changes every digest ever issued: the vectors in
-``tests/core/golden`` pin it. The bytes are RFC 8785. This module knows nothing of turns,
-events or objects, and it never reads bytes back: a digest is checked against the bytes
-that were stored, never against a second writing of the value.
+``tests/core/golden`` pin it. The bytes are RFC 8785. This module does not know turns, events or
+objects, and it never parses bytes: a digest is checked against the bytes that were stored, never
+against a second serialization of the value.
 
-Two values that RFC 8785 would take are refused at the door: integers and floats of 2**53
-or more. Their canonical form reads back as another number in most languages, so somebody
-else could not compute the digest again. They must travel as strings.
+Some values that RFC 8785 accepts are refused: integers and floats of 2**53 or more. Their canonical
+form parses as another number in most languages, so other implementations could not compute the
+same digest. They must be passed as strings.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ from turntree.core.errors import NotCanonical
 from turntree.core.ids import Digest
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-"""A value that JSON can hold. At run time only ``dict``, ``list`` and ``tuple`` may contain."""
+"""A JSON value. At run time, containers must be ``dict``, ``list`` or ``tuple``."""
 
 INTEGER_MAX: Final = 2**53 - 1
 NESTING_MAX: Final = 128
-"""Deeper values are refused: parsers elsewhere stop at depths of their own choosing."""
+"""Deeper values are refused: each parser has its own limit."""
 
 _Path: TypeAlias = tuple[str | int, ...]
 _ALGORITHM: Final = "sha256:"
@@ -35,8 +35,8 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _SHOWN_MAX: Final = 40
 _PATH_SHOWN_MAX: Final = 160
 _INTEGER_SHOWN_BITS_MAX: Final = 128
-# Integers beyond the range, lone surrogates and odd types make orjson raise, which leads to
-# the slow path and its message; without the passthrough options it would invent a spelling.
+# For integers out of range, lone surrogates and other types orjson raises, which leads to the slow
+# path and its message. Without the passthrough options it would choose an encoding of its own.
 _OPTIONS: Final = (
     orjson.OPT_SORT_KEYS
     | orjson.OPT_STRICT_INTEGER
@@ -51,13 +51,13 @@ def canonical(value: Json) -> bytes:
     """Return the RFC 8785 bytes of ``value``: equal values, equal bytes, on any machine.
 
     Raises:
-        NotCanonical: a member has no spelling that everybody shares; the message names it.
+        NotCanonical: a member has no canonical form; the message names it.
     """
     if _is_plain(value, NESTING_MAX):
         try:
             return orjson.dumps(value, option=_OPTIONS)
         except orjson.JSONEncodeError:
-            # The reason is found below, together with the place.
+            # The slow path below finds the reason and the member.
             pass
     _check(value, ())
     return rfc8785.dumps(value)
@@ -78,7 +78,7 @@ def digest_bytes(data: bytes) -> Digest:
 
 
 def digest_raw(digest: Digest) -> bytes:
-    """Return the 32 bytes a digest is stored as."""
+    """Return the 32 raw bytes of a digest."""
     return bytes.fromhex(digest[len(_ALGORITHM) :])
 
 
@@ -97,7 +97,7 @@ def parse_digest(text: str) -> Digest:
     """Return ``text`` as a digest; one digest has one spelling, so capitals are refused.
 
     Raises:
-        NotCanonical: another algorithm, another length or other signs.
+        NotCanonical: another algorithm, another length or other characters.
     """
     if _DIGEST.fullmatch(text) is None:
         raise NotCanonical(f"{_shown(text)} is not sha256: followed by 64 digits of 0-9 and a-f")
@@ -105,11 +105,11 @@ def parse_digest(text: str) -> Digest:
 
 
 def _is_plain(value: Any, nesting_left: int) -> bool:
-    """Say whether orjson, if it accepts ``value``, writes the bytes that RFC 8785 asks for.
+    """Return whether orjson, if it accepts ``value``, writes the same bytes as RFC 8785.
 
-    The two differ on floats and on the order of keys: orjson sorts by code point, RFC 8785
-    by UTF-16 unit. For ASCII keys both orders are one. This runs for every turn and event,
-    hence exact types, no ``isinstance`` and no call for a member that holds no others.
+    The two differ on floats and on the order of keys: orjson sorts by code point, RFC 8785 by
+    UTF-16 code unit. For ASCII keys both orders are the same. This runs for each turn and event,
+    hence exact types, no ``isinstance`` and no recursive call for scalar members.
     """
     kind: type[object] = value.__class__
     if kind is dict:
@@ -205,7 +205,7 @@ def _shown_place(place: str | int) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return ``text`` quoted, in ASCII and not longer than a line can bear."""
+    """Return ``text`` quoted, in ASCII and shortened to fit a line."""
     return ascii(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}...")
 
 
@@ -216,14 +216,14 @@ def _shown_integer(number: int) -> str:
 
 
 TOO_DEEP: Final = "nested beyond reason"
-"""What stands for the inside of such a value; spelling it out would exhaust the stack again."""
+"""Replaces a value that is nested too deeply: encoding it would exhaust the stack."""
 
 
 _NESTING_LEFT: Final = NESTING_MAX - 16
 
 
 def tidy(value: object, nesting_left: int = _NESTING_LEFT) -> Json:
-    """Return a value as everybody can spell it; what cannot be spelled becomes text."""
+    """Return a value with a canonical form; what has none becomes text."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() if not value.isascii() else value

@@ -1,4 +1,4 @@
-"""The three things no pure function may fetch for itself: the time, a new id, a random word."""
+"""Sources of time, ids and randomness, which pure functions take as an argument."""
 
 from typing import Protocol
 
@@ -6,29 +6,29 @@ from turntree.core.ids import Timestamp
 
 
 class Clock(Protocol):
-    """Where clocks and chance come from; tests give one that repeats itself."""
+    """Source of time, ids and nonces; tests use one that is deterministic."""
 
     def now(self) -> Timestamp:
-        """Return the present moment, never earlier than the one returned before."""
+        """Return the current time, never earlier than the last returned one."""
         ...
 
     def new_id(self) -> str:
-        """Return a UUIDv7 nobody else has."""
+        """Return a unique UUIDv7."""
         ...
 
     def nonce(self) -> str:
-        """Return an unguessable word."""
+        """Return an unguessable string."""
         ...
 
 
 class Processes(Protocol):
-    """Who else works on this machine; whoever took something and ended cannot give it back."""
+    """Processes on this machine: a process that crashed cannot release what it held."""
 
     @property
     def me(self) -> str:
-        """The name of this process, which no other ever has."""
+        """The name of this process, unique over time."""
         ...
 
     def is_running(self, name: str) -> bool:
-        """Say whether the process of that name still runs."""
+        """Return whether the process of that name is still running."""
         ...

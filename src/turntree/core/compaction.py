@@ -1,8 +1,8 @@
-"""Compaction: a turn whose reply stands for earlier turns.
+"""Compaction: a turn whose reply summarizes earlier turns.
 
-Nothing is removed. A compaction sits at the head like any other turn; whoever assembles a
-context walks back to the nearest one and reads its summary, then the turns it kept, then what
-came after it. A fork from before the compaction still sees everything.
+Nothing is removed. A compaction is a turn like any other. To assemble a context, walk back to the
+nearest one and read its summary, then the turns it kept, then the turns after it. A fork from
+before the compaction still sees everything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 @value
 class Compaction:
-    """What was summarised, how, and what it saved."""
+    """What was summarized, how, and what it saved."""
 
     summarized_through: TurnId
     """The last turn the summary covers."""
     first_kept: TurnId | None
-    """The first turn that is still read in full, or None if none is."""
+    """The first turn that is still included in full, or None if none is."""
     turns_summarized: int
     kind: CompactionKind = "summary"
     trigger: CompactionTrigger = "manual"
@@ -40,13 +40,13 @@ class Compaction:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Compaction":
-        """Return the details a document stands for."""
+        """Return the details that a document describes."""
         members: dict[str, Any] = {"first_kept": None, **document}
         return cls(**members)
 
 
 def visible(thread: Sequence[tuple[TurnId, Compaction | None, T]]) -> list[T]:
-    """Return what a context reads of a thread, given root first.
+    """Return the items of a thread that a context includes. The thread is given root first.
 
     With a compaction: the compaction itself (its reply is the summary), then the turns from
     ``first_kept`` up to the compaction, then everything after it. Without one: everything.

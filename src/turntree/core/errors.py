@@ -1,26 +1,27 @@
-"""Every error a caller may meet, and nothing else.
+"""All errors that a caller may have to handle.
 
 * TurntreeError
-  x NotFound          the address names nothing
-    + Ambiguous       the address names more than one thing
-  x Conflict          somebody else moved first; read again and retry
-    + Canceled        the run was asked to end
-  x Refused           the change would break a rule of the ledger
-    + Unsupported     this kind of resource cannot do it
-    + Occupied        something stands where a new place was to be made
-    + Unpinned        it would lose what nothing brings back
-    + Incomplete      a kept state lacks something
-    + Denied          it is not for this principal to do
-    + NoSandbox       code would have to run where it could do harm
-    + CodeFailed      a program of somebody's crashed, or went beyond a limit
-  x NoProvider        a model would have to answer, and none is wired
-  x ProviderFailed    a model was asked and gave no answer
-  x BadRevision       the text is not a revision
-  x BadQuery          the text is not a search
-  x NotCanonical      the value cannot be hashed the same way everywhere
-  x Unreachable       the database cannot be reached
+  x NotFound                the address names nothing
+    + Ambiguous             the address names more than one thing
+    + DataMissing           stored bytes are missing or damaged
+  x Conflict                another writer was faster; read again and retry
+    + Canceled              the run was canceled
+  x InvalidOperation        the change would break a rule of the ledger
+    + Unsupported           this kind of resource cannot do it
+    + PathExists            something is already at a path
+    + UnsavedChanges        it would lose data that cannot be restored
+    + SnapshotIncomplete    a snapshot lacks something
+    + PermissionDenied      this principal may not do it
+    + SandboxUnavailable    the code would have to run without a sandbox
+    + CodeError             a code program crashed, or exceeded a limit
+  x ProviderNotConfigured   a model is needed, and no provider is configured
+  x ProviderError           a model was asked and did not answer
+  x InvalidRevision         the text is not a revision
+  x InvalidQuery            the text is not a search query
+  x NotCanonical            the value cannot be hashed the same way everywhere
+  x DatabaseUnavailable     the database cannot be reached
 
-Whether to try again is the type: only ``Conflict`` and ``DatabaseUnavailable`` are worth it, and
+Whether to retry is the type: only ``Conflict`` and ``DatabaseUnavailable`` are worth it, and
 ``ProviderError`` if its kind says so.
 """
 
@@ -30,7 +31,7 @@ from turntree.core.ids import Digest
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error that came first among those of a group; the rest followed from it."""
+    """Return the first error of a group; the others followed from it."""
     first = errors.exceptions[0]
     if isinstance(first, BaseExceptionGroup):
         return first_of(cast("BaseExceptionGroup[BaseException]", first))
@@ -50,15 +51,15 @@ class Ambiguous(NotFound):
 
 
 class DataMissing(NotFound):
-    """Bytes that a state is made of are missing where they should be kept, or damaged."""
+    """Bytes of a snapshot are missing from their store, or damaged."""
 
 
 class Conflict(TurntreeError):
-    """The session moved since it was read, or the place is already taken."""
+    """The session moved since it was read, or the position is already taken."""
 
 
 class Canceled(Conflict):
-    """Somebody asked for the end of the run; nothing more is begun in it."""
+    """The run was canceled; it starts no further model or tool call."""
 
 
 class InvalidOperation(TurntreeError):
@@ -70,47 +71,47 @@ class Unsupported(InvalidOperation):
 
 
 class PathExists(InvalidOperation):
-    """Something stands where a new place was to be made."""
+    """Something already exists at the path."""
 
     def __init__(self, place: str, free: str) -> None:
-        """Say where, and which place beside it is free."""
+        """Take the path, and a free one next to it."""
         super().__init__(f"there is something at {place} already")
         self.place = place
         self.free = free
 
 
 class UnsavedChanges(InvalidOperation):
-    """It would take away what no turn has pinned, or what no state holds."""
+    """The operation would discard changes that no snapshot contains."""
 
 
 class SnapshotIncomplete(InvalidOperation):
-    """A state that is to be kept lacks something, or it is damaged."""
+    """A snapshot lacks something, or is damaged."""
 
     def __init__(self, message: str, state: Digest) -> None:
-        """Say what happened, and which state it is."""
+        """Take the message, and the digest of the snapshot."""
         super().__init__(message)
         self.state = state
 
 
 class PermissionDenied(InvalidOperation):
-    """It is somebody else's to do, or to allow."""
+    """The principal may not do this."""
 
 
 class ProviderNotConfigured(TurntreeError):
-    """A model would have to answer, and no provider is wired."""
+    """A model is needed, and no provider is configured."""
 
 
 Failure = Literal[
     "rate_limited", "overloaded", "timeout", "broken", "too_long", "refused", "denied", "unknown"
 ]
-"""Why a provider gave no answer. ``broken`` is a stream that ended in the middle."""
+"""Why a provider did not answer. ``broken`` is a stream that ended in the middle."""
 
 
 class ProviderError(TurntreeError):
-    """A model was asked and gave no answer."""
+    """A model was asked and did not answer."""
 
     def __init__(self, message: str, kind: Failure, *, retry_after_s: float | None = None) -> None:
-        """Say what happened, of which kind it is, and when the provider wants to be asked again."""
+        """Take the message, the kind of failure, and when the provider wants to be asked again."""
         super().__init__(message)
         self.kind: Failure = kind
         self.retry_after_s = retry_after_s
@@ -121,7 +122,7 @@ class SandboxUnavailable(InvalidOperation):
 
 
 class CodeError(InvalidOperation):
-    """The program crashed, went beyond a limit, or answered with no document."""
+    """The program crashed, exceeded a limit, or did not return a document."""
 
 
 class InvalidRevision(TurntreeError, ValueError):
@@ -129,7 +130,7 @@ class InvalidRevision(TurntreeError, ValueError):
 
 
 class InvalidQuery(TurntreeError, ValueError):
-    """The text is not a search."""
+    """The text is not a search query."""
 
 
 class NotCanonical(TurntreeError, ValueError):

@@ -1,8 +1,8 @@
-"""Events: recorded facts, each at its place in a stream, never changed.
+"""Events: immutable records, each at its position in a stream.
 
-A stream is a run, a session, a program, a conversation or a resource; ``seq`` is the place in
-it. An event's id is the digest of its document, which holds the stream and the place: emitting
-the same fact again is a no-op, and another fact at the same place is a conflict.
+A stream is a run, a session, a program, a conversation or a resource; ``seq`` is the position in
+it. An event's id is the digest of its document, which includes the stream and the position:
+recording the same event again is a no-op, and another event at the same position is a conflict.
 
 Every kind is ``noun.verb``. Kinds are an open registry: an extension may use any noun that is not
 one of ours (``acme.deployed``), and its events are kept, ordered and hashed like the rest.
@@ -22,7 +22,7 @@ RECIPE = "event/1"
 Group = Literal["intent", "observation", "transition", "provenance"]
 
 KINDS: Mapping[str, Group] = {
-    # Somebody wants something to happen.
+    # A principal wants something to happen.
     "run.started": "intent",
     "model_call.started": "intent",
     "tool_call.started": "intent",
@@ -34,7 +34,7 @@ KINDS: Mapping[str, Group] = {
     "human.notified": "intent",
     "human.approval_requested": "intent",
     "code.invoked": "intent",
-    # The world answered.
+    # Something outside the ledger responded.
     "model_call.finished": "observation",
     "tool_call.finished": "observation",
     "message.appended": "observation",
@@ -52,7 +52,7 @@ KINDS: Mapping[str, Group] = {
     "human.approved": "observation",
     "human.rejected": "observation",
     "code.finished": "observation",
-    # A moving part moved.
+    # The state of a thing changed.
     "session.created": "transition",
     "session.head_moved": "transition",
     "session.renamed": "transition",
@@ -133,7 +133,7 @@ RESERVED_NOUNS: Final = frozenset({
     "api_key", "budget", "checkpoint", "conversation", "invitation", "member", "notification",
     "participant", "post", "remote", "trigger", "webhook",
 })  # fmt: skip
-"""Nouns of ours that no event uses yet. An extension that took one would collide with us later."""
+"""Our nouns that no event uses yet. An extension that used one would collide with us later."""
 
 _NOUNS: Final = frozenset(kind.partition(".")[0] for kind in KINDS) | RESERVED_NOUNS
 
@@ -158,7 +158,7 @@ def group_of(kind: str) -> Group:
 
 @value
 class Event:
-    """One fact."""
+    """One record of what happened."""
 
     stream: str
     seq: int
@@ -166,7 +166,7 @@ class Event:
     at: Timestamp
     data: Mapping[str, Json]
     parents: tuple[EventId, ...] = ()
-    """What caused it, beyond its predecessor in the stream."""
+    """The events that caused it, besides its predecessor in the stream."""
     correlation_id: str | None = None
     valid_from: Timestamp | None = None
     valid_to: Timestamp | None = None
@@ -185,13 +185,12 @@ def record(event: Event) -> SealedEvent:
     """Return the event with its id and canonical bytes.
 
     Raises:
-        InvalidOperation: The kind is unknown, the interval of validity is empty, or something that
-            should
-            refer to a thing does not.
+        InvalidOperation: The kind is unknown, the interval of validity is empty, or a member
+            that should be a reference is not one.
     """
     group_of(event.kind)
     if event.kind in KINDS:
-        # A kind of somebody else's names its members as it likes.
+        # An extension names the members of its kinds as it likes.
         list_refs(event.data)
     if event.valid_from and event.valid_to and event.valid_from >= event.valid_to:
         raise InvalidOperation(
@@ -219,7 +218,7 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> Event:
-    """Return the event a stored document stands for."""
+    """Return the event that a stored document describes."""
     get = document.get
     return Event(
         document["stream"],

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class FeedPosition:
-    """A place in the order of all events of a database.
+    """A position in the order of all events of a database.
 
-    ``epoch`` counts the lives of the database: a restore or a move begins a new one, because
-    transaction numbers start again.
+    ``epoch`` counts restores: a restore into another cluster starts a new one, because transaction
+    ids start again there.
     """
 
     epoch: int
@@ -16,12 +16,12 @@ class FeedPosition:
     n: int
 
     def __str__(self) -> str:
-        """Return the text that a client keeps and sends back."""
+        """Return the text that a client stores and sends back."""
         return f"{self.epoch}-{self.transaction}-{self.n}"
 
     @classmethod
     def parse(cls, text: str) -> "FeedPosition":
-        """Return the position a text stands for."""
+        """Parse the text of a position."""
         epoch, transaction, n = text.split("-")
         return cls(int(epoch), int(transaction), int(n))
 

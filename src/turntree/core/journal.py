@@ -1,8 +1,8 @@
-"""What the journal says of a turn that was taken elsewhere.
+"""Events of a turn that was recorded elsewhere.
 
-A run of ours leaves a fact for every step. A turn that somebody else's loop took, or that was
-imported, leaves one: what its model calls used. It has a digest of its own, because usage is no
-part of the turn's.
+A run of ours records an event for each step. A turn that another agent loop took, or that was
+imported, has only one: the usage of its model calls. That event has its own digest, because usage
+is not part of the turn's.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from turntree.core.usage import ModelCall, to_json
 
 
 def recorded(turn: Turn, calls: Sequence[ModelCall]) -> list[SealedEvent]:
-    """Return the facts to store with a turn taken elsewhere: none if it used nothing."""
+    """Return the events to store with a turn recorded elsewhere: none if it used no model."""
     if not calls:
         return []
     data: dict[str, Json] = {"calls": [to_json(call) for call in calls], "turn": turn.digest}

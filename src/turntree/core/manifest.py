@@ -1,8 +1,8 @@
-"""The manifest: what a model's context was made of, besides the thread.
+"""The manifest: what a model's context consisted of, besides the thread.
 
-Each entry names an object: a base prompt, a persona, a rules file, a tool's specification, a
-set of permissions. The order is the order of assembly. Facts of one session (paths, times, ids)
-never enter it, so that two forks share it and the provider's cache with it.
+Each entry names an object: a base prompt, a persona, a rules file, a tool's specification, a set of
+permissions. The order is the order of assembly. Details of one session (paths, times, ids) are
+never part of it, so that two forks share it and, with it, the provider's cache.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
-        """Return the manifest a document stands for."""
+        """Return the manifest that a document describes."""
         return cls(
             tuple(ManifestEntry(e["kind"], e["name"], e["object"]) for e in document["entries"])
         )

@@ -1,10 +1,10 @@
 """Messages and their parts: what a model reads and writes.
 
-These are values. A message does not know its turn, its row or its author's rights; two
+These are values. A message does not know its turn, its row or its author's permissions; two
 messages with the same content are the same message, unless one carries a nonce.
 
-Parts are a closed union with one open door: ``OpaquePart`` carries whatever a provider sends that
-has no name here (encrypted reasoning, signatures, citations), byte for byte, so that it can be
+Parts are a closed union with one escape hatch: ``OpaquePart`` carries whatever a provider sends
+that has no type here (encrypted reasoning, signatures, citations), byte for byte, so that it can be
 sent back. A document this version does not understand decodes to ``OpaquePart`` and encodes to
 the same document.
 """
@@ -26,23 +26,23 @@ ROLES = ("system", "user", "assistant", "tool")
 SOURCES = ("human", "agent", "trigger", "webhook", "cron", "event")
 TOOL_STATUSES = ("ok", "error", "timeout", "canceled", "interrupted")
 PART_INLINE_MAX_BYTES = 8 * 1024
-"""A larger part is kept as an object and the message holds its digest."""
+"""A larger part is stored as an object, and the message holds its digest."""
 PARTIAL = "partial"
-"""The member of a message's meta that says that it was cut off."""
+"""The member of a message's meta that marks it as incomplete."""
 _AROUND_MAX_BYTES = 96
-"""What a document of words needs besides the words."""
+"""Upper bound for the bytes of a part's document besides its text."""
 
 
 @value
 class Text:
-    """Words."""
+    """Plain text."""
 
     text: str
 
 
 @value
 class Reasoning:
-    """What the model thought; ``signature`` lets its provider recognise it later."""
+    """The model's reasoning; ``signature`` lets its provider recognize it later."""
 
     text: str
     signature: str | None = None
@@ -50,7 +50,7 @@ class Reasoning:
 
 @value
 class Media:
-    """An image, a sound or a file: by address, or by the digest of an object."""
+    """An image, a sound or a file: by URL, or by the digest of an object."""
 
     kind: Literal["image", "audio", "file"]
     media_type: str
@@ -61,7 +61,7 @@ class Media:
 
 @value
 class ToolUse:
-    """The model asks for a tool."""
+    """A tool call that the model requests."""
 
     call_id: str
     tool: str
@@ -70,7 +70,7 @@ class ToolUse:
 
 @value
 class ToolResult:
-    """What the tool answered, or why it did not."""
+    """The output of a tool, or why there is none."""
 
     call_id: str
     status: ToolStatus
@@ -79,9 +79,9 @@ class ToolResult:
 
 @value
 class ObjectRef:
-    """A part too large to stand in the message: its canonical document is an object.
+    """A part too large for the message: its canonical document is an object.
 
-    What correlates calls and results stays readable without the object.
+    Call id, tool and status stay readable without the object.
     """
 
     of: str
@@ -94,7 +94,7 @@ class ObjectRef:
 
 @value
 class OpaquePart:
-    """Something only its provider understands, kept as it came."""
+    """Something only its provider understands, stored as received."""
 
     document: Mapping[str, Json]
 
@@ -104,37 +104,37 @@ Part = Text | Reasoning | Media | ToolUse | ToolResult | ObjectRef | OpaquePart
 
 @value
 class Message:
-    """One thing said: a role and its parts, in order."""
+    """A role and its parts, in order."""
 
     role: Role
     parts: tuple[Part, ...]
     source: Source | None = None
     at: Timestamp | None = None
     context: Mapping[str, Json] | None = None
-    """What was put in beside the words: rules, attached files, hook output."""
+    """What accompanied the text: rules, attached files, hook output."""
     meta: Mapping[str, Json] | None = None
     nonce: str | None = None
-    """Random; keeps the digest of an erased message from being guessed."""
+    """Random, so that the content of an erased message cannot be guessed from its digest."""
 
     @property
     def text(self) -> str:
-        """All words of the message, without reasoning."""
+        """The text of the message, without reasoning."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def tool_uses(self) -> tuple[ToolUse | ObjectRef, ...]:
-        """The calls this message asks for."""
+        """The tool calls that this message requests."""
         return tuple(part for part in self.parts if calls_tool(part))
 
     @property
     def tool_results(self) -> tuple[ToolResult | ObjectRef, ...]:
-        """The answers this message carries."""
+        """The tool results that this message carries."""
         return tuple(part for part in self.parts if answers_call(part))
 
 
 @value
 class ErasedMessage:
-    """A message that was taken out on request; its digest keeps the chain whole."""
+    """A message that was erased on request; its digest keeps the turn verifiable."""
 
     digest: Digest
     role: Literal["erased"] = field(default="erased", init=False)
@@ -143,49 +143,49 @@ class ErasedMessage:
 
 
 def calls_tool(part: Part) -> TypeGuard[ToolUse | ObjectRef]:
-    """Say whether a part asks for a tool."""
+    """Return whether a part requests a tool call."""
     return isinstance(part, ToolUse) or (isinstance(part, ObjectRef) and part.of == "tool_use")
 
 
 def answers_call(part: Part) -> TypeGuard[ToolResult | ObjectRef]:
-    """Say whether a part answers a call."""
+    """Return whether a part is the result of a tool call."""
     return isinstance(part, ToolResult) or (
         isinstance(part, ObjectRef) and part.of == "tool_result"
     )
 
 
 def user(text: str, *, source: Source | None = "human") -> Message:
-    """Return what a person says."""
+    """Return a user message."""
     return Message("user", (Text(text),), source)
 
 
 def assistant(*parts: Part | str) -> Message:
-    """Return what a model says; a bare string is a text part."""
+    """Return an assistant message; a bare string is a text part."""
     return Message("assistant", tuple(Text(p) if isinstance(p, str) else p for p in parts))
 
 
 def partial(text: str) -> Message:
-    """Return what a model had said when it was cut off; its meta says so."""
-    # What was cut in the middle of a sign has no spelling.
+    """Return an assistant message that was cut off; its meta says so."""
+    # A stream may end within a surrogate pair, which has no UTF-8 encoding.
     whole = text.encode("utf-8", "replace").decode()
     return Message("assistant", (Text(whole),), meta={PARTIAL: True})
 
 
 def is_partial(said: Message) -> bool:
-    """Say whether a message was cut off."""
+    """Return whether a message was cut off."""
     return said.meta is not None and said.meta.get(PARTIAL) is True
 
 
 def tool(*results: ToolResult) -> Message:
-    """Return what tools answer."""
+    """Return a tool message."""
     return Message("tool", results)
 
 
 def check_message(message: Message) -> None:
-    """Refuse a message that no provider could have meant.
+    """Refuse a message that no provider would accept.
 
     Raises:
-        InvalidOperation: The role, the source or a part stands where it cannot.
+        InvalidOperation: The role or the source is unknown, or a part does not fit the role.
     """
     if message.role not in ROLES:
         raise InvalidOperation(f"{message.role!r} is not a role; use one of {', '.join(ROLES)}")
@@ -215,17 +215,17 @@ def check_message(message: Message) -> None:
 
 
 def _check_opaque(document: Mapping[str, Json]) -> None:
-    # Under one of our kinds it would be read back as something else: an unanswered call, or
-    # a document with members missing, which nobody could read again.
+    # Under one of our kinds it would be parsed as something else: an unanswered call, or a document
+    # with missing members, which could not be parsed at all.
     kind = document.get("kind")
     if not isinstance(kind, str) or kind in _READ:
         raise InvalidOperation(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
 
 
 def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message:
-    """Return the message with calls that nobody has made before, told apart by its place.
+    """Return the message with call ids that are not taken, made unique by its position.
 
-    Some providers number the calls of each answer anew, or give them no id at all.
+    Some providers number the calls of each answer from the start, or give them no id at all.
     """
     seen = set(taken)
     parts: list[Part] = []
@@ -239,7 +239,7 @@ def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message
 
 
 def lift(part: Part) -> tuple[Part, bytes | None]:
-    """Return the part as it should stand in a message, and the object's bytes if it was lifted."""
+    """Return the part for a message, and the object's bytes if it had to be moved to one."""
     if _is_small(part) or isinstance(part, ObjectRef | Media):
         return part, None
     data = canonical(part_to_json(part))
@@ -262,32 +262,34 @@ def lift(part: Part) -> tuple[Part, bytes | None]:
 def lift_parts(
     said: Message, objects: list[bytes], lifting: Callable[[Part], tuple[Part, bytes | None]] = lift
 ) -> Message:
-    """Return the message as it should stand in a body, and add the objects it then points to."""
+    """Return the message for a body, and append the objects it then refers to."""
     parts: list[Part] = []
     changed = False
     for part in said.parts:
-        stands, data = lifting(part)
+        inline, data = lifting(part)
         if data is not None:
             objects.append(data)
-        parts.append(stands)
-        changed = changed or stands is not part
+        parts.append(inline)
+        changed = changed or inline is not part
     return replace(said, parts=tuple(parts)) if changed else said
 
 
 def _is_small(part: Part) -> bool:
-    """Say whether a part surely fits, without writing it: a sign takes six bytes at most."""
+    """Return whether a part certainly fits, without encoding it: a character takes six bytes at
+    most.
+    """
     # Every part of the ledger passes through here, and ``match`` takes twice as long.
     if isinstance(part, Text):
-        signs = len(part.text)
+        chars = len(part.text)
     elif isinstance(part, ToolResult):
         if not isinstance(part.output, str):
             return False
-        signs = len(part.call_id) + len(part.output)
+        chars = len(part.call_id) + len(part.output)
     elif isinstance(part, Reasoning):
-        signs = len(part.text) + len(part.signature or "")
+        chars = len(part.text) + len(part.signature or "")
     else:
         return False
-    return signs * 6 + _AROUND_MAX_BYTES <= PART_INLINE_MAX_BYTES
+    return chars * 6 + _AROUND_MAX_BYTES <= PART_INLINE_MAX_BYTES
 
 
 def to_json(message: Message) -> dict[str, Any]:
@@ -310,7 +312,7 @@ def to_json(message: Message) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> Message | ErasedMessage:
-    """Return the message a stored document stands for."""
+    """Return the message that a stored document describes."""
     get = document.get
     parts: Sequence[Mapping[str, Any]] | None = get("parts")
     if parts is None:
@@ -328,7 +330,7 @@ def from_json(document: Mapping[str, Any]) -> Message | ErasedMessage:
 
 def part_to_json(part: Part) -> dict[str, Any]:
     """Return a part's document."""
-    # Most parts are of these three kinds, and are told from the others sooner than by ``match``.
+    # Most parts are of these three kinds, and ``isinstance`` is faster than ``match``.
     if isinstance(part, Text):
         return {"kind": "text", "text": part.text}
     if isinstance(part, ToolUse):
@@ -355,12 +357,12 @@ def part_to_json(part: Part) -> dict[str, Any]:
 
 
 def part_from_json(document: Mapping[str, Any]) -> Part:
-    """Return the part a document stands for; one of an unknown kind is ``OpaquePart``."""
+    """Return the part that a document describes; one of an unknown kind is an ``OpaquePart``."""
     return _READ.get(document["kind"], OpaquePart)(document)
 
 
 def _present(**members: Json) -> dict[str, Any]:
-    """Absent is absent: a null member would be another document with another digest."""
+    """Drop null members: they would make another document with another digest."""
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -390,7 +392,7 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], Part]] = {
 
 
 def line_of(message: Message | ErasedMessage) -> bytes:
-    """Return the canonical bytes that stand for a message in a body."""
+    """Return the canonical bytes of a message, its line in a body."""
     if isinstance(message, ErasedMessage):
         return canonical({"erased": message.digest})
     return canonical(cast("Json", to_json(message)))

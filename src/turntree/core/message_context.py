@@ -1,7 +1,7 @@
-"""What stood beside the words: files that were touched, and lints that were visible.
+"""Context of a message: files that it touched, and lints that were visible.
 
-Importers and file tools write them into a message's ``context``. Code blocks stand in no context:
-the view ``ledger.message_codeblocks`` reads them from what an assistant said, so that nobody can
+Importers and file tools write it into a message's ``context``. Code blocks are not part of it: the
+view ``ledger.message_codeblocks`` reads them from the assistant's text, so that no importer can
 forget to record them.
 """
 
@@ -29,7 +29,7 @@ class TouchedFile:
     line_end: int | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the document that stands in a message's context."""
+        """Return the document for a message's context."""
         document = {
             "kind": self.kind,
             "path": self.path,
@@ -52,7 +52,8 @@ def files_of(message: Message | ErasedMessage) -> Iterator[TouchedFile]:
 
 
 def _documents(value: object) -> list[Mapping[str, object]]:
-    # Foreign contexts may hold anything under our names; what is no document is passed over.
+    # Contexts from other tools may hold anything under our names; entries that are not documents
+    # are skipped.
     if not isinstance(value, list):
         return []
     entries = cast("list[object]", value)

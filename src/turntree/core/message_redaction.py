@@ -1,4 +1,4 @@
-"""Messages without secrets, on their way into the ledger."""
+"""Removes secrets from messages before they are stored."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from turntree.core.redaction import Redactor
 
 
 def without_secrets(message: Message, redactor: Redactor) -> tuple[Message, int]:
-    """Return a message without secrets, and how many there were."""
+    """Return a message without secrets, and the number removed."""
     line, count = redactor.redact(line_of(message))
     if not count:
         return message, 0
@@ -24,7 +24,7 @@ def all_without_secrets(messages: Iterable[Message], redactor: Redactor) -> list
 
 
 def result_without_secrets(result: ToolResult, redactor: Redactor) -> ToolResult:
-    """Return what a tool gave without secrets: a model does not need them, and a ledger keeps."""
+    """Return a tool result without secrets: a model needs none, and a ledger is permanent."""
     (clean,) = without_secrets(tool(result), redactor)[0].tool_results
     assert isinstance(clean, ToolResult), "nothing was lifted yet"
     return clean

@@ -1,8 +1,8 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled on first use.
 
-To compile the patterns by which secrets are known took 24 ms of every command's start, and most
-commands never look for one. Only methods of a pattern work before it is compiled: give none to a
-function of ``re``.
+Compiling the patterns for secrets took 24 ms of each command's start, and most commands never look
+for one. Only methods of a pattern work before it is compiled: do not pass one to a function of
+``re``.
 """
 
 import re
@@ -15,12 +15,12 @@ class _Pattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        # ``re`` keeps what it compiled. The method is kept here, so that this is asked once.
+        # ``re`` caches compiled patterns. The method is cached here, so that this runs once.
         method = getattr(re.compile(self._source, self._flags), name)
         setattr(self, name, method)
         return method
 
 
 def pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a pattern to be used by its methods."""
+    """Return a pattern that compiles on first use; only its methods may be used."""
     return cast("re.Pattern[AnyStr]", _Pattern(source, flags))

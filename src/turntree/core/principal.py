@@ -1,4 +1,4 @@
-"""Who acts, and on whose behalf."""
+"""Principals: who acts, and on whose behalf."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,14 +10,14 @@ PrincipalKind = Literal["human", "agent", "session", "system"]
 
 @value
 class Principal:
-    """Somebody or something that acts; the chain behind it ends in a human or the system."""
+    """Who acts. The chain of ``on_behalf_of`` ends in a human or the system."""
 
     kind: PrincipalKind
     id: str
     on_behalf_of: "Principal | None" = None
 
     def __str__(self) -> str:
-        """Return the short form that reflogs show: ``human:ana``."""
+        """Return the short form used in reflogs: ``human:ana``."""
         return f"{self.kind}:{self.id}"
 
     def to_json(self) -> dict[str, Any]:
@@ -29,7 +29,7 @@ class Principal:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Principal":
-        """Return the principal a document stands for."""
+        """Return the principal that a document describes."""
         behind = document.get("on_behalf_of")
         return cls(
             document["kind"],

@@ -1,8 +1,8 @@
-"""Programs: whatever has an address ``@(name)`` and can be invoked.
+"""Programs: everything that has an address ``@(name)`` and can be invoked.
 
-A program has a config in versions, a state that moves as its lifecycle allows, and a stream of
-events, of which everything else about it is the fold. This module knows those rules for every kind
-alike. It must never know what a single kind does, and never sees the value of a secret.
+A program has a config in versions, a state that changes as its lifecycle allows, and a stream of
+events; everything else about it is the fold of those. This module has the rules that all kinds
+share. It must not know what a single kind does, and never sees the value of a secret.
 """
 
 import re
@@ -20,10 +20,10 @@ from turntree.core.secret_refs import NAMED
 from turntree.core.value import value
 
 Visibility = Literal["public", "private"]
-"""Seen by everybody in the workspace, or by those who were let in."""
+"""public: the whole workspace. private: the owner and grantees."""
 
 Right = Literal["read", "invoke", "configure"]
-"""What may be granted; each takes in those before it."""
+"""Access that may be granted; each level includes those before it."""
 
 RIGHTS: Final[tuple[Right, ...]] = ("read", "invoke", "configure")
 NAME_CHARS_MAX: Final = 200
@@ -34,34 +34,34 @@ _REFERENCE: Final = re.compile(r"@\(([^()]+)\)")
 
 @value
 class Lifecycle:
-    """The lawful states of a kind of program, and which may follow which."""
+    """The legal states of a kind of program, and the legal changes between them."""
 
     initial: str
     moves: Mapping[str, tuple[str, ...]]
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Every state, the first one first."""
+        """All states, the initial one first."""
         return tuple(self.moves)
 
     def find_step(self, state: str, target: str) -> str | None:
-        """Return the first move on the shortest way from one state to another, if there is one."""
+        """Return the first change on the shortest path from one state to another, or None."""
         ways: dict[str, str] = {}
-        left = [(one, one) for one in self.moves.get(state, ())]
+        left = [(follower, follower) for follower in self.moves.get(state, ())]
         for at, first in left:
             if at not in ways:
                 ways[at] = first
-                left += [(one, first) for one in self.moves.get(at, ())]
+                left += [(follower, first) for follower in self.moves.get(at, ())]
         return ways.get(target)
 
     def check(self, state: str, target: str) -> None:
-        """Refuse a move that is not lawful.
+        """Refuse a change of state that is not legal.
 
         Raises:
-            InvalidOperation: It is not; the message names those that are.
+            InvalidOperation: It is not; the message names the legal ones.
         """
         if target not in self.moves:
-            raise InvalidOperation(f"{target} is no state: there are {', '.join(self.moves)}")
+            raise InvalidOperation(f"{target} is not a state: there are {', '.join(self.moves)}")
         lawful = self.moves.get(state, ())
         if target not in lawful:
             ways = f"only to {' or '.join(lawful)}" if lawful else "nowhere: it is the end"
@@ -73,13 +73,13 @@ class Reference:
     """A member of a config that names another program."""
 
     member: str
-    """The way there: ``provider``, ``tools/0``."""
+    """The path of the member: ``provider``, ``tools/0``."""
     name: str
 
 
 @value
 class ProgramVersion:
-    """A config as it was at one time; it never changes."""
+    """A config at one time; it never changes."""
 
     number: int
     config: Mapping[str, Json]
@@ -90,7 +90,7 @@ class ProgramVersion:
 
 @value
 class Program:
-    """A program as it stands, with its newest config."""
+    """A program in its current state, with its newest config."""
 
     id: ProgramId
     kind: str
@@ -101,7 +101,7 @@ class Program:
     visibility: Visibility
     version: ProgramVersion
     details: Mapping[str, Json]
-    """What its events have set besides: an agent's current task, a task's session."""
+    """Other values that its events have set: an agent's current task, a task's session."""
     created_at: Timestamp
     updated_at: Timestamp
     tags: tuple[str, ...] = ()
@@ -113,12 +113,12 @@ class Program:
 
     @property
     def address(self) -> str:
-        """How another config refers to it."""
+        """How a config refers to it."""
         return address_of(self.name)
 
     @property
     def is_system(self) -> bool:
-        """Whether it belongs to the system, and to nobody else."""
+        """Whether it belongs to the system and not to a person."""
         return self.owner.startswith("system:")
 
 
@@ -133,19 +133,19 @@ class VersionPin:
 
     @property
     def entry(self) -> ManifestEntry:
-        """The entry of a turn's manifest by which the turn holds on to this version."""
+        """The entry of a turn's manifest that names this version."""
         return ManifestEntry("program", self.address, self.digest)
 
 
 def check_name(name: str) -> str:
-    """Return a name that can stand in an address.
+    """Return a name if it can be used in an address.
 
     Raises:
         InvalidOperation: It cannot.
     """
     if not _NAME.fullmatch(name):
         raise InvalidOperation(
-            f"{name[:NAME_CHARS_MAX]!r} is no name of a program: letters, digits and _.:/+-,"
+            f"{name[:NAME_CHARS_MAX]!r} is not a program name: letters, digits and _.:/+-,"
             f" at most {NAME_CHARS_MAX}, and a letter or a digit first"
         )
     if find_long_id(name) is not None:
@@ -162,7 +162,7 @@ def name_from(title: str, *, prefix: str = "") -> str:
 
 
 def a_kind(kind: str) -> str:
-    """Return a kind with its article, as a sentence needs it."""
+    """Return a kind with its article, for use in a sentence."""
     return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
 
 
@@ -172,13 +172,13 @@ def address_of(name: str) -> str:
 
 
 def name_in(text: str) -> str:
-    """Return the name that a text means, whether it is written as an address or not."""
+    """Return the name in a text, whether it is written as an address or not."""
     found = _REFERENCE.fullmatch(text)
     return text if found is None else found[1]
 
 
 def list_references(config: Json) -> list[Reference]:
-    """Return the programs a config names, in order: every text that is an address and no more."""
+    """Return the programs that a config refers to, in order: each text that is just an address."""
     return [
         Reference(member, found[1])
         for member, text in _walk(config, "")
@@ -187,13 +187,13 @@ def list_references(config: Json) -> list[Reference]:
 
 
 def rename_references(config: Json, names: Mapping[str, str]) -> Json:
-    """Return the config with each address written by the name that its program goes by."""
+    """Return the config with each address written with the program's current name."""
     match config:
         case str():
             found = _REFERENCE.fullmatch(config)
             return config if found is None else address_of(names.get(found[1], found[1]))
         case list():
-            return [rename_references(one, names) for one in config]
+            return [rename_references(item, names) for item in config]
         case Mapping():
             return {name: rename_references(value, names) for name, value in config.items()}
         case _:
@@ -211,20 +211,20 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, str]]:
         case str():
             yield path, value
         case list():
-            for place, one in enumerate(value):
-                yield from _walk(one, f"{path}/{place}" if path else str(place))
+            for index, item in enumerate(value):
+                yield from _walk(item, f"{path}/{index}" if path else str(index))
         case Mapping():
-            for name, one in sorted(value.items()):
-                yield from _walk(one, f"{path}/{name}" if path else name)
+            for name, item in sorted(value.items()):
+                yield from _walk(item, f"{path}/{name}" if path else name)
         case _:
             return
 
 
 def version_of(number: int, config: Mapping[str, Json]) -> tuple[ProgramVersion, bytes]:
-    """Return a version and the bytes that its digest is taken over.
+    """Return a version and the bytes that its digest covers.
 
     Raises:
-        InvalidOperation: A secret stands in it, or it is too large.
+        InvalidOperation: It contains a secret, or it is too large.
     """
     data = canonical(dict(config))
     if len(data) > CONFIG_BYTES_MAX:
@@ -239,17 +239,17 @@ def version_of(number: int, config: Mapping[str, Json]) -> tuple[ProgramVersion,
 
 
 def may(program: Program, by: str, right: Right, granted: Iterable[Right] = ()) -> bool:
-    """Say whether a principal has a right on a program, given what was granted to it."""
+    """Return whether a principal has access to a program, given what was granted to it."""
     if by == program.owner or by.startswith("system:"):
         return True
     if program.visibility == "public" and right != "configure":
         return True
-    return any(RIGHTS.index(one) >= RIGHTS.index(right) for one in granted)
+    return any(RIGHTS.index(level) >= RIGHTS.index(right) for level in granted)
 
 
 @value
 class ProgramState:
-    """What a program's events amount to."""
+    """The state that a program's events add up to."""
 
     kind: str
     name: str
@@ -258,19 +258,19 @@ class ProgramState:
     visibility: Visibility
     number: int
     digests: tuple[Digest, ...]
-    """Of every version, the first one first."""
+    """The digests of all versions, oldest first."""
     details: Mapping[str, Json] = field(default_factory=dict[str, Json])
     grants: frozenset[tuple[str, str]] = frozenset()
-    """Whom a right was granted, and which."""
+    """Pairs of a grantee and the granted access."""
     steps: tuple[tuple[int, str, str], ...] = ()
-    """Every move of its state: its place in the stream, from and to."""
+    """All changes of its state: position in the stream, old state, new state."""
 
 
 def fold(events: Sequence[Event]) -> ProgramState | None:
-    """Return what the events of a program's stream amount to; None if none of them creates it.
+    """Fold the events of a program's stream; return None if none of them creates it.
 
-    Other events may share the stream, as a session's moves do, and change nothing. What an event
-    changes is told by its members: ``config``, ``from`` with ``to``, and ``details``.
+    Other events may share the stream, as a session's moves do, and change nothing. The members of
+    an event say what it changes: ``config``, ``from`` with ``to``, and ``details``.
 
     Raises:
         InvalidOperation: They cannot be the events of a program.
@@ -326,5 +326,5 @@ def _changed(state: ProgramState, event: Event, data: Mapping[str, Any]) -> Prog
 
 
 def _merged(details: Mapping[str, Json], sets: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the details with some set anew; one that is set to null is gone."""
+    """Return the details with some replaced; one that is set to null is removed."""
     return {name: value for name, value in {**details, **sets}.items() if value is not None}

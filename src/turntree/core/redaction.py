@@ -1,8 +1,8 @@
-"""What secrets look like, for those that can be told from words, and those that are known.
+"""Finds and removes secrets: keys by their format, and values that are known to be secret.
 
-A format is listed if its beginning and its length leave little doubt. Passwords have no format:
-they are known by the name before them, by their place in an address, or because this process holds
-them itself. Whoever finds one still has to look: nothing here proves that a key was ever valid.
+A format is listed if its prefix and its length leave little doubt. Passwords have no format: they
+are recognized by the name before them, by their position in a URL, or because this process holds
+them itself. A match is not proof that a key was ever valid; a person still has to look.
 """
 
 import re
@@ -18,16 +18,16 @@ from turntree.core.pattern import pattern
 from turntree.core.value import value
 
 RULES_VERSION: Final = 2
-"""Of the formats below: equal versions take out equal words, so that digests are equal too."""
+"""Version of the formats below: equal versions remove the same text and give equal digests."""
 LIVE_CHARS_MIN: Final = 8
-"""A shorter value of the environment stands in too many words."""
+"""A shorter value of the environment would occur in too many words."""
 HIDDEN: Final = b"[redacted]"
-"""Stands for a password. No digest of it is told: who can guess words could try them."""
+"""Replaces a password. It includes no digest, from which a password could be guessed."""
 _ADDRESS_BYTES_MAX: Final = 256
 
-# Every word of the ledger is searched for marks, so they are chosen for speed. What is left of a
-# text without small letters is a twentieth of it, and most marks are looked for there; the others
-# have a sign that few letters stand before. A text with a mark is looked at closely.
+# All text of the ledger is searched for marks, so they are chosen for speed. Without small letters
+# a twentieth of a text is left, and most marks are searched for there; the others contain a
+# character that rarely follows the letter before it. Only a text with a mark is examined closely.
 _LEFT: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_yz\0"
 _DROPPED: Final = bytes(sorted(set(range(256)) - set(_LEFT)))
 _KEY_SHORT: Final = tuple(
@@ -37,7 +37,7 @@ _KEY_SHORT: Final = tuple(
         b"AccountKey=",
     )
 )  # fmt: skip
-"""Marks as they stand among the letters that are left, and as they stand in the text."""
+"""Marks reduced to the letters that are left, and as they occur in the text."""
 _SHORT: Final = (
     *_KEY_SHORT,
     *(
@@ -50,7 +50,7 @@ _SHORT: Final = (
 _KEY_LONG: Final = (b"tt1.", b"hooks.slack.com/services/")
 _LONG: Final = (*_KEY_LONG, b"secret_access_key")
 _SIGNS: Final = (
-    # Most hyphens and underscores follow another letter, and are done with.
+    # Most hyphens and underscores follow another letter and are rejected at once.
     pattern(
         rb"-(?<=[kbpti]-)(?=[A-Za-z0-9_-]{16})(?:(?<=sk-)|(?<=xox[bp]-)|(?<=glpat-)|(?<=xai-)"
         rb"|(?<=xapp-)|(?<=pypi-))"
@@ -62,7 +62,7 @@ _SIGNS: Final = (
     ),
 )
 _KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
-"""Without one of these, or of the signs, no text holds a key."""
+"""A text without one of these, and without a match of _SIGNS, contains no key."""
 
 _KEY: Final = pattern(
     # A line break is written \n in JSON: its n is no letter of a word.
@@ -99,7 +99,7 @@ _KEY: Final = pattern(
 _NO_VALUE: Final = (
     rb"(?!(?i:your|xxx|change.?me|placeholder|dummy|fake|none|null|true|false|example|redacted))"
 )
-"""How people write a value where none is to be shown."""
+"""How people write a placeholder for a value."""
 _VALUES: Final = (
     # JSON web tokens.
     (
@@ -132,7 +132,7 @@ _VALUES: Final = (
         ),
     ),
 )  # fmt: skip
-"""Secrets without a format of their own: what is taken out is the value, and its name stays."""
+"""Secrets without a format of their own: the value is removed, and its name stays."""
 _NAMES_SECRET: Final = pattern(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|_PASS|_PW)\d*\Z",
     re.IGNORECASE,
@@ -142,11 +142,11 @@ _CARRIED: Final = pattern(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def find_keys(texts: Sequence[bytes]) -> Iterator[int]:
-    """Yield the places of the texts in which something stands that looks like a secret key.
+    """Yield the indexes of the texts that contain what looks like a secret key.
 
-    Every word of the ledger passes through here. Many texts are searched as one, for marks only;
-    where one stands, the text is looked at closely. Passwords do not count: to take one out by
-    mistake does little harm, and to call a word of a ledger a secret does.
+    All text of the ledger passes through here. Many texts are searched as one, for marks only; a
+    text with a mark is examined closely. Passwords do not count: removing one by mistake does
+    little harm, but reporting an ordinary word of a ledger as a secret does.
     """
     for place in _find_marked(texts, (), _KEY_SHORT, _KEY_LONG):
         if _has_key_mark(texts[place]) and _KEY.search(texts[place]) is not None:
@@ -154,10 +154,10 @@ def find_keys(texts: Sequence[bytes]) -> Iterator[int]:
 
 
 def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
-    """Return the text with a placeholder for each secret, and how many there were.
+    """Return the text with a placeholder for each secret, and the number of secrets.
 
-    ``live`` are values that are secret, wherever they stand. The placeholder of a key holds the
-    beginning of its sha256: the same key can still be recognised, and nobody can go back from it.
+    ``live`` are values that are secret wherever they occur. The placeholder of a key contains the
+    first digits of its sha256: the same key can be recognized, but not recovered.
     """
     times = 0
     if _has_key_mark(data):
@@ -173,9 +173,9 @@ def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
 
 
 def redact_all(texts: Sequence[bytes], live: Sequence[bytes] = ()) -> dict[int, tuple[bytes, int]]:
-    """Return what ``redact`` makes of the texts that hold a secret, by their places.
+    """Return the results of ``redact`` for the texts that contain a secret, by index.
 
-    Few do, and to look at many at once takes half the time.
+    Few do, and searching many texts at once takes half the time.
     """
     places = _find_marked(texts, live, _SHORT, _LONG, has_addresses=True)
     found = {place: redact(texts[place], live) for place in places}
@@ -185,8 +185,8 @@ def redact_all(texts: Sequence[bytes], live: Sequence[bytes] = ()) -> dict[int, 
 def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     """Return the values of an environment that are secret by their names, the longest first.
 
-    With them come passwords inside of addresses, and each as JSON spells it. A path is where a
-    secret lies, and is none.
+    Includes passwords inside URLs. Each is encoded as in JSON. A path only says where a secret is
+    stored, so it does not count.
     """
     values = {
         value
@@ -196,9 +196,9 @@ def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     values |= {found[1] for value in environment.values() for found in _CARRIED.finditer(value)}
     live: set[bytes] = set()
     for secret in values:
-        # A word alone, or a number, would be found in places that say something else.
+        # A plain word or a number would also occur in unrelated text.
         if len(secret) >= LIVE_CHARS_MIN and not _TELLS_LITTLE.fullmatch(secret):
-            # As JSON spells it: in every other way it would tear strings apart.
+            # As JSON encodes it: replacing any other form would break strings.
             raw = secret.encode("utf-8", "replace")
             live.add(orjson.dumps(raw.decode())[1:-1])
     return tuple(sorted(live, key=lambda value: (-len(value), value)))
@@ -206,23 +206,23 @@ def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
 
 @value
 class Redactor:
-    """Takes secrets out of what is about to be stored."""
+    """Removes secrets from text before it is stored."""
 
     live: tuple[bytes, ...] = ()
     """Values that this process knows to be secret."""
     is_on: bool = True
 
     def __repr__(self) -> str:
-        """Return how many values it knows, and none of them."""
+        """Return the number of values it knows, and none of them."""
         return f"Redactor({len(self.live)} values, {'on' if self.is_on else 'off'})"
 
     def redact(self, data: bytes) -> tuple[bytes, int]:
-        """Return a text without secrets, and how many there were."""
+        """Return a text without secrets, and the number removed."""
         return redact(data, self.live) if self.is_on else (data, 0)
 
 
 BY_FORMAT: Final = Redactor()
-"""Knows what secrets look like, and none by itself."""
+"""Recognizes secrets by format only."""
 
 
 def _placeholder(found: re.Match[bytes]) -> bytes:
@@ -230,7 +230,7 @@ def _placeholder(found: re.Match[bytes]) -> bytes:
 
 
 def _hide(found: re.Match[bytes]) -> bytes:
-    """Return a match without its value."""
+    """Return the matched text without its value."""
     if found.lastgroup is None:
         return _placeholder(found)
     begin, end = (at - found.start() for at in found.span("value"))
@@ -249,11 +249,11 @@ def _find_marked(
     *,
     has_addresses: bool = False,
 ) -> list[int]:
-    """Return the places of the texts that are worth a closer look."""
+    """Return the indexes of the texts that need a closer look."""
     whole = b"\0".join(texts)
     left = whole.translate(None, _DROPPED)
     if left.count(b"\0") >= len(texts):
-        return list(range(len(texts)))  # Nothing tells where one of them ends.
+        return list(range(len(texts)))  # A text contains NUL, so it is unclear where each ends.
     hits = {found.start() for sign in _SIGNS for found in sign.finditer(whole)}
     for word in (*long_marks, *live):
         hits.update(_find_word(whole, word))
@@ -275,7 +275,7 @@ def _find_word(text: bytes, word: bytes) -> Iterator[int]:
 
 
 def _find_addresses(text: bytes) -> Iterator[int]:
-    """Yield where an address names a user and a password, by the sign behind them."""
+    """Yield the position of the ``@`` after a user and password in a URL."""
     at = text.find(b"@")
     while at >= 0:
         before = text[max(0, at - _ADDRESS_BYTES_MAX) : at].rpartition(b"://")

@@ -1,7 +1,7 @@
-"""References: how an event points at something that is not inside it.
+"""References from an event to something outside it.
 
-A reference is an id as it is, or one of four documents: an event, an address, a path, or a thing
-that lives elsewhere. This module knows their shapes. It must never know whether anything is there.
+A reference is an id as it is, or one of four documents: an event, a URI, a path, or something in
+another system. This module knows their forms, but not whether the target exists.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _EVENTS: Final = ("at_event", "original", "replacement", "source_event")
 
 @value
 class EventRef:
-    """An event. Without its place it is looked for in the stream of whoever refers to it."""
+    """An event. Without a position it is looked up in the stream of the referring event."""
 
     event_id: EventId
     stream: str | None = None
@@ -28,7 +28,7 @@ class EventRef:
 
 @value
 class UriRef:
-    """Something with an address: ``resource://approval-policy/policy.py``."""
+    """Something with a URI: ``resource://approval-policy/policy.py``."""
 
     uri: str
 
@@ -42,7 +42,7 @@ class PathRef:
 
 @value
 class ExtRef:
-    """Something that another system keeps under an id of its own."""
+    """Something that another system knows by an id of its own."""
 
     kind: str
     id: str
@@ -69,10 +69,10 @@ def to_json(ref: Ref) -> dict[str, Json]:
 
 
 def from_json(document: Json) -> Ref:
-    """Return the reference a document stands for.
+    """Return the reference that a document describes.
 
     Raises:
-        InvalidOperation: It has none of the four shapes.
+        InvalidOperation: It has none of the four forms.
     """
     match document:
         case {"event_id": str(event_id), "stream": str(stream), "seq": int(seq), **rest}:
@@ -86,16 +86,16 @@ def from_json(document: Json) -> Ref:
         case {"kind": str(kind), "id": str(id), **rest}:
             found = ExtRef(kind, id)
         case _:
-            raise InvalidOperation(f"{document!r} refers to nothing; a reference is {_SHAPES}")
+            raise InvalidOperation(f"{document!r} is not a reference; a reference is {_SHAPES}")
     if rest:
         raise InvalidOperation(
-            f"{', '.join(map(str, rest))} is no part of a reference; a reference is {_SHAPES}"
+            f"{', '.join(map(str, rest))} is not part of a reference; a reference is {_SHAPES}"
         )
     return found
 
 
 def node_id(ref: Ref) -> str:
-    """Return the id under which the ledger's edges know what is referred to."""
+    """Return the id of the reference's target in the ledger's edges."""
     match ref:
         case EventRef(event_id, None, _) | EventRef(event_id, _, None):
             return event_id
@@ -112,10 +112,10 @@ def node_id(ref: Ref) -> str:
 
 
 def list_refs(data: Mapping[str, Json]) -> list[tuple[str, Ref | str]]:
-    """Return what an event's data refers to, by the names of its members: ids stay ids.
+    """Return the references in an event's data, with the names of their members: ids stay ids.
 
     Raises:
-        InvalidOperation: A member that should refer to something does not.
+        InvalidOperation: A member that should be a reference is not one.
     """
     found: list[tuple[str, Ref | str]] = []
     for name, member in data.items():

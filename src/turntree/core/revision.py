@@ -1,7 +1,7 @@
-"""How people point at turns: ``main``, ``e9177``, ``main~3``, ``main@{yesterday}``, ``a..b``.
+"""Parses revisions: ``main``, ``e9177``, ``main~3``, ``main@{yesterday}``, ``a..b``.
 
-This module knows how a revision is written and nothing of what exists. Whether ``e9177`` is
-a label or the beginning of a digest, and which day yesterday was, is found out elsewhere.
+This module knows the syntax of revisions, but not what exists. Whether ``e9177`` is a label or a
+prefix of a digest, and which day yesterday was, is resolved elsewhere.
 
 ::
 
@@ -12,7 +12,7 @@ a label or the beginning of a digest, and which day yesterday was, is found out 
     step     = "~" [number] | "^"
     part     = ":tool/" number | ":msg/" number
 
-A label is refused if a revision could be meant by it, so no text has two readings.
+A label that could be read as another kind of revision is refused, so no text is ambiguous.
 ``@{2}`` alone is ``HEAD@{2}``, ``^`` is ``~1``, and words reach to the end of the text.
 """
 
@@ -33,13 +33,13 @@ LABEL_PATTERN: Final = (
     r"(?!HEAD$|sha256:|turn:|session:)(?!.*\.\.)(?!.*\.$)(?!.*:(?:tool|msg)/[0-9]+$)"
     r"[A-Za-z0-9_/+][A-Za-z0-9_./:+-]{0,199}"
 )
-"""The shape of a label, matched in full. ``check_label`` refuses whole ids and digests besides."""
+"""The pattern of a label, matched in full. ``check_label`` also refuses whole ids and digests."""
 
 _LABEL_FAULTS: Final = tuple(
     (pattern(offence), reason)
     for offence, reason in (
-        (r"\A\Z", "a label has at least one sign"),
-        (r"(?<=\A.{200}).", f"a label has at most {LABEL_CHARS_MAX} signs"),
+        (r"\A\Z", "a label has at least one character"),
+        (r"(?<=\A.{200}).", f"a label has at most {LABEL_CHARS_MAX} characters"),
         (r"\A[@:.-]", "a label does not begin with @, :, - or a dot"),
         (r"[^A-Za-z0-9_./:+-]", "a label is made of letters, digits and -_./:+"),
         (r"\.\.", "two dots would make the label a range"),
@@ -67,7 +67,7 @@ _SHOWN_MAX: Final = 72
 
 @value
 class Head:
-    """The head of the session that this shell is in."""
+    """The head of the current session."""
 
     def __str__(self) -> str:
         return "HEAD"
@@ -75,7 +75,7 @@ class Head:
 
 @value
 class Name:
-    """A label, or the first signs of a turn's id or digest. A label wins."""
+    """A label, or a prefix of a turn's id or digest. A label wins."""
 
     text: str
 
@@ -85,7 +85,7 @@ class Name:
 
 @value
 class TurnRef:
-    """Surely a turn: ``sha256:`` and first digits, or the id that followed ``turn:``.
+    """Always a turn: a prefix of a digest after ``sha256:``, or of an id after ``turn:``.
 
     With a session, the turn must be one that the session has held.
     """
@@ -101,7 +101,7 @@ class TurnRef:
 
 @value
 class TextMatch:
-    """The newest turn in which these words occur."""
+    """The newest turn that contains these words."""
 
     text: str
 
@@ -121,7 +121,7 @@ class ProgramRef:
 
 @value
 class Ancestor:
-    """So many turns towards the root."""
+    """The ancestor ``n`` turns towards the root."""
 
     n: int
 
@@ -131,7 +131,7 @@ class Ancestor:
 
 @value
 class AtMove:
-    """Where the session stood so many moves ago."""
+    """The head of the session ``n`` moves ago."""
 
     n: int
 
@@ -141,7 +141,7 @@ class AtMove:
 
 @value
 class AtTime:
-    """Where the session stood then; the words of the date are read by somebody with a clock."""
+    """The head of the session at a time; the caller, who has a clock, parses the date."""
 
     text: str
 
@@ -176,7 +176,7 @@ Part: TypeAlias = ToolPart | MessagePart
 
 @value
 class Revision:
-    """Start at the base, take the steps in order, and look at the part, if any.
+    """A base, steps from there in order, and possibly a part of the turn.
 
     ``format`` and ``str`` give the text that parses to an equal revision.
     """
@@ -190,7 +190,7 @@ class Revision:
 
 
 class RangeKind(StrEnum):
-    """What lies between two revisions."""
+    """How a range between two revisions is meant."""
 
     TWO_DOTS = ".."
     """The ancestry of the right one without that of the left one."""
@@ -211,12 +211,12 @@ class Range:
 
 
 def parse_revision(text: str) -> Revision:
-    """Return what ``text`` points at.
+    """Parse a revision.
 
     Raises:
-        InvalidRevision: it is no revision; the message shows where and what would be one.
+        InvalidRevision: it is not a revision; the message shows where it fails, and an example.
     """
-    _check_signs(text)
+    _check_chars(text)
     dots = _find_dots(text)
     if dots is not None:
         raise _bad(text, dots.start(), "a range stands where one turn is wanted", "main~3")
@@ -224,14 +224,14 @@ def parse_revision(text: str) -> Revision:
 
 
 def parse_range(text: str) -> Range | Revision:
-    """Return the range that ``text`` spans, or the single revision that it is.
+    """Parse a range, or a single revision.
 
-    ``a..`` ends at HEAD and ``..b`` begins at the root.
+    ``a..`` ends at HEAD and ``..b`` starts at the root.
 
     Raises:
-        InvalidRevision: it is neither; the message shows where and what would be one.
+        InvalidRevision: it is neither; the message shows where it fails, and an example.
     """
-    _check_signs(text)
+    _check_chars(text)
     dots = _find_dots(text)
     if dots is None:
         return _parse_side(text, 0, len(text))
@@ -251,10 +251,10 @@ def parse_range(text: str) -> Range | Revision:
 
 
 def check_label(text: str) -> Label:
-    """Return ``text`` as a label that no revision can be mistaken for.
+    """Return ``text`` as a label, if it cannot be mistaken for another kind of revision.
 
     Raises:
-        InvalidRevision: it cannot be a label; the message says why.
+        InvalidRevision: it is not a valid label; the message says why.
     """
     _check_name(text, 0, len(text))
     if find_long_id(text) or _WHOLE_DIGEST.fullmatch(text):
@@ -269,12 +269,12 @@ def _check_name(text: str, start: int, end: int) -> None:
             raise _bad(text, start + found.start(), reason, "fix-login or atlas:main")
 
 
-def _check_signs(text: str) -> None:
+def _check_chars(text: str) -> None:
     if len(text) > REVISION_CHARS_MAX:
-        what = f"a revision has at most {REVISION_CHARS_MAX} signs"
+        what = f"a revision has at most {REVISION_CHARS_MAX} characters"
         raise _bad(text, REVISION_CHARS_MAX, what, "main")
-    for column, sign in enumerate(text):
-        if unicodedata.category(sign) in {"Cc", "Cs"}:
+    for column, char in enumerate(text):
+        if unicodedata.category(char) in {"Cc", "Cs"}:
             raise _bad(text, column, "a control character has no place in a revision", "main")
 
 
@@ -320,7 +320,7 @@ def _read_part(text: str, ending: re.Match[str]) -> Part:
 
 
 def _parse_base(text: str, start: int, end: int) -> tuple[Base, int]:
-    """Return the base that begins at ``start``, and the column behind it."""
+    """Return the base that starts at ``start``, and the column after it."""
     if text.startswith(_AT_OPEN, start, end):
         return Head(), start
     if text.startswith(_PROGRAM_OPEN, start, end):
@@ -359,7 +359,7 @@ def _read_turn(text: str, name: re.Match[str]) -> TurnRef:
 
 
 def _parse_step(text: str, at: int, end: int) -> tuple[Step, int]:
-    """Return the step that begins at ``at``, and the column behind it."""
+    """Return the step that starts at ``at``, and the column after it."""
     if text.startswith(_AT_OPEN, at, end):
         return _parse_at(text, at, end)
     step = _STEP.match(text, at, end)
@@ -379,7 +379,7 @@ def _parse_at(text: str, at: int, end: int) -> tuple[AtMove | AtTime, int]:
         raise _bad(text, at, "this brace is never closed", "main@{2}")
     then = text[start:close].strip()
     if not then or "{" in then or then.startswith("-"):
-        what = "between the braces stands a number of moves or a date"
+        what = "the braces enclose a number of moves or a date"
         raise _bad(text, start, what, "main@{2} or main@{yesterday}")
     if _NUMBER.fullmatch(then):
         return AtMove(_number(text, start, close)), close + 1
@@ -387,7 +387,7 @@ def _parse_at(text: str, at: int, end: int) -> tuple[AtMove | AtTime, int]:
 
 
 def _number(text: str, start: int, end: int) -> int:
-    # Longer digits could not be read: Python refuses to convert more than 4300 of them.
+    # Checked before converting: Python refuses to convert more than 4300 digits.
     digits = text[start:end].strip().lstrip("0")
     if len(digits) > len(str(NUMBER_MAX)) or int(digits or "0") > NUMBER_MAX:
         raise _bad(text, start, f"no number here is greater than {NUMBER_MAX}", "main~3")
@@ -398,7 +398,7 @@ def _bad(text: str, column: int, what: str, example: str) -> InvalidRevision:
     """Return the error that shows ``text`` with a caret below the column at fault."""
     first = max(0, column - _SHOWN_MAX // 2)
     shown = text[first : first + _SHOWN_MAX]
-    # A sign that moves the cursor would part the caret from its column.
-    line = "".join(sign if sign.isprintable() else "?" for sign in shown)
+    # A character that moves the cursor would separate the caret from its column.
+    line = "".join(char if char.isprintable() else "?" for char in shown)
     caret = " " * (column - first) + "^"
     return InvalidRevision(f"{what}\n  {line}\n  {caret}\nfor example: {example}")

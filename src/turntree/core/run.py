@@ -1,8 +1,8 @@
 """The run: one attempt at a turn, as a state machine without I/O.
 
-A run is never stored; its facts are. ``Run.replay`` folds them back together and ``next_step``
-says what remains to be done, so that a run continues where its last recorded fact left it, on
-any machine, after any crash, with newer code.
+A run is never stored; its events are. ``Run.replay`` folds them and ``next_step`` says what remains
+to be done, so that a run continues after its last recorded event, on any machine, after any crash,
+with newer code.
 
     run.started ─> model_call.started ─> model_call.finished ─┬─> tool_call.started
                            ^                                  │           │
@@ -11,9 +11,9 @@ any machine, after any crash, with newer code.
                                                               └─> run.finished
     run.parked, run.unparked and run.interrupted may come in between; run.failed ends it.
 
-A call that was begun and never answered is lost: a ``run.interrupted`` that names it, and a result
-that says so, let the run go on. A ``run.interrupted`` that names nothing ends the run; what a
-model had said by then stands in it, and is the last of the reply.
+A call that was started and never finished is lost: a ``run.interrupted`` that names it, and an
+``interrupted`` result, let the run continue. A ``run.interrupted`` that names no call ends the run;
+it holds the text that a model had sent so far, which becomes the end of the reply.
 """
 
 from collections.abc import Iterable
@@ -37,19 +37,20 @@ InterruptionReason = Literal[
 
 @value
 class RunEvent:
-    """An event of a run, with what was said if something was.
+    """An event of a run, with its message if it has one.
 
-    The event holds digests; the words stand beside it until sealing moves them into the turn.
+    The event holds the digest; the message is stored next to it until sealing moves it into the
+    turn.
     """
 
     event: Event
     message: Message | None = None
 
     def __post_init__(self) -> None:
-        """Refuse words that the event does not vouch for.
+        """Refuse a message that does not match the event.
 
         Raises:
-            InvalidOperation: The event holds no digest of the message, or another's.
+            InvalidOperation: The event does not hold the digest of the message.
         """
         if self.message is not None:
             said = digest_bytes(line_of(self.message))
@@ -60,7 +61,7 @@ class RunEvent:
 
     @classmethod
     def of(cls, event: Event, message: Message | None = None) -> "RunEvent":
-        """Return the event with the digest of what was said written into it."""
+        """Return the event with the digest of the message added."""
         if message is None:
             return cls(event)
         data = {**event.data, "message": digest_bytes(line_of(message))}
@@ -72,33 +73,33 @@ class AskModel:
     """Send the thread, the query and the reply so far to the model."""
 
     is_requested: bool = False
-    """The request stands in the journal and was never answered: it is this very request."""
+    """The request is recorded and was never answered: repeat exactly this one."""
 
 
 @value
 class CallTools:
-    """Carry these calls out; each is recorded as an intent before it is begun."""
+    """Execute these calls; record each as an intent before starting it."""
 
     uses: tuple[ToolUse | ObjectRef, ...]
 
 
 @value
 class SettleCalls:
-    """These calls were begun and have no result: whoever carried them out is gone."""
+    """These calls were started and have no result: their worker died."""
 
     call_ids: tuple[str, ...]
 
 
 @value
 class Fail:
-    """The run cannot go on; record why."""
+    """The run cannot continue; record why."""
 
     reason: str
 
 
 @value
 class WaitForUnpark:
-    """Nothing to do until somebody unparks the run."""
+    """Nothing to do until the run is unparked."""
 
     reason: str
 
@@ -121,15 +122,15 @@ Step = AskModel | CallTools | SettleCalls | Fail | WaitForUnpark | Seal | Done
 
 @value
 class Run:
-    """What the facts so far amount to."""
+    """The state that the events so far add up to."""
 
     id: RunId
     seq: int
-    """How many facts there are; the place of the next one."""
+    """Number of events so far; the position of the next one."""
     query: tuple[Message, ...] = ()
     reply: tuple[Message, ...] = ()
     begun: frozenset[str] = frozenset()
-    """Calls that were recorded as begun."""
+    """Calls that were recorded as started."""
     answered: frozenset[str] = frozenset()
     calls: tuple[ModelCall, ...] = ()
     parked: str | None = None
@@ -138,15 +139,15 @@ class Run:
     requested: bool = False
     """A model was asked and has not answered yet."""
     steps_max: int | None = None
-    """How many times a model may answer, where somebody set a bound."""
+    """Maximum number of model responses, if there is a limit."""
     finished: bool = False
 
     @classmethod
     def replay(cls, id: RunId, facts: Iterable[RunEvent]) -> "Run":
-        """Return the run that the facts, in order, amount to.
+        """Return the run that the events, in order, add up to.
 
         Raises:
-            InvalidOperation: The facts are not those of a run.
+            InvalidOperation: They are not the events of a run.
         """
         run = cls(id, 0)
         for fact in facts:
@@ -154,10 +155,10 @@ class Run:
         return run
 
     def apply(self, fact: RunEvent) -> "Run":
-        """Return the run after one more fact.
+        """Return the run after one more event.
 
         Raises:
-            InvalidOperation: The fact cannot follow.
+            InvalidOperation: The event cannot follow.
         """
         self._check(fact.event)
         run = replace(self, seq=self.seq + 1)
@@ -180,7 +181,7 @@ class Run:
                 answered = run.answered | {data["call_id"]}
                 return replace(run, reply=(*run.reply, *said), answered=answered)
             case "run.interrupted":
-                # What had been said of an answer is all there will be.
+                # The part of the answer received so far is all there will be.
                 return _moved(replace(run, reply=(*run.reply, *said)), "run.interrupted", data)
             case kind:
                 return _moved(run, kind, data)
@@ -200,7 +201,7 @@ class Run:
             raise InvalidOperation(f"the run is finished; {event.kind} comes too late")
 
     def next_step(self) -> Step:
-        """Say what to do next; the same facts always give the same step."""
+        """Return what to do next; the same events always give the same step."""
         if self.finished:
             return Done()
         if self.interrupted is not None:
@@ -222,7 +223,7 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """How many times a model has answered."""
+        """Number of model responses so far."""
         return sum(1 for said in self.reply if said.role == "assistant")
 
     def _waiting(self) -> tuple[ToolUse | ObjectRef, ...]:
@@ -247,5 +248,5 @@ def _moved(run: Run, kind: str, data: dict[str, Any]) -> Run:
         case "run.finished":
             return replace(run, finished=True)
         case _:
-            # Foreign kinds and provenance stand in the journal and change nothing here.
+            # Kinds of extensions and provenance events do not change the run.
             return run

@@ -1,7 +1,7 @@
-"""Secrets by name: ``${NAME}`` stands in a config, and the secret itself never does.
+"""Secret references: a config contains ``${NAME}``, never the secret itself.
 
-Knows how a name is written, which headers carry keys, and whose secrets go where. Must never know a
-secret.
+Knows how a reference is written, which headers carry keys, and which secrets may be sent where.
+Must never know a secret.
 """
 
 import re
@@ -12,10 +12,11 @@ from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, PermissionDenied
 
 Destination = NewType("Destination", str)
-"""Where a provider sends what it is given: a host, with the port if its config names one, or
-``type:NAME`` if it names no host. In small letters."""
+"""Where a provider sends its requests: a host, with the port if its config names one, or
+``type:NAME`` if it names no host. In lower case.
+"""
 SecretHosts = frozenset[tuple[str, Destination]]
-"""Which secrets may go where, whoever asks for it: names with destinations."""
+"""Which secrets may be sent where, for all callers: names with destinations."""
 
 VENDOR_PAIRS: Final[SecretHosts] = frozenset(
     (name, Destination(to))
@@ -27,31 +28,31 @@ VENDOR_PAIRS: Final[SecretHosts] = frozenset(
     )
     for to in destinations
 )
-"""Each vendor's own variable, and the vendor: these need not be asked for."""
+"""The vendors' own variables with their vendors: these are allowed without configuration."""
 
 NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""A secret's name, where the secret is to stand."""
+"""A reference to a secret by name."""
 _ONLY_NAMED: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_]\w*\})+", re.ASCII)
 _HOST: Final = re.compile(
     r"https?://((?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?)(?:[/?#].*)?"
 )
-"""An address that everybody reads alike: no user before the host, no backslash, no name in it."""
+"""A URL that all parsers read the same way: no user before the host, no backslash, no reference."""
 _PAIR: Final = re.compile(r"((?:[A-Za-z_][A-Za-z0-9_]*)?)@((?:type:)?[^\s,@]+)")
 _CARRIES: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
 def is_only_named(text: str) -> bool:
-    """Say whether a text is names of secrets and nothing else, but for the word before a token."""
+    """Return whether a text is only references to secrets, after an optional scheme word."""
     return _ONLY_NAMED.fullmatch(text) is not None
 
 
 def carries_secret(header: str) -> bool:
-    """Say whether a header of this name carries a secret."""
+    """Return whether a header of this name carries a secret."""
     return _CARRIES.search(header) is not None
 
 
 def destination_of(config: Mapping[str, Json]) -> Destination | None:
-    """Return where the provider of a config sends secrets; None if that cannot be told."""
+    """Return where the provider of a config sends secrets; None if that is not certain."""
     address = config.get("base_url")
     if not address:
         return _destination(f"type:{config.get('provider_type')}")
@@ -60,18 +61,18 @@ def destination_of(config: Mapping[str, Json]) -> Destination | None:
 
 
 def _destination(text: str) -> Destination:
-    """Return a destination as it is compared; brackets are only needed before a port."""
+    """Return the normalized form of a destination; brackets are only needed before a port."""
     is_bare = text.startswith("[") and text.endswith("]")
     return Destination((text[1:-1] if is_bare else text).lower())
 
 
 def read_hosts(text: str) -> SecretHosts:
-    """Return what ``NAME@HOST,NAME@HOST:PORT,@HOST`` allows: a port is another destination.
+    """Parse ``NAME@HOST,NAME@HOST:PORT,@HOST``: each port is another destination.
 
-    Without a name a host may be asked, and is given no secret.
+    Without a name, the host may be reached but gets no secret.
 
     Raises:
-        InvalidOperation: It is not written so.
+        InvalidOperation: It does not have this form.
     """
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
     found = [_PAIR.fullmatch(pair) for pair in pairs]
@@ -87,16 +88,16 @@ def read_hosts(text: str) -> SecretHosts:
 def list_unallowed(
     names: Iterable[str], config: Mapping[str, Json], hosts: SecretHosts
 ) -> list[tuple[str, Destination]]:
-    """Return the secrets that a provider of one's own would need allowed, with where they go."""
+    """Return the secrets of a provider that the user has not allowed, with destinations."""
     to = destination_of(config)
     pairs = [] if to is None else [(name, to) for name in dict.fromkeys(names)]
     return [pair for pair in pairs if pair not in hosts and pair not in VENDOR_PAIRS]
 
 
 def is_public_only(config: Mapping[str, Json], author: str, acts: str, hosts: SecretHosts) -> bool:
-    """Say whether a provider may reach public addresses alone.
+    """Return whether a provider may reach public addresses only.
 
-    One whose config another person wrote may, unless the worker's user allowed its host.
+    That applies to a config that another person wrote, unless the worker's user allowed its host.
     """
     if author == acts or author.startswith("system:"):
         return False
@@ -107,12 +108,12 @@ def is_public_only(config: Mapping[str, Json], author: str, acts: str, hosts: Se
 def check_secret(
     name: str, provider: str, config: Mapping[str, Json], author: str, acts: str, hosts: SecretHosts
 ) -> None:
-    """Refuse a secret to a destination that the worker's own user has not allowed for it.
+    """Refuse to send a secret to a destination that the worker's own user has not allowed.
 
-    The author of a config chooses the address, and may be another person than the owner of the
-    program: so the user allows each pair of a secret and a destination, for providers of their own
-    too. A vendor's own variable goes to that vendor without a question, if the user or the system
-    wrote the config: what others write could still spend the user's money there.
+    The author of a config chooses the address, and may be another person than the program's owner.
+    So the user allows each pair of a secret and a destination, for own providers too. A vendor's
+    own variable may always be sent to that vendor if the user or the system wrote the config; a
+    config that others wrote could still spend the user's money there.
 
     Raises:
         PermissionDenied: It is not allowed; the message says how to allow it.

@@ -10,12 +10,12 @@ from turntree.core.value import value
 MoveKind = Literal["create", "advance", "fork", "rewind", "reset", "undo", "import", "handoff"]
 """How a head may move.
 
-create  a session begins, with no head
-fork    a session begins at an existing turn
+create  a session is created without a head
+fork    a session is created at an existing turn
 advance a turn whose parent is the head becomes the head
 rewind  an ancestor of the head becomes the head, or no turn
 reset   any other turn becomes the head
-undo    the head goes back to where it stood before an earlier move
+undo    the head returns to the turn before an earlier move
 import  the head follows the tool that the session came from
 handoff the head follows a tool that the session was handed off to
 
@@ -29,7 +29,7 @@ SpawnMode = Literal["fresh", "fork"]
 
 @value
 class Origin:
-    """Which tool a history came from, and what it is called there."""
+    """The tool that a history came from, and its name there."""
 
     tool: str
     session_id: str
@@ -37,7 +37,7 @@ class Origin:
 
 @value
 class Spawn:
-    """The tool call that began a subagent's session."""
+    """The tool call that spawned a subagent's session."""
 
     parent_session: SessionId
     parent_turn: TurnId
@@ -48,7 +48,7 @@ class Spawn:
 
 @value
 class Session:
-    """A pointer; it holds no turns."""
+    """A pointer; it contains no turns."""
 
     id: SessionId
     label: Label
@@ -59,16 +59,16 @@ class Session:
     created_at: Timestamp
     updated_at: Timestamp
     depth: int = 0
-    """How many turns its thread has."""
+    """Number of turns in its thread."""
     origin: Origin | None = None
     spawn: Spawn | None = None
     aliases: tuple[Label, ...] = ()
     head_sealed_at: Timestamp | None = None
-    """When its last turn ended, which for an imported one may be long before it came here."""
+    """When its last turn was sealed; for an imported one this may be long before the import."""
 
     @property
     def worked_at(self) -> Timestamp:
-        """When somebody last worked in it; of an empty one, when it was last changed."""
+        """When its last turn was sealed or, if it is empty, when it was last changed."""
         return self.head_sealed_at or self.updated_at
 
 
@@ -97,7 +97,7 @@ def begun(
     origin: Origin | None = None,
     spawn: Spawn | None = None,
 ) -> SealedEvent:
-    """Return the fact that a session began: at no turn, or as a fork at an existing one."""
+    """Return the event that creates a session: without a head, or as a fork of an existing turn."""
     data: dict[str, Json] = {
         "label": label,
         "after": head,
@@ -115,15 +115,15 @@ def begun(
 
 
 def undo_target(moves: "list[SessionMove] | tuple[SessionMove, ...]") -> SessionMove | None:
-    """Return the move that the next undo takes back, given the whole reflog, oldest first.
+    """Return the move that the next undo reverts, given the whole reflog, oldest first.
 
-    An undo takes back the newest move that has not been taken back yet, so that undoing twice
-    goes back two moves. The beginning of a session cannot be undone.
+    An undo reverts the newest move that is not reverted yet, so undoing twice reverts two moves.
+    The creation of a session cannot be undone.
     """
-    standing: list[SessionMove] = []
+    undoable: list[SessionMove] = []
     for move in moves:
         if move.kind == "undo":
-            standing.pop()
+            undoable.pop()
         elif move.kind not in ("create", "fork"):
-            standing.append(move)
-    return standing[-1] if standing else None
+            undoable.append(move)
+    return undoable[-1] if undoable else None

@@ -7,7 +7,7 @@ from turntree.core.value import value
 
 @value
 class ThreadTurn:
-    """A turn and where it stands in the tree."""
+    """A turn and its position in the tree."""
 
     turn: Turn
     depth: int
@@ -17,19 +17,19 @@ class ThreadTurn:
 
 @value
 class SealResult:
-    """What storing a turn led to."""
+    """The result of storing a turn."""
 
     turn: TurnId
     depth: int
     version: int | None
     """The session's version after the move, or None if no session moved."""
     repeated: bool
-    """Whether the ledger knew the turn, or the key, already."""
+    """Whether the turn or the idempotency key was already stored."""
 
 
 @value
 class MoveResult:
-    """What moving or beginning a session led to."""
+    """The result of creating or moving a session."""
 
     session: SessionId
     version: int
@@ -40,10 +40,10 @@ class MoveResult:
 
 @value
 class Comparison:
-    """Two threads and where they part."""
+    """Two threads and where they diverge."""
 
     base: ThreadTurn | None
-    """The deepest turn both hold, or None if they share none."""
+    """The deepest turn that both contain, or None if they share none."""
     left: tuple[ThreadTurn, ...]
-    """What only the left thread holds, oldest first."""
+    """Turns that only the left thread contains, oldest first."""
     right: tuple[ThreadTurn, ...]

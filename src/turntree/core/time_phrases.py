@@ -1,6 +1,6 @@
-"""Times as people say them. The present is an argument; nothing here looks at a clock.
+"""Parses times as people write them. The current time is an argument; no clock is read.
 
-A time without a zone is UTC, as every time that Turntree prints.
+A time without a zone is UTC, like all times that Turntree prints.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ _UNITS: Final = {
 
 
 def find_moment(words: str, now: Timestamp) -> Timestamp | None:
-    """Return the moment that words mean, or None if they mean none.
+    """Return the time that words describe, or None if they describe none.
 
     ``now``, ``yesterday``, ``3 days ago``, ``last week``, ``2h``, ``2026-11``, ``2026-11-15 09:30``
     """

@@ -1,6 +1,6 @@
 """The turn: one sealed exchange, and the unit everything else addresses.
 
-A turn is stored as its *body*: a text of canonical documents, one a line. Line 0 is the header;
+A turn is stored as its *body*: canonical documents, one on each line. Line 0 is the header;
 then comes every message. Two levels of digests prove it:
 
     message digest = sha256 of the message's line
@@ -8,11 +8,11 @@ then comes every message. Two levels of digests prove it:
     turn digest = sha256 of the header line, which holds the parent's digest
 
 So one digest proves a thread back to its root, and a message can be erased (its line becomes a
-stub that holds its digest) while everything else still proves itself. Bytes are hashed as they
-are stored, never dumped again.
+stub with its digest) while everything else can still be verified. Bytes are hashed as they are
+stored, never serialized again.
 
-Changing the recipe changes every digest: it is pinned by golden vectors, and a second recipe
-would be called ``turn/2`` and live beside the first.
+Changing the recipe changes every digest: golden vectors pin it, and a second recipe would be called
+``turn/2`` and exist next to the first.
 """
 
 import re
@@ -40,13 +40,13 @@ Outcome = Literal["completed", "failed", "canceled", "interrupted"]
 AgentRole = Literal["manager", "worker", "unified"]
 KINDS, OUTCOMES, AGENT_ROLES = get_args(TurnKind), get_args(Outcome), get_args(AgentRole)
 
-# A message always has the member "parts", so no message can pass for a stub.
+# A message always has the member "parts", so it cannot be mistaken for a stub.
 _STUB: Final = re.compile(rb'\{"erased":"(sha256:[0-9a-f]{64})"\}')
 
 
 @value
 class Header:
-    """Who took the turn, when, after what, and how it ended."""
+    """Who took the turn, when, after which parent, and how it ended."""
 
     id: TurnId
     parent: Digest | None
@@ -69,7 +69,7 @@ _BESIDE_ITS_ID: Final = attrgetter(*[field.name for field in fields(Header)][1:]
 
 @value
 class Turn:
-    """What a run left: it exists only finished, and never changes."""
+    """The result of a run: it exists only when finished, and never changes."""
 
     header: Header
     query_count: int
@@ -78,22 +78,22 @@ class Turn:
 
     @property
     def id(self) -> TurnId:
-        """The address that has worked since the run began."""
+        """The id, valid since the run started."""
         return self.header.id
 
     @property
     def query(self) -> tuple[Message | ErasedMessage, ...]:
-        """What was sent in."""
+        """The messages that were sent."""
         return self.messages[: self.query_count]
 
     @property
     def reply(self) -> tuple[Message | ErasedMessage, ...]:
-        """What came back, tool results included."""
+        """The messages that came back, including tool results."""
         return self.messages[self.query_count :]
 
     @property
     def title(self) -> str:
-        """The first words somebody asked with, or of whatever was said if nobody asked."""
+        """The text of the first user message that has any, else of the first message."""
         asked = (message for message in self.query if message.role == "user")
         for message in (*asked, *self.query, *self.reply):
             if words := message.text.split():
@@ -110,12 +110,12 @@ class SealedTurn:
 
 
 def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> SealedTurn:
-    """Return the sealed turn; from here on nothing in it can change.
+    """Return the sealed turn; nothing in it can change any more.
 
     Raises:
-        InvalidOperation: A tool call has no terminal result, a message stands where it cannot, or a
+        InvalidOperation: A tool call has no terminal result, a message is where it cannot be, or a
             completed turn has no reply.
-        NotCanonical: Something in it has no spelling that everybody shares.
+        NotCanonical: Something in it has no canonical form.
     """
     check_exchange(header, query, reply)
     lines = [messages.line_of(said) for said in (*query, *reply)]
@@ -124,10 +124,10 @@ def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> 
 
 
 def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> SealedTurn:
-    """Return the sealed turn under the id that everybody gives to it; the header's own is ignored.
+    """Return the sealed turn under an id derived from its content; the header's own is ignored.
 
-    The id follows from the time it started and from all that its digest proves: its parent, its
-    messages and how it ended.
+    The id follows from the start time and everything that the digest proves: the parent, the
+    messages and the outcome. So all importers give the same turn the same id.
 
     Raises:
         InvalidOperation: As ``seal`` says.
@@ -156,8 +156,8 @@ def _sealed(
 
 
 def read(body: str, digest: Digest) -> Turn:
-    """Return the turn that a stored body holds, without proving it."""
-    # A line break never stands inside a canonical document, so one array is read in one go.
+    """Parse a stored body, without verifying it."""
+    # A canonical document never contains a line break, so the body can be parsed as one array.
     head, *lines = orjson.loads(f"[{body.replace(_BREAK, ',')}]")
     return Turn(
         _header_from_json(head),
@@ -171,9 +171,9 @@ Finding = Literal["whole", "erased", "broken"]
 
 
 def verify(body: str, digest: Digest, parent: Digest | None) -> Finding:
-    """Say whether a body proves its digest and follows its parent.
+    """Return whether a body matches its digest and its parent.
 
-    ``erased`` means that messages were taken out on request and all else is proven.
+    ``erased`` means that messages were erased on request and everything else matches.
     """
     head, *lines = body.encode().split(b"\n")
     if digest_bytes(head) != digest:
@@ -185,7 +185,7 @@ def verify(body: str, digest: Digest, parent: Digest | None) -> Finding:
     erased = [_find_stub(line) for line in lines]
     digests = [stub or digest_bytes(line) for stub, line in zip(erased, lines, strict=True)]
     match document:
-        # Bytes can prove their digest and still be nobody's turn.
+        # Bytes can match their digest and still not be a turn.
         case {"messages": {"query": int(query)} as proof}:
             if document.get("parent") != parent or proof != _proof(digests, query):
                 return "broken"
@@ -195,7 +195,7 @@ def verify(body: str, digest: Digest, parent: Digest | None) -> Finding:
 
 
 def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> None:
-    """Refuse what would brick a session or say something impossible.
+    """Refuse an exchange that would make a session unusable or that is contradictory.
 
     Raises:
         InvalidOperation: As ``seal`` says.
@@ -223,18 +223,18 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
 
 
 def _check_form(header: Header) -> None:
-    """Times and digests have one spelling: two would be two digests for one turn."""
+    """Require one spelling of times and digests: two would give one turn two digests."""
     for word, words in (
         (header.kind, KINDS),
         (header.outcome, OUTCOMES),
         (header.agent_role, AGENT_ROLES),
     ):
         if word not in words:
-            raise InvalidOperation(f"{word!r} is none of {', '.join(words)}")
+            raise InvalidOperation(f"{word!r} is not one of {', '.join(words)}")
     for moment in (header.started_at, header.sealed_at):
         if not is_instant(moment):
             raise InvalidOperation(
-                f"{moment!r} is not a moment; write it like 2026-11-15T09:30:00.000Z"
+                f"{moment!r} is not a timestamp; write it like 2026-11-15T09:30:00.000Z"
             )
     if header.manifest is not None:
         parse_digest(header.manifest)
@@ -270,7 +270,7 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
 
 
 def interrupt_calls(reply: Sequence[Message], reason: str) -> tuple[Message, ...]:
-    """Return the reply with an ``interrupted`` result for every call that has none."""
+    """Return the reply with an ``interrupted`` result for each call that has none."""
     answered = {part.call_id for said in reply for part in said.parts if answers_call(part)}
     out: list[Message] = []
     for said in reply:
@@ -357,5 +357,5 @@ def _header_from_json(document: Mapping[str, Any]) -> Header:
 
 
 def with_parent(header: Header, parent: Turn | None) -> Header:
-    """Return the header as it reads after another parent."""
+    """Return the header with another parent."""
     return replace(header, parent=None if parent is None else parent.digest)

@@ -1,8 +1,8 @@
-"""What a model call cost in tokens, each token counted once.
+"""Token usage of model calls, each token counted once.
 
-Vendors disagree on whether input includes cached input. Here it never does: ``input`` is what
-was read fresh, ``cached_input`` what came from the provider's cache, ``cache_write`` what was
-written to it. The five never overlap, except that reasoning is part of output.
+Vendors disagree on whether input includes cached input. Here it never does: ``input`` is what was
+read uncached, ``cached_input`` came from the provider's cache, ``cache_write`` was written to it.
+The five never overlap, except that reasoning is part of output.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """All tokens that passed, in and out; reasoning is inside output."""
+        """All input and output tokens; reasoning is part of output."""
         return self.input + self.cached_input + self.cache_write + self.output
 
     @property
     def context(self) -> int:
-        """How large the context was that the call read."""
+        """Size of the context that the call read."""
         return self.input + self.cached_input + self.cache_write
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -43,7 +43,7 @@ class Usage:
 
 @value
 class ModelCall:
-    """One request to a model and what it used."""
+    """One request to a model and its usage."""
 
     model: str
     usage: Usage
@@ -74,7 +74,7 @@ def to_json(call: ModelCall) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> ModelCall:
-    """Return the call a document stands for."""
+    """Return the call that a document describes."""
     return ModelCall(
         document["model"],
         Usage(**document["usage"]),
@@ -84,10 +84,10 @@ def from_json(document: Mapping[str, Any]) -> ModelCall:
 
 
 def total_of(calls: Iterable[tuple[str, ModelCall]]) -> Usage:
-    """Add up distinct calls; each comes with the place it was recorded at.
+    """Return the sum over distinct calls; each is given with where it was recorded.
 
-    Two records with one provider id are one call, wherever they stand: a history that was
-    imported twice by two versions of a reader must not cost twice.
+    Two records with the same provider id are one call, wherever they are: a history that was
+    imported by two versions of an importer must not be counted twice.
     """
     distinct: dict[tuple[str, str], Usage] = {}
     for place, call in calls:

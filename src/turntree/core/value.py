@@ -83,7 +83,7 @@ def _shared_methods(fields: _Fields) -> dict[str, Callable[..., Any]]:
 
 
 def _reader(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what reads these members of an instance as a tuple."""
+    """Return a function that reads these members of an instance as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
     if names:
@@ -94,7 +94,7 @@ def _reader(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 def _compile_at_first_call(cls: type[Any]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        # Two threads may both come here; the second replaces the method by its equal.
+        # Two threads may both get here; the second replaces the method with an equal one.
         compiled = _compile_init(cls)
         cls.__init__ = compiled
         compiled(self, *args, **kwargs)
@@ -134,7 +134,7 @@ def _compile_init(cls: type[Any]) -> Callable[..., None]:
     arguments = ", ".join(["self", *positional, *(["*", *named] if named else [])])
     source = "\n  ".join([f" def __init__({arguments}):", *(body or ["pass"])])
     made: dict[str, Any] = {}
-    # In the globals of its module, where annotations that are strings can be looked up.
+    # With the globals of its module, where string annotations can be looked up.
     scope = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
     exec(f"def _make({', '.join(given)}):\n{source}\n return __init__", scope, made)  # noqa: S102
     init: Callable[..., None] = made["_make"](**given)

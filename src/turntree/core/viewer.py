@@ -1,7 +1,7 @@
-"""Sight: which principal looks at a ledger, and so which sessions are there at all.
+"""Viewers: for which principal a store is opened, and so which sessions it contains.
 
-A store is opened with a sight, as it is opened in a workspace. What is closed to whoever looks is
-absent from every answer, whichever way it is addressed.
+A store is opened for a viewer, just as it is opened in a workspace. What is hidden from the viewer
+is absent from all results, however it is addressed.
 """
 
 from typing import Final, NewType
@@ -9,22 +9,22 @@ from typing import Final, NewType
 from turntree.core.principal import Principal
 
 Sight = NewType("Sight", str)
-"""A principal as a store knows it: ``human:ana``."""
+"""A principal in the form that stores use: ``human:ana``."""
 
 NOBODY: Final = Sight("")
-"""No principal at all, to whom nothing is shown: where nothing is said of who looks, it is this."""
+"""No viewer: nothing is visible. The default where no viewer is given."""
 
 EVERYTHING: Final = Sight("system:turntree")
-"""The system sees all there is: whoever serves, indexes, imports and checks looks like this."""
+"""The system sees everything: workers, indexers, imports and checks use it."""
 
 
 def sight_of(principal: Principal) -> Sight:
-    """Return how a principal looks at a ledger.
+    """Return a principal as a viewer.
 
-    One that acts on another's behalf sees at most what both may see, the one that acts and the one
-    that answers for it. A store knows such a pair by a name of its own, which is nobody's: what is
-    private is open to the pair only where it was granted to the pair. The system hides nothing from
-    those who act for it, so there the one that acts decides alone.
+    A principal that acts on behalf of another sees at most what both may see. Stores know such a
+    pair by a name of its own, which no single principal has: private sessions are visible to the
+    pair only if access was granted to the pair. Nothing is hidden from the system, so for a
+    principal that acts on its behalf only that principal counts.
     """
     root = principal
     while root.on_behalf_of is not None:

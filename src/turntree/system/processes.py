@@ -1,7 +1,7 @@
-"""Processes of this machine: names for them, whether they still run, and locks between them.
+"""Processes of this machine: their names, whether they still run, and file locks between them.
 
-A process id is given out again after its process ended, so a name holds the moment of its start as
-well, where the system tells it.
+The system reuses process ids, so a name also includes the start time of the process, where the
+system provides it.
 """
 
 import os
@@ -12,11 +12,11 @@ from typing import Any
 from turntree.core.errors import Unsupported
 
 _STARTED = 19
-"""Where the start stands in /proc/PID/stat, counted from behind the program's name."""
+"""Field of the start time in /proc/PID/stat, counted after the program's name."""
 
 
 class SystemProcesses:
-    """Processes as this machine knows them. See ``ports.world``."""
+    """Processes of this machine. See ``core.clock.Processes``."""
 
     @property
     def me(self) -> str:
@@ -24,7 +24,7 @@ class SystemProcesses:
         return f"{os.getpid()}.{_started(os.getpid())}"
 
     def is_running(self, name: str) -> bool:
-        """Say whether the process of that name still runs."""
+        """Return whether the process of that name is still running."""
         pid, _, started = name.partition(".")
         if not pid.isdecimal() or not _is_there(int(pid)):
             return False
@@ -37,23 +37,23 @@ def _is_there(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # It runs, as somebody else.
+        return True  # It runs under another account.
     return True
 
 
 def _started(pid: int) -> str:
     try:
-        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""  # Not every system has this folder.
-    return said.rpartition(")")[2].split()[_STARTED]
+        return ""  # Not every system has /proc.
+    return text.rpartition(")")[2].split()[_STARTED]
 
 
 def require_file_locks() -> None:
-    """Do nothing where files can be locked as hooks and snapshots need it.
+    """Require the file locks that hooks and snapshots use.
 
     Raises:
-        Unsupported: This system cannot; Windows is one.
+        Unsupported: This system has none; Windows is one.
     """
     _file_locks()
 
