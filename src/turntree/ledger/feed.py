@@ -1,4 +1,4 @@
-"""The feed: every event of a workspace in one order that readers can rely on."""
+"""The feed: all events of a workspace in one stable order."""
 
 import orjson
 
@@ -11,14 +11,14 @@ from turntree.db.database import Database
 
 @value
 class Feed:
-    """The journal read by position. See ``ports.feed``."""
+    """Events by position. See ``ledger.feed_port``."""
 
     database: Database
 
     async def read(
         self, after: FeedPosition = BEGINNING, *, limit: int = 1000
     ) -> list[tuple[FeedPosition, Event]]:
-        """Return the events after a position, in the order every reader sees."""
+        """Return the events after a position, in the same order for all readers."""
         rows = await self.database.fetch(
             "read_feed", epoch=after.epoch, xid=str(after.transaction), n=after.n, limit=limit
         )

@@ -1,4 +1,4 @@
-"""The feed of all events: what streams, webhooks and followers read."""
+"""Protocol of the feed of all events, which streams, webhooks and followers read."""
 
 from typing import Protocol
 
@@ -7,10 +7,10 @@ from turntree.core.feed import FeedPosition
 
 
 class Feed(Protocol):
-    """Every event of a workspace in one order; a reader never skips a late commit."""
+    """All events of a workspace in one order; a reader never skips a late commit."""
 
     async def read(
         self, after: FeedPosition = ..., *, limit: int = 1000
     ) -> list[tuple[FeedPosition, Event]]:
-        """Return the events after a position, in the order every reader sees."""
+        """Return the events after a position, in the same order for all readers."""
         ...

@@ -1,11 +1,11 @@
-"""Raw records, packed: a line that says where each one stood, then their bytes, then zstd.
+"""Packs raw records: a line with the position of each, then their bytes, compressed with zstd.
 
-What a record says mostly stands in the body of the turn that was made of it too. So a block may
-lean on the texts of its turns: they are zstd's dictionary, and the block costs what they do not
-say, a third. Unpacking it then takes the very same texts.
+Most of a record's text is also in the body of the turn that was made from it. So a block may use
+the texts of its turns as zstd's dictionary and only stores what they do not contain, a third.
+Unpacking it then requires exactly the same texts.
 
-Pure. A block is addressed by the sha256 of the unpacked text, so that packing it better one day
-changes no address. Knows the layout ``raw/1``. Must never know a connection.
+Pure. A block is addressed by the sha256 of the unpacked text, so that better compression later
+changes no address. Knows the format ``raw/1``, but no connection.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,49 +24,49 @@ from turntree.ledger.turn_rows import TurnRows
 
 
 class RawBlock(NamedTuple):
-    """Records that are kept together, packed, and their address."""
+    """Records that are stored together, packed, and their address."""
 
     digest: Digest
     packed: bytes
     turns: Sequence[TurnId] = ()
-    """Those that were made of its records."""
+    """The turns that were made from its records."""
     spans: Sequence[int] = ()
-    """For each of them the numbers of its first and its last record here."""
+    """For each turn, the numbers of its first and its last record here."""
     objects: Sequence[Digest] = ()
-    """What was too large to stand in their messages."""
+    """Objects that were too large for their messages."""
     leaning: bool = False
-    """It is packed against the texts of its turns and objects, and needs them to be read."""
+    """It is packed against the texts of its turns and objects, and needs them to be unpacked."""
     now: Digest | None = None
     """The digest of what is left, if records were erased."""
     written: Sequence[int] = ()
-    """The numbers of the first and the last record of each stretch that we wrote ourselves."""
+    """The first and the last number of each stretch of records that we wrote ourselves."""
     planted: TurnId | None = None
-    """The turn that the thread ends in which those records tell of."""
+    """The last turn of the thread that those records were written from."""
 
 
 @value
 class RawRecord:
-    """One record of a source, as it stood there."""
+    """One record of a source, as found there."""
 
     file: str
-    """The file within the bundle, by the name people know it under."""
+    """The file within the transcript, by the name that people know."""
     offset: int
-    """Its first byte in the file, or the number of its row in a table."""
+    """Its byte offset in the file, or its row number in a table."""
     data: bytes
 
 
 RECIPE: Final = "raw/1"
 BLOCK_BYTES: Final = 1024 * 1024
 LEAN_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Where the texts of its turns are longer, a block stands by itself."""
+"""If the texts of its turns are longer, a block is packed without them."""
 _LEVEL: Final = 3
 _LEANING: Final = zstandard.ZstdCompressionParameters(
-    # The window has to reach back over a block and the texts before it.
+    # The window has to cover a block and the texts before it.
     window_log=23,
-    # Left to itself, zstd would take those for a text as short as a block, forget half of what it
-    # leans on, and make it a tenth larger. What is found there is long: to look for seven bytes
-    # and no less takes a fifth less time than level 3 does, and a short session a twentieth more
-    # room; a long one takes no more.
+    # By default zstd would choose these for a text as short as a block, forget half of the
+    # dictionary and make the result a tenth larger. Matches in the dictionary are long: searching
+    # only for seven bytes or more takes a fifth less time than level 3, and a twentieth more space
+    # for a short session; for a long one, no more.
     chain_log=17,
     hash_log=19,
     search_log=1,
@@ -78,7 +78,7 @@ _STUB: Final = b'{"erased":"sha256:'
 
 
 class UnpackedBlock(NamedTuple):
-    """A block's records, with what its first line says of them."""
+    """A block's records, with the content of its first line."""
 
     address: bytes
     origin: str
@@ -88,7 +88,7 @@ class UnpackedBlock(NamedTuple):
 
 
 def cut(records: Sequence[RawRecord]) -> Iterator[Sequence[RawRecord]]:
-    """Yield records in runs of one file and about a megabyte."""
+    """Yield stretches of records of one file and about a megabyte."""
     begin, size = 0, 0
     for place, record in enumerate(records):
         full = size >= BLOCK_BYTES or record.file != records[begin].file
@@ -101,14 +101,14 @@ def cut(records: Sequence[RawRecord]) -> Iterator[Sequence[RawRecord]]:
 
 
 def lean_on(bodies: Iterable[str], objects: Iterable[bytes]) -> bytes:
-    """Return the texts of turns as a block leans on them: messages last, for those are nearest."""
+    """Return the dictionary of a block: messages last, so that they are nearest to the block."""
     return b"\n".join((*objects, *(body.encode() for body in bodies)))
 
 
 def pack(
     origin: str, bundle: str, first: int, records: Sequence[RawRecord], texts: bytes = b""
 ) -> tuple[bytes, bytes]:
-    """Return a block's address and its packed bytes, which lean on texts if there are any."""
+    """Return a block's address and its packed bytes, packed against texts if there are any."""
     head = canonical(
         {
             "turntree": RECIPE,
@@ -129,10 +129,10 @@ def pack(
 
 
 def unpack(packed: bytes, texts: bytes = b"") -> UnpackedBlock:
-    """Return the address that packed bytes prove, and the records they hold.
+    """Return the address of packed bytes, and their records.
 
     Raises:
-        NotFound: The bytes hold none, or lean on other texts.
+        NotFound: The bytes are corrupt, or were packed against other texts.
     """
     dictionary = _dictionary(texts) if texts else None
     try:
@@ -152,7 +152,7 @@ def unpack(packed: bytes, texts: bytes = b"") -> UnpackedBlock:
 
 
 def erase(block: UnpackedBlock, first: int, last: int) -> UnpackedBlock:
-    """Return a block whose records of some numbers are replaced by stubs with their digests."""
+    """Return a block with some records replaced by stubs with their digests."""
     records = [
         _stub(record) if first <= number <= last else record
         for number, record in enumerate(block.records, block.first)
@@ -163,7 +163,8 @@ def erase(block: UnpackedBlock, first: int, last: int) -> UnpackedBlock:
 def erase_turn(
     block: UnpackedBlock, turns: Sequence[str], spans: Sequence[int], turn: str
 ) -> UnpackedBlock:
-    """Return a block without a turn's records, up to the next turn's: those between may quote it.
+    """Return a block without a turn's records, up to the next turn's: those in between may quote
+    it.
 
     ``spans`` holds the numbers of the first and the last record of each of ``turns``.
     """
@@ -176,7 +177,7 @@ def erase_turn(
 
 
 def erase_stretches(block: UnpackedBlock, stretches: Sequence[int]) -> UnpackedBlock:
-    """Return a block without stretches of records: the first and the last number of each."""
+    """Return a block without stretches of records, given by first and last number."""
     for first, last in zip(stretches[::2], stretches[1::2], strict=True):
         block = erase(block, first, last)
     return block
@@ -195,10 +196,10 @@ def _dictionary(texts: bytes) -> zstandard.ZstdCompressionDict:
 def stand_alone(
     block: RawBlock, turns: Sequence[TurnRows], erased: Collection[TurnId], *, without_ours: bool
 ) -> RawBlock:
-    """Return a block packed again without the texts it leans on.
+    """Return a block packed again without a dictionary.
 
-    The records of turns of which something was erased are left out, and so are those that we
-    wrote ourselves if ``without_ours`` asks for it.
+    Leaves out the records of turns with erased messages and, if ``without_ours`` is set, those that
+    we wrote ourselves.
     """
     said = {item.id: item.said for item in turns}
     held = {digest_bytes(data): data for item in turns for data in item.objects}

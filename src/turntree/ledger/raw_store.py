@@ -1,11 +1,11 @@
-"""Raw records on PostgreSQL: kept, read back, and taken out with a message.
+"""Stores raw records on PostgreSQL, reads them, and erases them with a message.
 
-A block leans on what its turns say (``store.raw``), and the bodies are where that stands: whoever
-reads a block reads them first. So no block is kept that leans on a turn which is not there or not
-whole, and an erasure packs the blocks of its turn anew before anything in them is lost. Both hold
-one lock meanwhile.
+A block is packed against the text of its turns (``ledger.raw_codec``), which is in their bodies:
+reading a block reads those first. So no block is stored that depends on a turn that is missing or
+incomplete, and an erasure packs the blocks of its turn again before their dictionary changes. Both
+hold the same lock.
 
-Knows connections, and nothing of what records mean.
+Knows connections, but not what records mean.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from turntree.ledger.turn_rows import TurnRows
 async def keep_blocks(
     connection: Connection, workspace: UUID, blocks: Sequence[RawBlock], turns: Sequence[TurnRows]
 ) -> None:
-    """Keep blocks, all of them or none; what is kept already stays."""
+    """Store blocks, all or none; existing ones stay."""
     async with connection.transaction():
         await run(connection, "lock_records", {"workspace": workspace})
         wanted = {turn for block in blocks if block.leaning for turn in block.turns}
@@ -37,7 +37,7 @@ async def keep_blocks(
             digests=[digest_raw(item.digest) for item in leaned],
         )
         unsteady = {id for id, _ in rows}
-        # Whatever was taken out does not come back by the next copy of it.
+        # What was erased must not return with another copy of it.
         erased = {TurnId(id) for id, is_erased in rows if is_erased}
         copied = {block.planted for block in blocks if block.planted is not None}
         gone = await _erased_threads(connection, workspace, copied) if copied else set[str]()
@@ -55,7 +55,7 @@ async def keep_blocks(
 async def _erased_threads(
     connection: Connection, workspace: UUID, heads: Collection[TurnId]
 ) -> set[str]:
-    """Return those turns in whose threads something was erased."""
+    """Return the turns whose threads contain an erased message."""
     rows = await fetch(
         connection, "list_erased_threads", workspace=workspace, turns=as_uuids([*heads])
     )
@@ -77,7 +77,7 @@ def _columns(block: RawBlock) -> dict[str, object]:
 
 
 class StoredBlock(NamedTuple):
-    """A block that was read back, and the turns that were made of it."""
+    """A block that was read, and the turns that were made from it."""
 
     digest: Digest
     unpacked: raw.UnpackedBlock
@@ -88,10 +88,10 @@ class StoredBlock(NamedTuple):
 
 
 async def read_block(connection: Connection, workspace: UUID, digest: Digest) -> StoredBlock:
-    """Return a block that is what its digest says.
+    """Return a block whose content matches its digest.
 
     Raises:
-        NotFound: It is missing, or is not what it was.
+        NotFound: It is missing or damaged.
     """
     rows = await fetch(connection, "find_block", workspace=workspace, digest=digest_raw(digest))
     if not rows:
@@ -113,10 +113,10 @@ async def _texts(
 
 
 async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> list[StoredBlock]:
-    """Return the blocks that hold a turn's records, in any copy, ours too. Waits for imports.
+    """Return the blocks with a turn's records, in all copies, including ours. Waits for imports.
 
     Raises:
-        NotFound: One of them is not what it was.
+        NotFound: One of them is damaged.
     """
     await run(connection, "lock_records", {"workspace": workspace})
     rows = await fetch(connection, "list_blocks_of_turn", workspace=workspace, turn=UUID(turn))
@@ -129,24 +129,24 @@ async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> 
 async def erase_records(
     connection: Connection, workspace: UUID, turn: TurnId, blocks: Sequence[StoredBlock]
 ) -> None:
-    """Replace a turn's records by stubs with their digests, and our own copies of its words.
+    """Replace a turn's records by stubs with their digests, and also our own copies of its text.
 
-    What we wrote of its thread goes as a whole, for nothing says which record tells of which turn.
-    All that it told is stored as turns.
+    All records that we wrote from its thread are erased, because it is not recorded which of them
+    belongs to which turn. Their content is stored as turns anyway.
     """
-    told_of = await fetch(connection, "list_copies_of_turn", workspace=workspace, turn=UUID(turn))
-    copies = {bytes(digest) for (digest,) in told_of}
+    rows = await fetch(connection, "list_copies_of_turn", workspace=workspace, turn=UUID(turn))
+    copies = {bytes(digest) for (digest,) in rows}
     sources = await fetch(connection, "list_spans_of_turn", workspace=workspace, turn=UUID(turn))
     for block in blocks:
         left = raw.erase_turn(block.unpacked, block.turns, block.spans, turn)
         if digest_raw(block.digest) in copies:
             left = raw.erase_stretches(left, block.written)
-        # A block that was packed before the turn was made does not know it.
-        told = () if turn in block.turns else sources
-        for origin, bundle, first, after in told:
+        # A block that was packed before the turn was made does not list it.
+        spans = () if turn in block.turns else sources
+        for origin, bundle, first, after in spans:
             if (origin, bundle) == (left.origin, left.bundle):
                 left = raw.erase(left, first, after - 1)
-        # Packed anew in any case: it may lean on what is no longer said.
+        # Pack it again in any case: its dictionary may contain the erased text.
         address, packed = raw.pack(left.origin, left.bundle, left.first, left.records)
         changed = {"digest": digest_raw(block.digest), "now": address, "packed": packed}
         await run(connection, "erase_records", {"workspace": workspace, **changed})

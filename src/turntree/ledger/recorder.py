@@ -1,8 +1,8 @@
-"""Recording: turns that were taken elsewhere become part of the tree.
+"""Records turns that were taken elsewhere.
 
-A recorder remembers where its session stands, so that recording the next turn is one round
-trip. If somebody else moved the session meanwhile, the turn is built again after the new head
-while the session is held: messages for a session never fork off each other by accident.
+A recorder remembers the head of its session, so that recording the next turn is one round trip. If
+another writer moved the session meanwhile, the turn is built again after the new head while the
+session is locked: turns of one session never fork by accident.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from turntree.ledger.thread_store_port import Threads
 
 
 class TurnDetails(TypedDict, total=False):
-    """What else may be said of a recorded turn."""
+    """Optional details of a recorded turn."""
 
     model: str
     provider: str
@@ -43,10 +43,10 @@ class TurnDetails(TypedDict, total=False):
 
 
 def check_arguments(query: object, reply: object, details: Mapping[str, object]) -> None:
-    """Refuse what Python would pass over in silence.
+    """Refuse arguments that Python would accept silently.
 
     Raises:
-        TypeError: A detail nobody knows, or bare words where messages belong.
+        TypeError: An unknown detail, or a string where messages are expected.
     """
     if unknown := sorted(details.keys() - TurnDetails.__annotations__.keys()):
         raise TypeError(f"record() knows no {', '.join(unknown)}")
@@ -56,7 +56,7 @@ def check_arguments(query: object, reply: object, details: Mapping[str, object])
 
 @dataclass(slots=True)
 class Recorder:
-    """Appends turns to one session, one after the other."""
+    """Appends turns to one session."""
 
     ledger: LedgerPort
     threads: Threads
@@ -66,7 +66,7 @@ class Recorder:
     head: TurnId | None
     head_digest: Digest | None
     redactor: Redactor = BY_FORMAT
-    """Takes secrets out of what is said, before anything is sealed."""
+    """Removes secrets from messages before they are sealed."""
 
     async def record(
         self,
@@ -79,13 +79,12 @@ class Recorder:
     ) -> ThreadTurn:
         """Seal an exchange as the session's next turn and return it.
 
-        What looks like a secret is taken out first. ``strict`` refuses to go on if the session
-        has moved since this recorder last saw it.
-        ``key`` makes the call safe to repeat.
+        What looks like a secret is removed first. With ``strict`` it raises if the session has
+        moved since this recorder last saw it. ``key`` makes the call safe to repeat.
 
         Raises:
-            Refused: The exchange cannot be sealed.
-            Conflict: The session moved and ``strict`` was asked for.
+            InvalidOperation: The exchange cannot be sealed.
+            Conflict: The session moved and ``strict`` is set.
         """
         check_arguments(query, reply, details)
         at = self.world.now()
@@ -119,7 +118,8 @@ class Recorder:
         placed = ThreadTurn(sealed.turn, stored.depth, parent)
         if stored.repeated:
             placed = await self.threads.get_turn(stored.turn)
-        # An answer that was lost moves us on; one from further back leaves us where we stand.
+        # A repeated call whose first result was lost advances the recorder; one from further back
+        # does not.
         if not stored.repeated or placed.parent == self.head:
             self.head, self.head_digest = placed.turn.id, placed.turn.digest
         return placed
@@ -144,10 +144,10 @@ class Recorder:
             compaction=details.get("compaction"),
         )
 
-    async def _lifted(self, said: Sequence[Message]) -> list[Message]:
-        """Keep what is too large for a body as objects."""
+    async def _lifted(self, messages: Sequence[Message]) -> list[Message]:
+        """Store parts that are too large for a body as objects."""
         objects: list[bytes] = []
-        stands = [lift_parts(message, objects) for message in said]
+        inline = [lift_parts(message, objects) for message in messages]
         for data in objects:
             await self.ledger.put_object(data)
-        return stands
+        return inline

@@ -1,4 +1,4 @@
-"""Revisions: what a person typed becomes a turn, or an error that says what else it could be."""
+"""Resolves revisions that people type to turns, or raises an error with alternatives."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ _UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
 
 @value
 class ResolvedRevision:
-    """What a revision names: a turn, the session it was reached by, and a part of it."""
+    """The turn that a revision names, the session it was reached by, and a part of it."""
 
     turn: TurnId
     session: Session | None = None
@@ -56,14 +56,14 @@ class RevisionResolver:
     index: Index
     world: Clock
     current: str | None = None
-    """The session that ``HEAD`` stands for."""
+    """The session that ``HEAD`` names."""
     find_program: Callable[[str], Awaitable[Program | None]] | None = None
 
     async def resolve(self, text: str) -> ResolvedRevision:
-        """Return the turn a revision names.
+        """Return the turn that a revision names.
 
         Raises:
-            InvalidRevision: It is not written like one.
+            InvalidRevision: It is not a revision.
             NotFound: It names nothing.
             Ambiguous: It names several turns.
         """
@@ -73,7 +73,7 @@ class RevisionResolver:
         """Return both ends of a range and whether it is symmetric, or the one turn named.
 
         Raises:
-            BadRevision, NotFound, Ambiguous: As ``resolve``.
+            InvalidRevision, NotFound, Ambiguous: As ``resolve``.
         """
         parsed = parse_range(text)
         if isinstance(parsed, Revision):
@@ -84,7 +84,7 @@ class RevisionResolver:
         return left, right, parsed.kind == "..."
 
     async def resolve_parsed(self, revision: Revision) -> ResolvedRevision:
-        """Return the turn a parsed revision names."""
+        """Return the turn that a parsed revision names."""
         at, session = await self._base(revision)
         for step in revision.steps:
             match step:
@@ -102,7 +102,7 @@ class RevisionResolver:
         return ResolvedRevision(at, session, revision.part)
 
     async def get_session(self, name: str) -> Session:
-        """Return the session a name, or ``HEAD``, stands for.
+        """Return the session that a name, or ``HEAD``, points to.
 
         Raises:
             NotFound: No such session.
@@ -144,7 +144,7 @@ class RevisionResolver:
                 assert_never(revision.base)
 
     async def _session_of(self, name: str) -> Session:
-        """Return where a program is at work: its own session, the present one, or its main one."""
+        """Return a program's session: itself, its current one, or its main one."""
         program = None if self.find_program is None else await self.find_program(name)
         if program is None:
             raise NotFound(f"there is no program @({name})")
@@ -158,7 +158,7 @@ class RevisionResolver:
 
     async def _named(self, text: str) -> tuple[TurnId | None, Session | None]:
         if "-" in text and find_long_id(text) is not None:
-            # No label reads as a whole id, so nobody has to be asked whether this is one.
+            # A label cannot be a whole id, so there is no session to look up.
             return await self._by_prefix(text), None
         session = await self.sessions.find(text)
         if session is not None:
@@ -179,7 +179,7 @@ class RevisionResolver:
         whole = find_long_id(folded)
         if whole is not None:
             found = await self.index.list_by_id(whole, whole, limit=1)
-        # The first 26 or 32 digits of a digest look like an id, and may still be none.
+        # The first 26 or 32 digits of a digest look like an id, but may not be one.
         if not found and len(folded) >= PREFIX_CHARS_MIN:
             found = await self._candidates(folded)
         if len(found) == 1:
@@ -250,10 +250,10 @@ def _list_candidates(text: str, turns: list[ThreadTurn], *, more: bool) -> str:
 
 
 def parse_time(words: str, now: Timestamp) -> Timestamp:
-    """Return the moment that words mean: ``yesterday``, ``2 hours ago``, ``2026-11-15 09:30``.
+    """Return the time that words describe: ``yesterday``, ``2 hours ago``, ``2026-11-15 09:30``.
 
     Raises:
-        InvalidRevision: They mean none.
+        InvalidRevision: They describe none.
     """
     moment = find_moment(words, now)
     if moment is None:

@@ -1,4 +1,4 @@
-"""Sessions: beginning, moving, naming and finding them."""
+"""Creates, moves, names and finds sessions."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ VERSION_MAX = 2**31 - 1
 
 @value
 class SessionStore:
-    """Pointers into the tree, on PostgreSQL. See ``ports.sessions``."""
+    """Pointers into the tree, on PostgreSQL. See ``ledger.session_store_port``."""
 
     database: Database
 
@@ -47,7 +47,7 @@ class SessionStore:
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> MoveResult:
-        """Begin a session, empty or at any turn."""
+        """Create a session, empty or at any turn."""
         if key is None and spawn is None:
             made = await self.begin(
                 session, label, by=by, at=at, head=head, origin=origin, source=source,
@@ -58,8 +58,8 @@ class SessionStore:
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
         row = await self.database.fetch_one("create_session", **params, key=key, **_spawn(spawn))
         assert row is not None, "the function returns one row or raises"
-        found, version, stands_at, repeated = row
-        return MoveResult(found, version, None, stands_at, repeated)
+        created, version, current_head, repeated = row
+        return MoveResult(created, version, None, current_head, repeated)
 
     async def begin(
         self,
@@ -73,7 +73,7 @@ class SessionStore:
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> Session:
-        """Begin a session and return it, in one round trip."""
+        """Create a session and return it, in one round trip."""
         fact = begun(session, label, head, by=by, at=at, origin=origin)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
         row = await self.database.fetch_one("insert_session", **params)
@@ -121,7 +121,7 @@ class SessionStore:
         as_label: bool,
         reason: AliasReason = "manual",
     ) -> None:
-        """Give a session a new label, the old one becoming an alias, or one more alias."""
+        """Give a session a new label and keep the old one as an alias, or add an alias."""
         await self.database.fetch(
             "name_session",
             session=UUID(session),
@@ -135,7 +135,7 @@ class SessionStore:
     async def merge(
         self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Timestamp
     ) -> None:
-        """Let every name of ``other`` lead to ``session``; ``other`` is archived."""
+        """Point all names of ``other`` to ``session``; ``other`` is archived."""
         await self.database.fetch(
             "merge_sessions",
             session=UUID(session),
@@ -148,7 +148,7 @@ class SessionStore:
     async def set_status(
         self, session: SessionId, status: SessionStatus, *, by: str, at: Timestamp
     ) -> None:
-        """Archive a session, mark it deleted, or bring it back."""
+        """Archive a session, mark it deleted or make it active again."""
         await self.database.fetch(
             "set_session_status", session=UUID(session), status=status, by=by, at=at
         )
@@ -161,14 +161,14 @@ class SessionStore:
         return _session(row)
 
     async def find(self, name: str) -> Session | None:
-        """Return the session a label or an alias leads to."""
+        """Return the session that a label or an alias points to."""
         row = await self.database.fetch_one("find_session_by_name", name=name)
         return None if row is None else await self.get(SessionId(row[0]))
 
     async def note_missed(self, name: str) -> None:
-        """Write down that somebody asked for a session by name and was shown none."""
+        """Record that a viewer asked for a session by name and found none."""
         if self.database.sight != EVERYTHING:
-            # Only the system can tell whether there is none, or one that must not be seen.
+            # Only the system can find out whether it does not exist or is hidden.
             everything = self.database.seen_by(EVERYTHING)
             await everything.run("record_hidden_name", name=name, by=self.database.sight)
 
@@ -180,7 +180,7 @@ class SessionStore:
         status: SessionStatus | None = "active",
         head: TurnId | None = None,
     ) -> list[Session]:
-        """Return sessions in order of their labels."""
+        """Return sessions ordered by label."""
         rows = await self.database.fetch(
             "list_sessions", after=after, limit=limit, status=status, head=as_uuid(head)
         )
@@ -189,7 +189,7 @@ class SessionStore:
 
 @value
 class ReflogStore:
-    """Where sessions stood and when. See ``ports.sessions``."""
+    """The heads of sessions over time. See ``ledger.session_store_port``."""
 
     database: Database
 
@@ -203,7 +203,7 @@ class ReflogStore:
         return [_move(row) for row in rows]
 
     async def find_move_at(self, session: SessionId, at: Timestamp) -> SessionMove | None:
-        """Return the move that had set the head at a moment, or None before the first."""
+        """Return the move that set the head as of a time, or None before the first."""
         row = await self.database.fetch_one("find_move_at", session=UUID(session), at=at)
         return None if row is None else _move(row)
 
@@ -219,7 +219,7 @@ def _spawn(spawn: Spawn | None) -> dict[str, Any]:
 
 
 def as_instant(moment: datetime) -> Timestamp:
-    """Return a moment as the domain writes it."""
+    """Return a datetime as a ``Timestamp``."""
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return Timestamp(text.removesuffix("+00:00") + "Z")
 
@@ -239,7 +239,7 @@ def _first_row(
     source: SessionId | TurnId | None,
     visibility: Visibility | None,
 ) -> dict[str, Any]:
-    """Return what both statements that begin a session are told."""
+    """Return the parameters of both statements that create a session."""
     return {
         "session": UUID(session),
         "label": label,

@@ -1,4 +1,4 @@
-"""Sessions and their reflogs: the only parts of the ledger that move."""
+"""Protocols for sessions and their reflogs, the only parts of the ledger that move."""
 
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from turntree.core.thread import MoveResult
 
 
 class Sessions(Protocol):
-    """Pointers into the tree. Every move is typed, checked, logged and recorded as an event."""
+    """Pointers into the tree. Each move is typed, checked, logged and recorded as an event."""
 
     async def create(
         self,
@@ -33,15 +33,15 @@ class Sessions(Protocol):
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> MoveResult:
-        """Begin a session, empty or at any turn; nothing is copied.
+        """Create a session, empty or at any turn; nothing is copied.
 
-        It is as closed as its ``source``, which is what spawned it or else its head: whoever owns a
-        private one owns it too, the same people are let in, and ``by`` may go on in it.
-        ``visibility`` says otherwise.
+        It inherits the visibility of its ``source``, which is what spawned it or else its head: the
+        owner and the grantees of a private source are those of the session too, and ``by`` may
+        continue it. ``visibility`` overrides this.
 
         Raises:
             Conflict: The name is taken.
-            Denied: It is to be public, and its source is private and somebody else's.
+            PermissionDenied: It is to be public, and another principal owns its private source.
             NotFound: No such turn.
         """
         ...
@@ -58,11 +58,11 @@ class Sessions(Protocol):
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> Session:
-        """Begin a session that nothing spawned, and return it: one round trip.
+        """Create a session that was not spawned, and return it: one round trip.
 
         Raises:
             Conflict: The name is taken.
-            Denied: As ``create``.
+            PermissionDenied: As ``create``.
             NotFound: No such turn, or it is hidden from this viewer.
         """
         ...
@@ -82,9 +82,9 @@ class Sessions(Protocol):
         """Move a session's head; ``undo`` needs no target.
 
         Raises:
-            Conflict: ``check_head`` was asked for and the session stands elsewhere.
+            Conflict: ``check_head`` is set and the session has another head.
             NotFound: No such session or turn.
-            Refused: A rewind to no ancestor, or nothing to undo.
+            InvalidOperation: A rewind to a turn that is not an ancestor, or nothing to undo.
         """
         ...
 
@@ -98,7 +98,7 @@ class Sessions(Protocol):
         as_label: bool,
         reason: AliasReason = "manual",
     ) -> None:
-        """Give a session a new label, the old one becoming an alias, or one more alias.
+        """Give a session a new label and keep the old one as an alias, or add an alias.
 
         Raises:
             Conflict: The name is taken.
@@ -108,17 +108,17 @@ class Sessions(Protocol):
     async def merge(
         self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Timestamp
     ) -> None:
-        """Let every name of ``other`` lead to ``session``; ``other`` is archived.
+        """Point all names of ``other`` to ``session``; ``other`` is archived.
 
         Raises:
-            Refused: The two are one.
+            InvalidOperation: They are the same session.
         """
         ...
 
     async def set_status(
         self, session: SessionId, status: SessionStatus, *, by: str, at: Timestamp
     ) -> None:
-        """Archive a session, mark it deleted, or bring it back. Its turns stay."""
+        """Archive a session, mark it deleted or make it active again. Its turns stay."""
         ...
 
     async def get(self, session: SessionId) -> Session:
@@ -130,13 +130,14 @@ class Sessions(Protocol):
         ...
 
     async def find(self, name: str) -> Session | None:
-        """Return the session a label or an alias leads to."""
+        """Return the session that a label or an alias points to."""
         ...
 
     async def note_missed(self, name: str) -> None:
-        """Write down that somebody asked for a session by name and was shown none.
+        """Record that a viewer asked for a session by name and found none.
 
-        If it is there and closed to them, it tells of the denial; if there is none, nothing does.
+        If the session exists but is hidden, its stream records the denial; if it does not exist,
+        nothing is recorded.
         """
         ...
 
@@ -148,19 +149,19 @@ class Sessions(Protocol):
         status: SessionStatus | None = "active",
         head: TurnId | None = None,
     ) -> list[Session]:
-        """Return sessions in order of their labels; ``head`` keeps those that stand there."""
+        """Return sessions ordered by label; ``head`` keeps those with that head."""
         ...
 
 
 class Reflog(Protocol):
-    """Where sessions stood, and when."""
+    """The heads of sessions over time."""
 
     async def list_moves(
         self, session: SessionId, *, before: int = ..., limit: int = 100
     ) -> list[SessionMove]:
-        """Return moves, newest first, from before a version on."""
+        """Return moves, newest first, before a version."""
         ...
 
     async def find_move_at(self, session: SessionId, at: Timestamp) -> SessionMove | None:
-        """Return the move that had set the head at a moment, or None before the first."""
+        """Return the move that set the head as of a time, or None before the first."""
         ...

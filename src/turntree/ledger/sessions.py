@@ -1,4 +1,4 @@
-"""What can be done with sessions. Each verb decides the move; the ledger checks and logs it."""
+"""Operations on sessions. Each verb chooses the move; the ledger checks and logs it."""
 
 from collections.abc import AsyncIterator
 from typing import TypedDict
@@ -25,11 +25,11 @@ from turntree.ledger.revisions import RevisionResolver
 
 PAGE = 500
 KEPT_CHARS_MAX = 180
-"""How much of its label a merged session keeps, so that the ending fits behind it."""
+"""Characters of its label that a merged session keeps, so that the suffix fits."""
 
 
 class Signature(TypedDict):
-    """Who does it, and when."""
+    """The principal of a change, and its time."""
 
     by: str
     at: Timestamp
@@ -37,7 +37,7 @@ class Signature(TypedDict):
 
 @value
 class Sessions:
-    """``tree.sessions``: names that move."""
+    """``tree.sessions``: labels that point at moving heads."""
 
     ledger: ports.Sessions
     reflog: ports.Reflog
@@ -54,7 +54,7 @@ class Sessions:
         key: str | None = None,
         source: TurnId | None = None,
     ) -> Session:
-        """Begin an empty session; one that is made from a private turn is as private.
+        """Create an empty session; one that is made from a private turn is private too.
 
         Raises:
             Conflict: The name is taken.
@@ -71,19 +71,19 @@ class Sessions:
         source: TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> Session:
-        """Begin a session at any turn; nothing is copied, whatever the depth.
+        """Create a session at any turn; nothing is copied, whatever the depth.
 
-        A fork of what is private is private: it has the same owner, and whoever forks it may go on
-        in it. ``visibility`` says otherwise, and ``source`` that it is made from another turn.
+        A fork of something private is private: it has the same owner, and ``by`` may continue it.
+        ``visibility`` overrides this, and ``source`` names another turn that it is made from.
 
         Raises:
             Conflict: The name is taken.
             NotFound: No such turn.
-            Denied: It is to be public, and somebody else owns what it is made from.
+            PermissionDenied: It is to be public, and another principal owns what it is made from.
         """
-        # A whole id needs no look-up: the ledger refuses to begin at a turn that it does not have
-        # or that is hidden. With the session returned by the same statement, a fork is one round
-        # trip instead of three, which took twice as long.
+        # A whole id needs no look-up: the ledger refuses to create a session at a turn that does
+        # not exist or is hidden. With the session returned by the same statement, a fork is one
+        # round trip instead of three, which took twice as long.
         if "-" in revision and find_long_id(revision) == revision:
             head, named = TurnId(revision), None
         else:
@@ -103,19 +103,20 @@ class Sessions:
     ) -> MoveResult:
         """Move a session back to an ancestor of its head. Nothing is deleted.
 
-        With ``before`` it goes where it stood before that turn: the first one of all is taken back
-        too.
+        With ``before``, the session moves to the parent of that turn, so that even its first turn
+        can be taken back.
 
         Raises:
-            InvalidOperation: The turn is no ancestor.
-            Conflict: ``expected_head`` was given and the session stands elsewhere; or the session
-                moved while it was asked what stands ``before`` the turn.
+            InvalidOperation: The turn is not an ancestor.
+            Conflict: ``expected_head`` was given and the session has another head; or, with
+                ``before``, the session moved meanwhile.
         """
         turn = (await self.revisions.resolve(revision)).turn
         if not before:
             return await self._move(session, "rewind", turn, expected_head)
         threads, head = self.revisions.threads, expected_head or (await self.get(session)).head
-        # Before the first turn stands none, whosever first turn it is: the ledger could not tell.
+        # The parent of a first turn is no turn, whichever thread it is from, so the ledger could
+        # not check this.
         if head is None or not await threads.is_ancestor(turn, head):
             raise InvalidOperation(
                 f"a session rewinds to an ancestor of its head, and {turn} is none"
@@ -128,13 +129,13 @@ class Sessions:
         """Move a session to any turn.
 
         Raises:
-            Conflict: ``expected_head`` was given and the session stands elsewhere.
+            Conflict: ``expected_head`` was given and the session has another head.
         """
         target = (await self.revisions.resolve(revision)).turn
         return await self._move(session, "reset", target, expected_head)
 
     async def undo(self, session: str, *, expected_head: TurnId | None = None) -> MoveResult:
-        """Take the newest move back that has not been taken back yet.
+        """Revert the newest move that is not reverted yet.
 
         Raises:
             InvalidOperation: There is nothing to undo.
@@ -150,20 +151,20 @@ class Sessions:
         return await self.revisions.get_session(name)
 
     async def get_or_create(self, label: str) -> Session:
-        """Return the session of a label or an alias; begin it if there is none."""
+        """Return the session of a label or an alias; create it if there is none."""
         found = await self.ledger.find(label)
         if found is not None:
             return found
         try:
             return await self.create(label)
         except Conflict:
-            # Somebody else began it since we looked.
+            # Another process created it since we looked.
             return await self.get(label)
 
     async def list_all(
         self, *, status: SessionStatus | None = "active", head: TurnId | None = None
     ) -> AsyncIterator[Session]:
-        """Yield sessions in order of their labels."""
+        """Yield sessions ordered by label."""
         after = ""
         while page := await self.ledger.list_page(
             after=after, limit=PAGE, status=status, head=head
@@ -181,11 +182,11 @@ class Sessions:
         return await self.ledger.get(found.id)
 
     async def promote(self, session: str, label: str) -> Session:
-        """Rename a session because we learned whose it is."""
+        """Rename a session after learning to whom it belongs."""
         return await self.rename(session, label, reason="identity_promotion")
 
     async def alias(self, session: str, alias: str, *, reason: AliasReason = "manual") -> Session:
-        """Let one more name lead to a session."""
+        """Add an alias to a session."""
         found = await self.get(session)
         await self.ledger.name(
             found.id, check_label(alias), as_label=False, reason=reason, **self._now()
@@ -193,14 +194,16 @@ class Sessions:
         return await self.ledger.get(found.id)
 
     async def merge(self, session: str, other: str) -> Session:
-        """Two sessions turned out to be one: every name of ``other`` leads to ``session``."""
+        """Merge two sessions that turned out to be one: all names of ``other`` point to
+        ``session``.
+        """
         into, from_ = await self.get(session), await self.get(other)
         kept = check_label(f"{from_.label[:KEPT_CHARS_MAX]}.merged-{from_.id[-8:]}")
         await self.ledger.merge(into.id, from_.id, kept, **self._now())
         return await self.ledger.get(into.id)
 
     async def set_status(self, session: str, status: SessionStatus) -> Session:
-        """Archive a session, mark it deleted, or bring it back. Its turns stay."""
+        """Archive a session, mark it deleted or make it active again. Its turns stay."""
         found = await self.get(session)
         await self.ledger.set_status(found.id, status, **self._now())
         return await self.ledger.get(found.id)

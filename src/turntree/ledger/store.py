@@ -1,4 +1,4 @@
-"""Writing facts: turns, events, objects and tags."""
+"""Writes turns, events, objects and tags."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ TOKENS_MAX = 2**31 - 1
 
 @value
 class Ledger:
-    """The permanent record, on PostgreSQL. See ``ports.ledger``."""
+    """The ledger, on PostgreSQL. See ``ledger.store_port``."""
 
     database: Database
 
@@ -51,9 +51,9 @@ class Ledger:
         epoch: int | None = None,
         key: str | None = None,
     ) -> SealResult:
-        """Store a turn, end its run and advance its session: all or nothing."""
-        asked = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
-        params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **asked}
+        """Store a turn, finish its run and advance its session: all or nothing."""
+        request = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
+        params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **request}
         return _stored(await self.database.fetch_one("append_turn", **params))
 
     async def seal_at_head(
@@ -66,8 +66,9 @@ class Ledger:
         calls: Sequence[ModelCall] = (),
         key: str | None = None,
     ) -> tuple[SealResult, SealedTurn]:
-        """Hold the session, build a turn after its head and store it."""
-        # A waiting writer costs nothing; a writer that tries and loses costs a whole turn.
+        """Lock the session, build a turn after its head and store it."""
+        # Locking beats retrying: a writer that waits costs nothing, a writer that loses costs a
+        # whole turn.
         async with self.database.connection() as connection, connection.transaction():
             scope = {"workspace": self.database.workspace, "session": UUID(session)}
             rows = await fetch(connection, "lock_session", **scope)
@@ -77,20 +78,20 @@ class Ledger:
             digest = None if raw is None else digest_from_raw(bytes(raw))
             sealed, journal = build(head, digest)
             params = {**turn_params(sealed, head, calls), **_journal_params(journal)}
-            asked = {"by": by, "at": at, "key": key, "epoch": None}
-            rows = await fetch(connection, "append_turn", **scope, **params, **asked)
+            request = {"by": by, "at": at, "key": key, "epoch": None}
+            rows = await fetch(connection, "append_turn", **scope, **params, **request)
             return _stored(rows[0]), sealed
 
     async def append(self, recorded: SealedEvent, *, epoch: int | None = None) -> bool:
-        """Record a fact at its place; see ``ports.ledger``."""
+        """Append an event at its position."""
         return await self._append(recorded, None, epoch)
 
     async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
-        """Record a fact of an open run with what was said."""
+        """Append an event of an open run, with its message."""
         return await self._append(events.record(fact.event), _payload(fact.message), epoch)
 
     async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
-        """Begin a run with its first fact and return the epoch to write under."""
+        """Start a run with its first event and return the epoch to write under."""
         recorded = events.record(first.event)
         row = await self.database.fetch_one(
             "start_run",
@@ -106,7 +107,7 @@ class Ledger:
         return epoch
 
     async def take(self, run: RunId) -> int:
-        """Take a run over and return the epoch to write under."""
+        """Claim a run and return the epoch to write under."""
         row = await self.database.fetch_one("claim_run", run=UUID(run))
         if row is None or row[0] is None:
             raise NotFound(f"there is no open run {run}")
@@ -114,7 +115,7 @@ class Ledger:
         return epoch
 
     async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
-        """Return the facts of a stream in order, from a place on."""
+        """Return the events of a stream in order, from a position on."""
         found: list[RunEvent] = []
         while rows := await self.database.fetch(
             "list_run_events", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
@@ -126,7 +127,7 @@ class Ledger:
         return found
 
     async def put_object(self, data: bytes) -> Digest:
-        """Keep bytes under their digest; the same bytes are kept once."""
+        """Store bytes under their digest; the same bytes are stored once."""
         digest = digest_bytes(data)
         await self.database.run("put_object", digest=digest_raw(digest), bytes=data)
         return digest
@@ -155,12 +156,12 @@ class Ledger:
 
 @value
 class Tags:
-    """What may be put on a turn or a program, or taken out of a turn. See ``ports.ledger``."""
+    """Tags of turns and programs, and erasure of messages. See ``ledger.store_port``."""
 
     database: Database
 
     async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Timestamp) -> bool:
-        """Put a tag on a turn or a program or take it off; returns whether anything changed."""
+        """Add a tag to a turn or a program, or remove it; return whether anything changed."""
         row = await self.database.fetch_one(
             "set_tag", node=UUID(node), tag=tag, on=on, by=by, at=at
         )
@@ -176,19 +177,19 @@ class Tags:
     async def erase(
         self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Timestamp
     ) -> bool:
-        """Take one message out for good; its digest and an event stay."""
-        # What is known of transcripts takes long to load, and no reader needs it.
+        """Erase one message permanently; its digest and an event remain."""
+        # Imported here: the codec of raw records takes long to load, and no reader needs it.
         from turntree.ledger.raw_store import erase_records, find_blocks
 
         params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
         workspace = self.database.workspace
-        # Whoever erases sees everything, so it is asked before whether who looks here may.
+        # The eraser sees everything, so check first whether this viewer may erase.
         await self.database.run("require_turn_access", turn=UUID(turn), right="configure")
         async with (
             self.database.acting_as("turntree_eraser") as connection,
             connection.transaction(),
         ):
-            # Read before, for they may lean on what is about to go.
+            # Read first: they may be packed against the text that is about to be erased.
             blocks = await find_blocks(connection, workspace, turn)
             ((changed,),) = await fetch(connection, "erase_message", workspace=workspace, **params)
             if changed:
@@ -205,10 +206,10 @@ def _stored(row: Row | None) -> SealResult:
 def turn_params(
     sealed: SealedTurn, parent: TurnId | None, calls: Sequence[ModelCall]
 ) -> dict[str, Any]:
-    """Return the columns of a turn and of its slim projections."""
+    """Return the columns of a turn and of its projections."""
     header = sealed.turn.header
     compaction = header.compaction
-    line, _, said = sealed.body.partition("\n")
+    line, _, body = sealed.body.partition("\n")
     return {
         "turn": UUID(header.id),
         "parent": as_uuid(parent),
@@ -223,7 +224,7 @@ def turn_params(
         "model": header.model,
         "provider": header.provider,
         "header": line,
-        "body": said,
+        "body": body,
         "calls": text_array([word for call in tool_calls(sealed.turn) for word in call]),
         "models": text_array(
             [word for call in calls for word in (call.model, call.provider, call.call_id)]
@@ -270,6 +271,6 @@ def _payload(message: Message | None) -> str | None:
 def _message(payload: str | None) -> Message | None:
     if payload is None:
         return None
-    said = messages.from_json(orjson.loads(payload))
-    assert isinstance(said, Message), "an open run has nothing to erase"
-    return said
+    message = messages.from_json(orjson.loads(payload))
+    assert isinstance(message, Message), "an open run has nothing to erase"
+    return message

@@ -1,4 +1,4 @@
-"""The permanent record: what must become true together when something is written."""
+"""Protocols for writing the ledger: what is written atomically."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,14 +11,14 @@ from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 
 Build = Callable[[TurnId | None, Digest | None], tuple[SealedTurn, Sequence[SealedEvent]]]
-"""Seals a turn after the head it is given, with the facts its journal still lacks."""
+"""Seals a turn after the given head; returns it with the events that its stream still lacks."""
 
 NodeId = TurnId | ProgramId
-"""What may carry a tag."""
+"""A node that may have tags."""
 
 
 class LedgerPort(Protocol):
-    """Turns, runs and events. It only ever grows."""
+    """Turns, runs and events. Append-only."""
 
     async def seal(
         self,
@@ -33,14 +33,16 @@ class LedgerPort(Protocol):
         epoch: int | None = None,
         key: str | None = None,
     ) -> SealResult:
-        """Store a turn, end its run and advance its session: all or nothing.
+        """Store a turn, finish its run and advance its session: all or nothing.
 
-        A turn or a key the ledger already knows is answered again and changes nothing.
+        A turn or an idempotency key that is already stored returns its first result and changes
+        nothing.
 
         Raises:
-            Conflict: The session no longer stands at ``parent``, or the run was taken over.
+            Conflict: The session's head is no longer ``parent``, or the run was taken over.
             NotFound: No such parent or session.
-            Refused: The turn was built on another parent, or is sealed with another digest.
+            InvalidOperation: The turn was built on another parent, or is sealed with another
+                digest.
         """
         ...
 
@@ -54,7 +56,8 @@ class LedgerPort(Protocol):
         calls: Sequence[ModelCall] = (),
         key: str | None = None,
     ) -> tuple[SealResult, SealedTurn]:
-        """Hold the session, build a turn after its head and store it: nobody can come between.
+        """Lock the session, build a turn after its head and store it: no other writer can
+        interleave.
 
         Raises:
             NotFound: No such session.
@@ -62,7 +65,7 @@ class LedgerPort(Protocol):
         ...
 
     async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
-        """Begin a run with its first fact and return the epoch to write under.
+        """Start a run with its first event and return the epoch to write under.
 
         Raises:
             Conflict: The session has another open run.
@@ -70,7 +73,7 @@ class LedgerPort(Protocol):
         ...
 
     async def take(self, run: RunId) -> int:
-        """Take a run over from a worker that may be dead; return the epoch to write under.
+        """Claim a run from a worker that may be dead; return the epoch to write under.
 
         Raises:
             NotFound: No such run, or it is finished.
@@ -78,27 +81,27 @@ class LedgerPort(Protocol):
         ...
 
     async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
-        """Record a fact of an open run, with what was said. False if it stood there already.
+        """Append an event of an open run, with its message. False if it is already there.
 
         Raises:
-            Conflict: Another fact holds that place, or the run was taken over.
+            Conflict: Another event has that position, or the run was taken over.
         """
         ...
 
     async def append(self, recorded: SealedEvent) -> bool:
-        """Record a fact of any stream at its place. False if it stood there already.
+        """Append an event to any stream, at its position. False if it is already there.
 
         Raises:
-            Conflict: Another fact holds that place.
+            Conflict: Another event has that position.
         """
         ...
 
     async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
-        """Return the facts of a stream in order, from a place on."""
+        """Return the events of a stream in order, from a position on."""
         ...
 
     async def put_object(self, data: bytes) -> Digest:
-        """Keep bytes under their digest; the same bytes are kept once."""
+        """Store bytes under their digest; the same bytes are stored once."""
         ...
 
     async def get_object(self, digest: Digest) -> bytes:
@@ -111,10 +114,10 @@ class LedgerPort(Protocol):
 
 
 class Tags(Protocol):
-    """What may be put on a turn or a program, or taken out of a turn."""
+    """Tags of turns and programs, and erasure of messages."""
 
     async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Timestamp) -> bool:
-        """Put a tag on a turn or a program or take it off; returns whether anything changed.
+        """Add a tag to a turn or a program, or remove it; return whether anything changed.
 
         Raises:
             NotFound: No such turn or program.
@@ -130,7 +133,7 @@ class Tags(Protocol):
     async def erase(
         self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Timestamp
     ) -> bool:
-        """Take one message out for good; its digest and an event stay as the receipt.
+        """Erase one message permanently; its digest and an event remain as the receipt.
 
         Raises:
             NotFound: No such turn or message.

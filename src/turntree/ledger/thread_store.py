@@ -1,4 +1,4 @@
-"""Reading the tree: threads by pages, relations between turns, usage."""
+"""Reads the tree: threads in pages, relations between turns, usage."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -20,12 +20,12 @@ ID_MIN = "00000000-0000-0000-0000-000000000000"
 
 @value
 class ThreadStore:
-    """Threads and the shape of the tree, on PostgreSQL. See ``ports.threads``."""
+    """Threads and the structure of the tree, on PostgreSQL. See ``ledger.thread_store_port``."""
 
     database: Database
 
     async def get_turn(self, turn: TurnId) -> ThreadTurn:
-        """Return a turn and its place."""
+        """Return a turn and its position."""
         row = await self.database.fetch_one("find_turn", turn=UUID(turn))
         if row is None:
             raise NotFound(f"there is no turn {turn}")
@@ -59,7 +59,7 @@ class ThreadStore:
         return [TurnId(id) for (id,) in rows]
 
     async def is_ancestor(self, ancestor: TurnId, turn: TurnId) -> bool:
-        """Say whether a turn is another or lies above it."""
+        """Return whether a turn is the same as another or one of its ancestors."""
         row = await self.database.fetch_one("is_ancestor", ancestor=UUID(ancestor), turn=UUID(turn))
         if row is None or row[0] is None:
             raise NotFound(f"there is no turn {ancestor} or no turn {turn}")
@@ -71,14 +71,14 @@ class ThreadStore:
         return None if row is None or row[0] is None else TurnId(row[0])
 
     async def list_sessions_holding(self, turn: TurnId) -> list[SessionId]:
-        """Return every session whose thread ever held a turn."""
+        """Return all sessions whose thread ever contained a turn."""
         rows = await self.database.fetch("list_sessions_holding", turn=UUID(turn))
         return [SessionId(id) for (id,) in rows]
 
 
 @value
 class TurnIndex:
-    """Finding turns by address, words and time, and adding up usage. See ``ports.threads``."""
+    """Finds turns by address, words and time; adds up usage. See ``ledger.thread_store_port``."""
 
     database: Database
 
@@ -88,21 +88,21 @@ class TurnIndex:
         return [_placed(row) for row in rows]
 
     async def list_by_digest(self, low: Digest, high: Digest, *, limit: int) -> list[TurnId]:
-        """Return the turns whose digests lie between two, both included."""
+        """Return the turns whose digests are between two, both included."""
         rows = await self.database.fetch(
             "list_turns_by_digest", low=digest_raw(low), high=digest_raw(high), limit=limit
         )
         return [TurnId(id) for (id,) in rows]
 
     async def list_by_id(self, low: str, high: str, *, limit: int) -> list[TurnId]:
-        """Return the turns whose ids lie between two, both included."""
+        """Return the turns whose ids are between two, both included."""
         rows = await self.database.fetch(
             "list_turns_by_id", low=UUID(low), high=UUID(high), limit=limit
         )
         return [TurnId(id) for (id,) in rows]
 
     async def find_by_words(self, words: str) -> TurnId | None:
-        """Return the newest turn in which words were said, in any case of letters."""
+        """Return the newest turn whose text contains some words, ignoring case."""
         sought = words.lower()
         escaped = canonical(sought).decode()[1:-1]
         before = ID_MAX
@@ -124,7 +124,9 @@ class TurnIndex:
         }
 
     async def usage_of(self, heads: Sequence[TurnId]) -> tuple[Usage, int]:
-        """Return what the threads of some heads used, each call once, and how many calls."""
+        """Return the usage of the threads of some heads, each call counted once, and the number of
+        calls.
+        """
         row = await self.database.fetch_one("usage_of_threads", heads=as_uuids(heads))
         assert row is not None, "an aggregate always has a row"
         *numbers, calls = row
@@ -140,7 +142,7 @@ class TurnIndex:
         return found
 
     async def count(self) -> int:
-        """Return how many turns there are."""
+        """Return the number of turns."""
         row = await self.database.fetch_one("count_turns")
         assert row is not None, "an aggregate always has a row"
         return int(row[0])

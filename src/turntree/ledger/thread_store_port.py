@@ -1,4 +1,4 @@
-"""Reading the tree: threads, relations between turns, addresses, usage."""
+"""Protocols for reading the tree: threads, relations between turns, addresses, usage."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,10 +9,10 @@ from turntree.core.usage import ModelCall, Usage
 
 
 class Threads(Protocol):
-    """Threads and the shape of the tree."""
+    """Threads and the structure of the tree."""
 
     async def get_turn(self, turn: TurnId) -> ThreadTurn:
-        """Return a turn and its place.
+        """Return a turn and its position.
 
         Raises:
             NotFound: No such turn.
@@ -42,7 +42,7 @@ class Threads(Protocol):
         ...
 
     async def is_ancestor(self, ancestor: TurnId, turn: TurnId) -> bool:
-        """Say whether a turn is another or lies above it.
+        """Return whether a turn is the same as another or one of its ancestors.
 
         Raises:
             NotFound: One of them does not exist.
@@ -54,27 +54,27 @@ class Threads(Protocol):
         ...
 
     async def list_sessions_holding(self, turn: TurnId) -> list[SessionId]:
-        """Return every session whose thread ever held a turn."""
+        """Return all sessions whose thread ever contained a turn."""
         ...
 
 
 class Index(Protocol):
-    """Finding turns by address, words and time, and adding up usage."""
+    """Finds turns by address, words and time, and adds up usage."""
 
     async def list_newest(self, *, before: str = ..., limit: int = 100) -> list[ThreadTurn]:
         """Return turns, newest first."""
         ...
 
     async def list_by_digest(self, low: Digest, high: Digest, *, limit: int) -> list[TurnId]:
-        """Return the turns whose digests lie between two, both included."""
+        """Return the turns whose digests are between two, both included."""
         ...
 
     async def list_by_id(self, low: str, high: str, *, limit: int) -> list[TurnId]:
-        """Return the turns whose ids lie between two, both included."""
+        """Return the turns whose ids are between two, both included."""
         ...
 
     async def find_by_words(self, words: str) -> TurnId | None:
-        """Return the newest turn in which words were said, in any case of letters."""
+        """Return the newest turn whose text contains some words, ignoring case."""
         ...
 
     async def list_neighbours(self, digests: Sequence[Digest]) -> dict[Digest, list[Digest]]:
@@ -82,7 +82,9 @@ class Index(Protocol):
         ...
 
     async def usage_of(self, heads: Sequence[TurnId]) -> tuple[Usage, int]:
-        """Return what the threads of some heads used, each call once, and how many calls."""
+        """Return the usage of the threads of some heads, each call counted once, and the number of
+        calls.
+        """
         ...
 
     async def list_calls(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
@@ -90,5 +92,5 @@ class Index(Protocol):
         ...
 
     async def count(self) -> int:
-        """Return how many turns there are."""
+        """Return the number of turns."""
         ...

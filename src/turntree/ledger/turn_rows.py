@@ -1,6 +1,6 @@
-"""What the tables beside the bodies hold of a turn.
+"""The rows of a turn in the tables next to its body.
 
-Pure, and loads no driver: whoever makes rows in another process starts at once. Must never know a
+Pure, and loads no driver, so that worker processes that make rows start fast. Must not know a
 connection.
 """
 
@@ -23,7 +23,7 @@ from turntree.core.turn import Header, Turn
 
 
 class TurnSource(NamedTuple):
-    """The records of a bundle that a turn was made from, and what the source calls it."""
+    """The records of a transcript that a turn was made from, and its key there."""
 
     origin: str
     bundle: str
@@ -34,10 +34,10 @@ class TurnSource(NamedTuple):
 
 
 class TurnRows(NamedTuple):
-    """A turn as rows: everything about it but its place in the tree.
+    """A turn as rows: everything except its position in the tree.
 
-    Made wherever there is a processor to spare, so it holds plain values only; a named tuple,
-    because those pass from one process to another several times as fast as a dataclass does.
+    Made in worker processes, so it holds plain values only. A named tuple, because those are
+    pickled several times as fast as dataclasses.
     """
 
     id: TurnId
@@ -49,7 +49,7 @@ class TurnRows(NamedTuple):
     header: str
     said: str
     derived: bool
-    """Its header names what it came from."""
+    """Whether its header names what it came from."""
     tool_calls: Sequence[tuple[Any, ...]]
     model_calls: Sequence[tuple[Any, ...]]
     files: Sequence[tuple[Any, ...]]
@@ -65,12 +65,12 @@ ACTOR_CHARS_MAX = 200
 
 
 def actor_of(header: Header) -> str:
-    """Return who acted, as a column and an index can hold it."""
+    """Return the actor of a turn, for a column."""
     return actor_column(header.by.kind, header.by.id)
 
 
 def actor_column(kind: str, id: str) -> str:
-    """Return a principal as a column holds it: without NUL, and not too long for an index."""
+    """Return a principal for a column: without NUL, and short enough for an index."""
     return f"{kind}:{id}".replace("\0", "\ufffd")[:ACTOR_CHARS_MAX]
 
 
@@ -88,7 +88,7 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
 
 
 def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
-    """Return the files a turn's messages touched, each with the message's place."""
+    """Return the files that a turn's messages touched, each with the index of its message."""
     return [(place, file) for place, said in enumerate(turn.messages) for file in files_of(said)]
 
 

@@ -1,4 +1,4 @@
-"""What can be done with turns: record, read, relate, mark, prove."""
+"""Operations on turns and threads: record, read, compare, tag and erase."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -23,7 +23,7 @@ UNIQUE_CHARS_MIN = 4
 
 @value
 class Turns:
-    """``tree.turns``: what never changes."""
+    """``tree.turns``: sealed turns, which never change."""
 
     ledger: LedgerPort
     marks: Tags
@@ -36,7 +36,7 @@ class Turns:
     redactor: Redactor = BY_FORMAT
 
     async def recorder(self, session: str) -> Recorder:
-        """Return a recorder that appends to a session, which is begun if there is none."""
+        """Return a recorder for a session, which is created if it does not exist."""
         found = await self.sessions.get_or_create(session)
         return Recorder(
             self.ledger, self.threads, self.world, self.by, found.id, found.head,
@@ -58,7 +58,7 @@ class Turns:
         return await recorder.record(query, reply, key=key, **details)
 
     async def get(self, revision: str | TurnId) -> ThreadTurn:
-        """Return the turn a revision names.
+        """Return the turn that a revision names.
 
         Raises:
             NotFound: It names nothing.
@@ -70,14 +70,14 @@ class Turns:
         return await self.index.list_newest(limit=limit)
 
     async def list_children(self, revision: str | TurnId) -> list[TurnId]:
-        """Return the turns that follow directly."""
+        """Return the children of a turn."""
         return await self.threads.list_children((await self.revisions.resolve(revision)).turn)
 
     async def tag(self, revision: str | TurnId, tag: str) -> bool:
-        """Put a word on a turn; returns whether it was new.
+        """Add a tag to a turn; return whether it was new.
 
         Raises:
-            InvalidOperation: It says nothing.
+            InvalidOperation: The tag is empty.
         """
         if not tag.strip():
             raise InvalidOperation("a tag says something: turntree tag REV WORD")
@@ -85,12 +85,12 @@ class Turns:
         return await self.marks.set_tag(turn, tag, on=True, by=str(self.by), at=self.world.now())
 
     async def untag(self, revision: str | TurnId, tag: str) -> bool:
-        """Take a word off a turn; returns whether it was there."""
+        """Remove a tag from a turn; return whether it was there."""
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.set_tag(turn, tag, on=False, by=str(self.by), at=self.world.now())
 
     async def erase(self, revision: str | TurnId, sequence: int, *, reason: str) -> bool:
-        """Take one message out for good; the chain still proves itself."""
+        """Erase one message permanently; the thread can still be verified."""
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.erase(
             turn, sequence, reason=reason, by=str(self.by), at=self.world.now()
@@ -101,7 +101,7 @@ class Turns:
         return await self.index.list_calls(turns)
 
     async def list_unique_lengths(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """Return how many hexadecimal digits tell each digest from all others."""
+        """Return how many hexadecimal digits make each digest unique."""
         near = await self.index.list_neighbours(digests)
         return {
             digest: max([UNIQUE_CHARS_MIN, *(_shared(digest, other) + 1 for other in others)])
@@ -140,7 +140,9 @@ class ThreadReader:
         return await self.threads.list_range(head, low=low, high=high)
 
     async def read_visible(self, revision: str | TurnId) -> tuple[ThreadTurn, ...]:
-        """Return what a context reads: from the newest compaction on, its summary first."""
+        """Return the turns that a context includes: from the newest compaction on, its summary
+        first.
+        """
         head = (await self.revisions.resolve(revision)).turn
         found = await self.threads.find_compaction(head)
         if found is None:
@@ -151,7 +153,7 @@ class ThreadReader:
         return (summary, *(placed for placed in part if placed.depth != at))
 
     async def compare(self, left: str | TurnId, right: str | TurnId) -> Comparison:
-        """Return where two threads part, and what each holds alone."""
+        """Return where two threads diverge, and the turns of each after that."""
         a = (await self.revisions.resolve(left)).turn
         b = (await self.revisions.resolve(right)).turn
         base = await self.threads.find_common_ancestor(a, b)
@@ -164,11 +166,11 @@ class ThreadReader:
         )
 
     async def is_ancestor(self, ancestor: str | TurnId, revision: str | TurnId) -> bool:
-        """Say whether a turn is another or lies above it."""
+        """Return whether a turn is the same as another or one of its ancestors."""
         above = (await self.revisions.resolve(ancestor)).turn
         return await self.threads.is_ancestor(above, (await self.revisions.resolve(revision)).turn)
 
     async def usage(self, *revisions: str | TurnId) -> tuple[Usage, int]:
-        """Return what some threads used together, each model call once, and how many calls."""
+        """Return the usage of some threads, each call counted once, and the number of calls."""
         heads = [(await self.revisions.resolve(revision)).turn for revision in revisions]
         return await self.index.usage_of(heads)

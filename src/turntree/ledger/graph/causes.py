@@ -1,6 +1,6 @@
-"""Why a turn is there: a walk back over the edges, as far as it was asked to go.
+"""Explains why a turn exists: walks back over the edges, up to a limit.
 
-Knows which edges are causes and where the walk ends. Must never know how a cause is told.
+Knows which edges are causes and where the walk ends, but not how a cause is displayed.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ _OTHERS: Final[Mapping[str, How]] = {
     "derives": "derives",
     "started": "started",
 }
-"""What a turn may come from besides the turn it follows."""
+"""What a turn may come from besides its parent."""
 
 
 @value
 class Cause:
-    """One step back, and what lies behind it."""
+    """One step back, and the causes before it."""
 
     how: How
     edge: EdgeKind
@@ -39,16 +39,16 @@ class Cause:
     placed: ThreadTurn | None = None
     """The turn it leads to; None if it leads to something else."""
     session: Label | None = None
-    """The session that was begun by a fork or a spawn."""
+    """The session that was created by a fork or a spawn."""
     by: str | None = None
     at: Timestamp | None = None
     call_id: str | None = None
     tool: str | None = None
     task: str | None = None
     turns: int = 1
-    """How many turns a summary stands for."""
+    """Number of turns that a summary covers."""
     seen: bool = False
-    """Whether it stands elsewhere in the tree, with what lies behind it."""
+    """Whether it is shown elsewhere in the tree, with its own causes."""
     causes: "tuple[Cause, ...]" = ()
 
 
@@ -60,7 +60,7 @@ class Explanation:
     recording: RecordedMove | None
     causes: tuple[Cause, ...]
     bound: Bound | None
-    """Where the walk was stopped before its end; None if there is nothing more to tell."""
+    """The limit at which the walk stopped; None if it is complete."""
 
 
 @value
@@ -74,7 +74,7 @@ class Causes:
     async def explain(
         self, turn: TurnId, *, depth_max: int = DEPTH_DEFAULT, limit: int = LIMIT_DEFAULT
     ) -> Explanation:
-        """Return the causes of a turn, so many steps back and so many steps in all.
+        """Return the causes of a turn, up to ``depth_max`` steps back and ``limit`` causes in all.
 
         Raises:
             NotFound: No such turn.
@@ -85,7 +85,7 @@ class Causes:
         return Explanation(placed, await self.edges.find_recording(turn), causes, walk.bound)
 
     async def list_causes(self, placed: ThreadTurn) -> list[Cause]:
-        """Return what led to a turn directly; where it came from comes last."""
+        """Return the direct causes of a turn; its origin comes last."""
         turn = placed.turn.id
         left = await self.edges.list_from(turn)
         found = [_other(edge) for edge in left if _is_other(edge)]
@@ -98,7 +98,7 @@ class Causes:
         return [await self._fill(cause) for cause in found]
 
     async def _find_origin(self, placed: ThreadTurn) -> Cause | None:
-        """Return the turn a turn goes on from: in its session, or where its session began."""
+        """Return the turn that a turn continues: in its session, or where that was created."""
         recording = await self.edges.find_recording(placed.turn.id)
         began = None if recording is None else await self._find_beginning(placed, recording)
         if began is not None and recording is not None:
@@ -110,7 +110,7 @@ class Causes:
     async def _find_beginning(
         self, placed: ThreadTurn, recording: RecordedMove
     ) -> SessionOrigin | None:
-        """Return how a session began, if a turn is the first that was recorded in it."""
+        """Return how a session was created, if a turn is the first that was recorded in it."""
         for descent in await self.edges.list_ancestry(recording.session, depth_max=1):
             is_first = placed.parent is None or descent.turn == placed.parent
             if is_first or (recording.version == 2 and descent.kind == "SPAWNED_FROM"):  # noqa: PLR2004
@@ -120,17 +120,17 @@ class Causes:
     async def _tell_beginning(self, began: SessionOrigin, recording: RecordedMove) -> Cause | None:
         if began.turn is None:
             return None
-        told = Cause(
+        cause = Cause(
             "forked", "FORKED_FROM", GraphNode("Run", began.turn), session=recording.label,
             by=began.by, at=began.at,
         )  # fmt: skip
         if began.kind == "FORKED_FROM":
-            return told
+            return cause
         calls = {call.call_id: call for call in await self.edges.list_calls(began.turn)}
         call = None if began.call_id is None else calls.get(began.call_id)
         spawn = (await self.sessions.get(began.session)).spawn
         return replace(
-            told, how="spawned", edge="SPAWNED_FROM", call_id=began.call_id,
+            cause, how="spawned", edge="SPAWNED_FROM", call_id=began.call_id,
             tool=None if call is None else call.tool, task=None if spawn is None else spawn.task,
         )  # fmt: skip
 
@@ -140,7 +140,7 @@ class Causes:
         try:
             return replace(cause, placed=await self.threads.get_turn(TurnId(cause.node.id)))
         except NotFound:
-            return cause  # A header may name a turn that never came here.
+            return cause  # A header may name a turn that is not stored here.
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ class _Walk:
         return tuple(shown)
 
     async def _follow(self, cause: Cause, steps: int) -> Cause:
-        # What a summary stands for is above it anyway, on the way of the turn that holds it.
+        # The turns that a summary covers are reached anyway, through the parent of its turn.
         if cause.placed is None or cause.how == "summarizes":
             return cause
         if cause.node.id in self.seen:

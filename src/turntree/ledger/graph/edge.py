@@ -1,8 +1,8 @@
-"""What leads to what: the kinds of nodes and edges the ledger can be read as.
+"""Kinds of nodes and edges of the ledger as a graph.
 
-An edge is not stored: it is read from the rows and events that tell of it, and whether it is
-there is the store's to say. This module knows which kinds of edges there are, between which kinds
-of nodes, and with which attributes. It must never know where they come from.
+An edge is not stored: it is read from the rows and events that state it, and the store decides
+whether it exists. This module knows which kinds of edges there are, between which kinds of nodes,
+and with which attributes, but not where they come from.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ EdgeKind = Literal[
 
 @value
 class EdgeType:
-    """Which kinds of nodes an edge may lead between; an empty set means any."""
+    """The kinds of nodes that an edge may connect; an empty set means any."""
 
     sources: frozenset[NodeKind]
     targets: frozenset[NodeKind]
     attributes: tuple[str, ...] = ()
-    """What every edge of the kind says of itself."""
+    """Attributes that all edges of the kind have."""
 
 
 def _type(sources: str, targets: str, *attributes: str) -> EdgeType:
@@ -77,18 +77,18 @@ class GraphNode:
 
 @value
 class Edge:
-    """One thing leads to another."""
+    """A directed relation between two nodes."""
 
     kind: EdgeKind
     source: GraphNode
     target: GraphNode
     attributes: Mapping[str, Any]
     recorded_at: Timestamp
-    """When the ledger was told."""
+    """When it was recorded."""
     valid_from: Timestamp
-    """Since when it has been so."""
+    """Since when it has been true."""
     valid_to: Timestamp | None = None
-    """When it ended; None if it still is so."""
+    """When it ended; None if it is still true."""
 
 
 @value
@@ -115,12 +115,12 @@ class HistoryEvent:
 
 @value
 class ToolCallLink:
-    """A tool call with what asked for it, what answered and what it spawned."""
+    """A tool call with the message that requested it, its result and the session it spawned."""
 
     call_id: str
     tool: str | None
     status: str | None
-    """None while nothing has answered."""
+    """None while there is no result."""
     message_id: str | None
     call_event: str | None
     result_event: str | None
@@ -157,7 +157,7 @@ class PolicyChange:
 
 @value
 class SessionOrigin:
-    """How a session began: at a turn of another, or by a tool call of one."""
+    """How a session was created: at a turn of another one, or by a tool call of one."""
 
     step: int
     kind: EdgeKind

@@ -1,4 +1,4 @@
-"""How a forest of turns is drawn: which row, which lane, which gutter.
+"""Lays out a forest of turns: rows, lanes and gutters.
 
 Rows are a depth-first walk in which every turn's largest child comes last. That child keeps
 its parent's lane; every other child opens the next lane to the right. So a lane is the
@@ -6,8 +6,8 @@ number of times a path left the larger half: never more than log2(turns), and on
 each pinned head that a path can leave. At a row in lane n the lanes 0 to n-1 pass through,
 whatever surrounds it, so any window of rows can be drawn without its neighbours.
 
-This module knows parents and nothing else of a turn: ids, labels, times and colours belong
-to whoever prints the line. The web draws the same rows from the same rule.
+This module only knows the parents of turns: ids, labels, times and colors are for the code that
+prints the line. The web draws the same rows by the same rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from turntree.core.value import value
 
 NO_PARENT: Final = -1
 ELIDED_TURNS_MIN: Final = 2
-"""A single turn takes no more room than the row that would stand for it."""
+"""A single turn takes no more space than the row that would replace it."""
 
 
 class LayoutNode(NamedTuple):
@@ -34,14 +34,14 @@ class LayoutNode(NamedTuple):
 
 @value
 class LayoutRow:
-    """One turn at its place in the picture."""
+    """One turn and its position in the picture."""
 
     index: int
     parent: int
     lane: int
     children: int
     starts_branch: bool
-    """It is the oldest turn of a lane that left another: the join is drawn below it."""
+    """Whether it is the oldest turn of a lane that left another: the join is drawn below it."""
     spawn: bool
 
 
@@ -61,7 +61,7 @@ AnyRow: TypeAlias = LayoutRow | ElidedRow
 
 
 class TurnMark(StrEnum):
-    """What the sign of a turn says about it."""
+    """What the glyph of a turn shows."""
 
     TURN = "turn"
     HEAD = "head"
@@ -72,7 +72,7 @@ class TurnMark(StrEnum):
 
 @value
 class Glyphs:
-    """The signs of one way of drawing; all of them one column wide but the two joins."""
+    """The glyphs of one style; each is one column wide, except for the two joins."""
 
     turn: str
     head: str
@@ -138,8 +138,8 @@ def condense(rows: Iterable[LayoutRow], must_stay: Callable[[int], bool]) -> Ite
             and not row.spawn
             and not must_stay(row.index)
         )
-        # A turn with one child stands right below it, so dull rows that follow each other
-        # are one run. No run reaches past a fork, for a fork stays.
+        # A turn with one child is directly below it, so consecutive such rows are one run. No run
+        # extends past a fork, because forks stay.
         if is_dull:
             run.append(row)
         else:
@@ -154,8 +154,8 @@ def gutter(
 ) -> Iterator[GutterLine]:
     """Yield the line of each row, and the join below the oldest row of a branch.
 
-    A gutter ends with the sign of its row; what follows it is the caller's. ``mark`` chooses
-    that sign; without it a turn that has no children is a head.
+    A gutter ends with the glyph of its row; the caller adds the rest. ``mark`` chooses that glyph;
+    without it a turn that has no children is a head.
     """
     mark = mark or mark_by_children
     signs: dict[TurnMark, str] = {
@@ -173,12 +173,12 @@ def gutter(
             join = glyphs.spawn if row.spawn else glyphs.fork
             yield GutterLine(passing * (row.lane - 1) + join, None)
         elif row.spawn and not isinstance(row, ElidedRow):
-            # The only child, and a subagent's: the edge is dashed though the lane goes on.
+            # The only child is a subagent's: the edge is dashed although the lane continues.
             yield GutterLine(passing * row.lane + glyphs.spawned, None)
 
 
 def mark_by_children(row: LayoutRow) -> TurnMark:
-    """Return the mark of a turn of which nothing but its place is known."""
+    """Return the mark of a turn by its position alone."""
     return TurnMark.TURN if row.children else TurnMark.HEAD
 
 
@@ -200,7 +200,7 @@ def _heavy(
         parent = topology[index].parent
         if parent != NO_PARENT:
             sizes[parent] += sizes[index]
-    # A subagent's work is no continuation of its parent's while there is another.
+    # A subagent's turn continues its parent's lane only if there is no other child.
     heavy = [
         max(
             children[index],
@@ -212,7 +212,7 @@ def _heavy(
     claimed: set[int] = set()
     for head in pinned:
         child, parent = head, topology[head].parent
-        # Below the first turn that an earlier pin claimed, the way is that pin's.
+        # Below the first turn that an earlier pin claimed, that pin's path stays.
         while parent != NO_PARENT and parent not in claimed:
             claimed.add(parent)
             heavy[parent] = child

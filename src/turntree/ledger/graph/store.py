@@ -20,7 +20,7 @@ from turntree.ledger.graph.edge import (
 
 @value
 class GraphStore:
-    """What leads to what. See ``ports.edges``."""
+    """Edges and the questions about them. See ``ledger.graph.store_port``."""
 
     database: Database
 
@@ -54,7 +54,7 @@ class GraphStore:
         return [ToolCallLink(*row) for row in rows]
 
     async def list_held(self, at: Timestamp, *, holder: str | None = None) -> list[ResourceHolding]:
-        """Return who held which resource at a moment."""
+        """Return who held which resource at a time."""
         rows = await self.database.fetch("edge_resources", at=unix_ms(at), holder=holder)
         return [
             ResourceHolding(
@@ -65,7 +65,7 @@ class GraphStore:
         ]  # fmt: skip
 
     async def list_policies(self, *, agent: str | None = None) -> list[PolicyChange]:
-        """Return what was proposed and activated, oldest first."""
+        """Return proposed and activated policies, oldest first."""
         rows = await self.database.fetch("edge_policies", agent=agent)
         return [
             PolicyChange(
@@ -78,7 +78,7 @@ class GraphStore:
     async def list_ancestry(
         self, session: SessionId, *, depth_max: int = 20
     ) -> list[SessionOrigin]:
-        """Return how a session began, and the one it came from, nearest first."""
+        """Return how a session was created, and the session it came from, nearest first."""
         rows = await self.database.fetch(
             "edge_ancestry", session=UUID(session), depth_max=depth_max
         )
@@ -88,7 +88,7 @@ class GraphStore:
         ]
 
     async def find_recording(self, turn: TurnId) -> RecordedMove | None:
-        """Return the move a turn was recorded by."""
+        """Return the move that recorded a turn."""
         row = await self.database.fetch_one("edge_recording", turn=UUID(turn))
         if row is None:
             return None

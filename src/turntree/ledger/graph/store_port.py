@@ -1,4 +1,4 @@
-"""What leads to what: the edges of a node, and the questions people ask of them."""
+"""Protocol for the ledger as a graph: the edges of a node, and common questions about them."""
 
 from typing import Protocol
 
@@ -19,11 +19,11 @@ class Edges(Protocol):
     """The ledger as a graph. It only reads."""
 
     async def list_from(self, node: str) -> list[Edge]:
-        """Return the edges that leave the node of an id."""
+        """Return the edges that leave a node, by its id."""
         ...
 
     async def list_to(self, node: str) -> list[Edge]:
-        """Return the edges that arrive at the node of an id."""
+        """Return the edges that arrive at a node, by its id."""
         ...
 
     async def list_history(self, run: RunId | TurnId | SessionId) -> list[HistoryEvent]:
@@ -39,19 +39,19 @@ class Edges(Protocol):
         ...
 
     async def list_held(self, at: Timestamp, *, holder: str | None = None) -> list[ResourceHolding]:
-        """Return who owned, mounted or was attached to which resource at a moment."""
+        """Return who owned, mounted or was attached to which resource at a time."""
         ...
 
     async def list_policies(self, *, agent: str | None = None) -> list[PolicyChange]:
-        """Return what was proposed and activated, oldest first."""
+        """Return proposed and activated policies, oldest first."""
         ...
 
     async def list_ancestry(
         self, session: SessionId, *, depth_max: int = 20
     ) -> list[SessionOrigin]:
-        """Return how a session began, and how the session it came from did, nearest first."""
+        """Return how a session was created, and the session it came from, nearest first."""
         ...
 
     async def find_recording(self, turn: TurnId) -> RecordedMove | None:
-        """Return the move a turn was recorded by; None if it was imported."""
+        """Return the move that recorded a turn; None if it was imported."""
         ...
