@@ -1,7 +1,6 @@
-"""What a model call cost, at list prices.
+"""Computes what a model call cost, at list prices.
 
-Knows whose list is asked. Must never guess: a price that nobody knows is None, and whoever shows
-it says that it is unknown.
+Must never guess: an unknown price is None, and must be shown as unknown.
 """
 
 from decimal import Decimal
@@ -13,7 +12,7 @@ from turntree.stats.spending import Spending
 
 
 def find_cost(call: ModelCall, at: Timestamp, prices: Prices | None) -> Decimal | None:
-    """Return what a call cost in US dollars on its day, or None if nobody knows."""
+    """Return the cost of a call in US dollars on its day, or None if it is unknown."""
     if prices is None:
         return None
     spent = Spending(at[:10], "", call.model, call.provider, 1, call.usage)

@@ -1,7 +1,7 @@
-"""What came home, in figures: how much of it there was before, and how much of it stands now.
+"""Summary of imported transcripts: their size before, and what the ledger stores of them.
 
-Pure arithmetic over what importers noted down. Nothing here is estimated: a figure that cannot
-be computed is None.
+Pure arithmetic over what importers recorded. Nothing is estimated: a figure that cannot be computed
+is None.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,24 +16,24 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @value
 class ImportedCounts:
-    """What the ledger holds of what was imported."""
+    """What the ledger contains of imported transcripts."""
 
     sessions: int
     turns: int
     tokens: Mapping[str, int]
-    """Of distinct model calls, by the tool they were imported from."""
+    """Tokens of distinct model calls, by the tool they were imported from."""
     newest: str | None
     """The session whose head was sealed last."""
 
 
 @value
 class DiskUsage:
-    """Bytes on the server's disk, every index included."""
+    """Bytes on the server's disk, including indexes."""
 
     raw: int
-    """Records as they came, packed."""
+    """Raw records, packed."""
     search: int
-    """What turns are found by."""
+    """Search indexes."""
     rest: int
     """Turns, sessions, events."""
 
@@ -45,17 +45,17 @@ class DiskUsage:
 
 @value
 class ImportedTranscript:
-    """What was noted down of one transcript."""
+    """What the import of one transcript recorded."""
 
     origin: str
     report: Mapping[str, Any]
     deleted_on: Timestamp | None
-    """When its tool may delete it; None if it says nothing of that, or has done so."""
+    """When its tool may delete it; None if that is unknown, or already done."""
 
 
 @value
 class ImportSummary:
-    """The figures of everything that came home."""
+    """Figures for all imported transcripts."""
 
     transcripts: int
     sessions: int
@@ -64,9 +64,9 @@ class ImportSummary:
     bytes_after: DiskUsage
     tokens: int
     tokens_repeated: Mapping[str, int]
-    """Counted more than once by whoever adds up what the records tell, by tool.
+    """Tokens that a plain sum over the records would count more than once, by tool.
 
-    Tools of which that is unknown are not in it.
+    Tools for which that is unknown are not included.
     """
     sessions_repaired: int
     calls_repaired: int
@@ -82,7 +82,7 @@ def take_tally(
     brought: Iterable[ImportedTranscript],
     now: Timestamp,
 ) -> ImportSummary:
-    """Return the figures of what was brought home."""
+    """Return the figures for imported transcripts."""
     all_ = list(brought)
     soon = instant(unix_ms(now) + SOON_DAYS * _DAY_MS)
     repaired = [number for one in all_ if (number := _number(one, "repaired"))]
@@ -104,20 +104,20 @@ def take_tally(
 
 
 def deletion_of(heads: Mapping[str, Any]) -> Timestamp | None:
-    """Return when the first session of a transcript may be deleted, as its details tell."""
+    """Return when the first session of a transcript may be deleted, according to its details."""
     details = (cast("dict[str, Any]", one) for one in heads.values() if isinstance(one, dict))
-    told = (one.get("deleted_on") for one in details)
-    days = [Timestamp(day) for day in told if isinstance(day, str) and is_instant(day)]
+    dates = (one.get("deleted_on") for one in details)
+    days = [Timestamp(day) for day in dates if isinstance(day, str) and is_instant(day)]
     return min(days, default=None)
 
 
 def _repeated(counted: Mapping[str, int], brought: Iterable[ImportedTranscript]) -> dict[str, int]:
-    told: dict[str, int] = {}
+    recorded: dict[str, int] = {}
     for one in brought:
         if number := _number(one, "tokens"):
-            told[one.origin] = told.get(one.origin, 0) + number
-    # Turns that two versions projected may count more than the records tell: then it is unknown.
-    more = {origin: number - counted.get(origin, 0) for origin, number in told.items()}
+            recorded[one.origin] = recorded.get(one.origin, 0) + number
+    # Turns that two importer versions made may count more than the records say: then it is unknown.
+    more = {origin: number - counted.get(origin, 0) for origin, number in recorded.items()}
     return {origin: number for origin, number in sorted(more.items()) if number >= 0}
 
 

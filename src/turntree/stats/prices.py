@@ -1,8 +1,8 @@
-"""List prices of models, from the package ``genai-prices`` with the data that it carries.
+"""List prices of models, from the data in the package ``genai-prices``.
 
-Nothing is asked of any network. The package is an extra, ``turntree[prices]``: it brings more
-with it than the rest of Turntree needs. Must never guess: a model or a provider that the list does
-not have has no price.
+No network is used. The package is an extra, ``turntree[prices]``, because it has more dependencies
+than the rest of Turntree. Must never guess: a model or a provider that is not in the list has no
+price.
 """
 
 from collections.abc import Callable
@@ -18,28 +18,28 @@ from turntree.stats.spending import Spending
 
 PACKAGE: Final = "genai-prices"
 _PROVIDERS: Final = {"bedrock": "aws", "vertex": "google"}
-"""What importers call a provider, where the list calls it something else."""
+"""Importers' names of providers that have another name in the list."""
 
 
 def find_genai_prices() -> "GenaiPrices | None":
-    """Return the list if the package is installed."""
+    """Return the list if the package is installed, else None."""
     if find_spec("genai_prices") is None:
         return None
-    # Loading it takes half a second, so whoever asks for no price does not wait for it.
+    # Loading it takes half a second, so it is loaded only when prices are needed.
     module = import_module("genai_prices")
     return GenaiPrices(f"{PACKAGE} {version(PACKAGE)}", module.calc_price, module.Usage)
 
 
 @value
 class GenaiPrices:
-    """Prices by model, provider and day. See ``ports.prices``."""
+    """Prices by model, provider and day. See ``stats.prices_port``."""
 
     name: str
     _calc_price: Callable[..., Any]
     _usage: Callable[..., Any]
 
     def find_cost(self, spending: Spending) -> Decimal | None:
-        """Return what calls cost in US dollars, or None if the list does not tell."""
+        """Return the cost of calls in US dollars, or None if the list has no price."""
         if not spending.calls:
             return None
         usage, calls = spending.usage, Decimal(spending.calls)

@@ -1,4 +1,4 @@
-"""Prices: what somebody who keeps lists of them says that a call cost."""
+"""Protocol of a list of prices."""
 
 from decimal import Decimal
 from typing import Protocol
@@ -11,9 +11,9 @@ class Prices(Protocol):
 
     @property
     def name(self) -> str:
-        """Whose list it is, and which version."""
+        """Name and version of the list."""
         ...
 
     def find_cost(self, spending: Spending) -> Decimal | None:
-        """Return what calls cost in US dollars, or None if the list does not tell."""
+        """Return the cost of calls in US dollars, or None if the list has no price."""
         ...

@@ -1,7 +1,7 @@
-"""What was spent on models: tokens and money over time, by agent, model or session.
+"""Spending on models: tokens and money over time, by agent, model or session.
 
-Pure arithmetic over sums of distinct calls. A price that nobody knows is None and stays apart: a
-sum never passes off an unknown as nothing.
+Pure arithmetic over sums of distinct calls. An unknown price is None and counted separately: a sum
+never treats an unknown price as zero.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ Step = Literal["day", "week", "month"]
 CONTEXT_BANDS: Final = (
     32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288,
 )  # fmt: skip
-"""Sizes of a context above which some vendor charges another price for every token.
+"""Context sizes above which some vendor charges another price for each token.
 
-Calls are added up within a band, so that what one of them costs on average is what each would.
+Calls are summed within a band, so that the price of the average call is also the price of each.
 """
 NO_SESSION: Final = "(in no session)"
 DAYS_A_STEP_MAX: Final = 31
@@ -31,7 +31,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @value
 class Spending:
-    """Distinct calls of one day, alike in everything that a price depends on."""
+    """Distinct calls of one day that agree in everything a price depends on."""
 
     day: str
     """``2026-11-15``, in UTC."""
@@ -40,14 +40,14 @@ class Spending:
     provider: str | None
     calls: int
     usage: Usage
-    """Of all of them together."""
+    """Sum over all the calls."""
     session: str | None = None
     cost: Decimal | None = None
-    """In US dollars at list prices; None if nobody knows it."""
+    """In US dollars at list prices; None if unknown."""
 
     @property
     def at(self) -> Timestamp:
-        """The beginning of its day."""
+        """The start of its day."""
         return Timestamp(f"{self.day}T00:00:00.000Z")
 
 
@@ -58,7 +58,7 @@ class SpendingTotal:
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: Decimal = Decimal(0)
-    """Of those calls whose price is known."""
+    """Cost of the calls whose price is known."""
     calls_unpriced: int = 0
     tokens_unpriced: int = 0
 
@@ -74,7 +74,7 @@ class SpendingTotal:
 
 
 def sum_of(spent: Iterable[Spending]) -> SpendingTotal:
-    """Add spendings up."""
+    """Return the sum of spendings."""
     total = SpendingTotal()
     for one in spent:
         total += one
@@ -82,12 +82,12 @@ def sum_of(spent: Iterable[Spending]) -> SpendingTotal:
 
 
 def group(spent: Iterable[Spending], by: Grouping | None) -> dict[tuple[str, ...], SpendingTotal]:
-    """Return sums by agent and model, or by one word; the largest first."""
+    """Return sums by agent and model, or by one of the groupings; the largest first."""
     return _largest_first(_grouped(spent, lambda one: names_of(one, by)))
 
 
 def steps_of(spent: Sequence[Spending]) -> tuple[Step, list[str]]:
-    """Return how long a step of the plot is, and each step from the first to the last."""
+    """Return the step length of the plot, and all steps from the first to the last."""
     days = sorted({unix_ms(one.at) // _DAY_MS for one in spent})
     if not days:
         return "day", []
@@ -102,7 +102,7 @@ def steps_of(spent: Sequence[Spending]) -> tuple[Step, list[str]]:
 
 
 def step_of(at: Timestamp, step: Step) -> str:
-    """Return the step that a moment falls into: a day, the Monday of a week, or a month."""
+    """Return the step that a time falls into: a day, the Monday of a week, or a month."""
     if step == "month":
         return at[:7]
     if step == "day":

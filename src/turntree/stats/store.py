@@ -1,4 +1,4 @@
-"""Figures of a workspace, on PostgreSQL. See ``ports.stats``."""
+"""Statistics of a workspace, on PostgreSQL. See ``stats.store_port``."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -14,12 +14,12 @@ from turntree.stats.spending import Spending
 
 @value
 class StatsStore:
-    """Counts what is there."""
+    """Reads statistics."""
 
     database: Database
 
     async def count_imported(self) -> ImportedCounts:
-        """Return what there is of what was imported."""
+        """Return what the ledger contains of imported transcripts."""
         row = await self.database.fetch_one("count_imported")
         assert row is not None, "an aggregate always has a row"
         sessions, turns, newest = row
@@ -35,7 +35,7 @@ class StatsStore:
     async def list_spending(
         self, bands: Sequence[int], *, since: Timestamp | None = None, with_sessions: bool = False
     ) -> list[Spending]:
-        """Return what distinct model calls used, by day, agent, model, provider and band."""
+        """Return the usage of distinct model calls, by day, agent, model, provider and band."""
         query = "list_spending_by_session" if with_sessions else "list_spending"
         rows = await self.database.fetch(query, since=since, bands=int_array(bands))
         return [_spending(row) for row in rows]
@@ -43,6 +43,6 @@ class StatsStore:
 
 def _spending(row: Row) -> Spending:
     day, by, model, provider, session, calls, *numbers = row
-    # An actor is a kind and a name; people know the name.
+    # An actor is a kind and a name; show only the name.
     agent = by.partition(":")[2] or by
     return Spending(day, agent, model, provider, calls, Usage(*map(int, numbers)), session)

@@ -1,4 +1,4 @@
-"""Figures of a workspace: what it holds, what it takes up, what was spent."""
+"""Protocol for statistics of a workspace: content, disk usage, spending."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,10 +9,10 @@ from turntree.stats.spending import Spending
 
 
 class Stats(Protocol):
-    """Counts. It only reads."""
+    """Statistics. Read-only."""
 
     async def count_imported(self) -> ImportedCounts:
-        """Return what there is of what was imported."""
+        """Return what the ledger contains of imported transcripts."""
         ...
 
     async def measure(self) -> DiskUsage:
@@ -22,9 +22,9 @@ class Stats(Protocol):
     async def list_spending(
         self, bands: Sequence[int], *, since: Timestamp | None = None, with_sessions: bool = False
     ) -> list[Spending]:
-        """Return what distinct model calls used, by day, agent, model, provider and band.
+        """Return the usage of distinct model calls, by day, agent, model, provider and band.
 
-        A call that several turns tell of is counted once. With sessions, a call belongs to the
-        oldest session whose thread holds it.
+        A call that several turns record is counted once. With sessions, a call is counted for the
+        oldest session whose thread contains it.
         """
         ...
