@@ -236,7 +236,7 @@ class Resources:
         """Return the nearest turn at or above a revision that has snapshots, and these.
 
         Raises:
-                NotFound: None of them has any.
+            NotFound: None of them has any.
         """
         turn = (await self.revisions.resolve(revision)).turn
         found = await self.pins.list_pinned_along(turn, limit=1)

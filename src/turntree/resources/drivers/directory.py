@@ -58,7 +58,7 @@ class DirectoryDriver(SnapshotDriver):
         """Make the directory equal to a snapshot and return what had to change.
 
         Raises:
-                NotFound: The snapshot is not stored here.
+            NotFound: The snapshot is not stored here.
             InvalidOperation: Something that no snapshot holds is in the way; nothing has changed.
         """
         wanted = self._top(external)
@@ -81,7 +81,7 @@ class DirectoryDriver(SnapshotDriver):
         """Return the paths in the directory that a snapshot does not hold.
 
         Raises:
-                NotFound: The snapshot is not stored here.
+            NotFound: The snapshot is not stored here.
         """
         found = list_left_out(self.store, os.fsencode(place), state_of(external))
         return [os.fsdecode(path) for path in found]

@@ -52,8 +52,8 @@ class FileDriver(SnapshotDriver):
         """Make the file equal to a snapshot and return what had to change.
 
         Raises:
-                NotFound: The snapshot is not stored here.
-                InvalidOperation: A directory is at that path.
+            NotFound: The snapshot is not stored here.
+            InvalidOperation: A directory is at that path.
         """
         wanted = self._top(external)
         if _is_folder(place):

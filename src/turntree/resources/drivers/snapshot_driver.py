@@ -102,7 +102,7 @@ class SnapshotDriver(ABC):
         """Return a file's bytes or a link's target.
 
         Raises:
-                NotFound: The snapshot does not exist, or has no such file.
+            NotFound: The snapshot does not exist, or has no such file.
         """
         node = find_node(self._open_folder, self._top(external), os.fsencode(path))
         if node.kind == FOLDER:

@@ -87,7 +87,7 @@ class ObjectStore:
         """Return an object's bytes.
 
         Raises:
-                DataMissing: It is not stored here, or it is damaged.
+            DataMissing: It is not stored here, or it is damaged.
         """
         return b"".join(self.stream(digest))
 
@@ -95,7 +95,7 @@ class ObjectStore:
         """Yield an object's bytes piece by piece.
 
         Raises:
-                DataMissing: It is not stored here, or it is damaged; perhaps after some pieces.
+            DataMissing: It is not stored here, or it is damaged; perhaps after some pieces.
         """
         form, payload = self.form(digest)
         if form != PIECES:

@@ -17,7 +17,7 @@ def list_left_out(store: ObjectStore, place: bytes, state: bytes) -> list[bytes]
     """Return the paths of a folder that a snapshot of it does not hold; a folder ends in a slash.
 
     Raises:
-            NotFound: The snapshot is not stored here.
+        NotFound: The snapshot is not stored here.
     """
     found: list[bytes] = []
     waiting = [(b"", read_state(store.get, state))]

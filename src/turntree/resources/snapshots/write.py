@@ -37,7 +37,7 @@ class NodeWriter:
         """Write a file or link into an open folder.
 
         Raises:
-                NotFound: Its bytes are not stored.
+            NotFound: Its bytes are not stored.
         """
         if node.kind == LINK:
             os.symlink(self._store.get(node.digest), name, dir_fd=folder)
