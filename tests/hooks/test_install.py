@@ -113,7 +113,7 @@ def test_a_module_that_is_somebody_elses_is_left_alone(installer: Installer) -> 
     path = OPENCODE.file("user", installer.places, installer.top)
     path.parent.mkdir(parents=True)
     path.write_text("export const Mine = 1\n", encoding="utf-8")
-    with pytest.raises(InvalidOperation, match="somebody else"):
+    with pytest.raises(InvalidOperation, match="was not written by Turntree"):
         installer.install(OPENCODE, "user")
     assert not any(one.changed for one in installer.uninstall(OPENCODE, "user"))
 

@@ -168,7 +168,7 @@ def test_what_is_no_mark_is_put_aside(spool: Spool) -> None:
     (spool.folder / "1-1.event").write_text('{"version": 9}', encoding="utf-8")
     assert spool.read() == []
     assert spool.list_paths() == []
-    assert "put aside" in (spool.last_error() or "")
+    assert "set aside" in (spool.last_error() or "")
 
 
 def test_only_one_reads_at_a_time(spool: Spool) -> None:

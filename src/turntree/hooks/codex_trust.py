@@ -1,9 +1,8 @@
-"""What Codex has to be told before it runs a hook: that somebody has read it and trusts it.
+"""Mark our hooks as trusted in Codex's settings: Codex runs only hooks that were reviewed.
 
-Codex keeps the hash of every hook that was trusted in ``config.toml``, under the file, the event
-and the place of the hook, and skips all others without a word. The hash covers the event, the
-command and its timeout. Pure: texts go in and come out. Whether a person wants this is not decided
-here.
+Codex stores the hash of every trusted hook in ``config.toml``, under the file, the event and the
+index of the hook, and silently skips all others. The hash covers the event, the command and its
+timeout. Pure: texts go in and come out. Whether to trust a hook is the caller's decision.
 """
 
 import json
@@ -22,14 +21,14 @@ _HEAD: Final = "# Hooks of Turntree that were trusted by `turntree hook install 
 
 @value
 class TrustedHook:
-    """One hook, as Codex names it."""
+    """One hook, as Codex identifies it."""
 
     key: str
     digest: str
 
 
 def trusted(file: str, event: str, place: int, command: str, timeout: int) -> TrustedHook:
-    """Return the name and the hash under which Codex knows a command."""
+    """Return the key and the hash under which Codex stores a command."""
     word = _WORD.sub("_", event).lower()
     handler = {"type": "command", "command": command, "timeout": timeout, "async": False}
     told = {"event_name": word, "hooks": [handler]}
@@ -41,17 +40,17 @@ def list_missing(config: str, hooks: Iterable[TrustedHook]) -> list[TrustedHook]
     """Return the hooks that Codex would skip.
 
     Raises:
-        InvalidOperation: The settings are no TOML.
+        InvalidOperation: The settings are not TOML.
     """
     state = _state(config)
     return [hook for hook in hooks if _digest(state.get(hook.key)) != hook.digest]
 
 
 def with_trust(config: str, hooks: Iterable[TrustedHook]) -> str:
-    """Return settings in which Codex is told to trust hooks; everything else stands as it was.
+    """Return settings in which Codex trusts the hooks; everything else is unchanged.
 
     Raises:
-        InvalidOperation: The settings are no TOML, or say something else about one of the hooks.
+        InvalidOperation: The settings are not TOML, or hold another hash for one of the hooks.
     """
     missing = list_missing(config, hooks)
     if not missing:
@@ -64,12 +63,12 @@ def with_trust(config: str, hooks: Iterable[TrustedHook]) -> str:
             )
     text = config if not config or config.endswith("\n") else f"{config}\n"
     grown = f"{text}{_block(missing)}"
-    list_missing(grown, missing)  # What cannot be read back is not written.
+    list_missing(grown, missing)  # Parse the result before it is written.
     return grown
 
 
 def without_trust(config: str, hooks: Iterable[TrustedHook]) -> str:
-    """Return settings that do not mention our hooks, as far as they stand as we wrote them."""
+    """Return settings without our hooks, as far as they are unchanged since we wrote them."""
     for hook in hooks:
         config = config.replace(_table(hook), "")
     return config.replace(f"\n{_HEAD}\n", "")

@@ -1,12 +1,12 @@
-"""Sightings: moments in another tool's session, as its hooks tell them while it works.
+"""Hook events: what an agent's hooks report about a session while it works.
 
-A hook says that a session was opened, that a turn begins or ends, that a turn is cut in two by a
-compaction, or that a session is closed. Two sightings make a *span*, and a span belongs to the turn
-that was taken in it. They come from processes that nobody waits for, so that any of them may be
-missing, doubled or late.
+A hook reports that a session was opened, that a turn begins or ends, that a compaction splits a
+turn, or that a session was closed. Two hook events make a *span*, and a span belongs to the turn
+that was taken in it. Hooks run in processes that no program waits for, so any event may be missing,
+duplicated or late.
 
-This module knows how sightings become spans and which turn a span tells of. It must never know a
-tool, a file or a clock.
+This module turns hook events into spans and finds the turn of a span. It knows no tool, file or
+clock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,46 +26,46 @@ class AgentStream(NamedTuple):
 
     tool: str
     session: str
-    """What the tool calls its session."""
+    """The tool's id of the session."""
     agent: str | None
-    """What the tool calls the subagent; None for the session's own turns."""
+    """The tool's id of the subagent; None for the session's own turns."""
 
 
 @value
 class HookEvent:
-    """One moment that a hook told of."""
+    """One event that a hook reported."""
 
     id: str
-    """Sorts sightings of the same moment in the order they were written."""
+    """Sorts events with equal timestamps in the order they were written."""
     stream: AgentStream
     kind: SightingKind
     at: Timestamp
     place: str | None = None
-    """The folder the agent works in; None where no state of it may be kept."""
+    """The working directory of the agent; None if no snapshot of it may be taken."""
     transcript: str | None = None
-    """Where the tool writes the session down, if its hooks say."""
+    """The transcript of the session, if the tool's hooks name it."""
 
 
 @value
 class TurnSpan:
-    """From where a turn was seen to begin to where it was seen to end."""
+    """The interval of a turn, from its first to its last hook event."""
 
     begin: HookEvent | None
-    """None when nobody looked as it began."""
+    """None if the beginning was not reported."""
     end: HookEvent
-    """What ended it: its own end, or what came after it when it was interrupted."""
+    """What ended it: its own end, or the next event if it was interrupted."""
     between: tuple[HookEvent, ...] = ()
-    """Sightings of the same turn that lie within."""
+    """Events of the same turn in between."""
 
     @property
     def sightings(self) -> tuple[HookEvent, ...]:
-        """All sightings it is made of."""
+        """All events of the span."""
         return (*(() if self.begin is None else (self.begin,)), *self.between, self.end)
 
 
 @value
 class HookTimeline:
-    """What a heap of sightings tells of."""
+    """The result of folding hook events."""
 
     spans: Sequence[TurnSpan]
     """In the order in which they ended."""
@@ -74,7 +74,7 @@ class HookTimeline:
     waiting: Sequence[HookEvent]
     """Beginnings that nothing has ended yet."""
     idle: Sequence[HookEvent]
-    """Sightings that say nothing, such as a session that was closed between two turns."""
+    """Events without effect, such as a session that was closed between two turns."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class _Folding:
                 self.idle.append(sighting)
                 self.open[sighting.stream] = begun
             case "begin":
-                # Whoever is interrupted says nothing; the next beginning is the first to know.
+                # An interrupted turn reports no end; the next beginning ends it.
                 if begun is not None:
                     self.spans.append(TurnSpan(begun, sighting))
                 self.open[sighting.stream] = sighting
@@ -110,7 +110,7 @@ class _Folding:
 
 
 def fold_sightings(sightings: Iterable[HookEvent]) -> HookTimeline:
-    """Return the spans that sightings make, whatever order they come in."""
+    """Return the spans of hook events, whatever order they come in."""
     folding = _Folding()
     for sighting in sorted(sightings, key=lambda sighting: (unix_ms(sighting.at), sighting.id)):
         folding.take(sighting)
@@ -118,10 +118,10 @@ def fold_sightings(sightings: Iterable[HookEvent]) -> HookTimeline:
 
 
 def find_turn(span: TurnSpan, thread: Iterable[Header]) -> TurnId | None:
-    """Return the turn that was taken in a span: the last one that had begun when it ended.
+    """Return the turn that was taken in a span: the last one that had begun when the span ended.
 
-    A turn that was over before the span began is none of its: what the span tells of has not
-    been written down yet. Summaries are taken by the tool and not by anybody's asking.
+    A turn that ended before the span began does not belong to it: the span's own turn is not
+    recorded yet. Summaries are taken by the tool itself, so no span belongs to them.
     """
     ended = unix_ms(span.end.at)
     begun = [one for one in thread if one.kind == "normal" and unix_ms(one.started_at) <= ended]
@@ -134,7 +134,7 @@ def find_turn(span: TurnSpan, thread: Iterable[Header]) -> TurnId | None:
 
 
 def join_spans(found: Iterable[tuple[TurnId, TurnSpan]]) -> Mapping[TurnId, TurnSpan]:
-    """Return one span for each turn: from where it was first seen to where it was last seen."""
+    """Return one span for each turn: from its first event to its last."""
     joined: dict[TurnId, TurnSpan] = {}
     for turn, span in found:
         before = joined.get(turn)

@@ -1,8 +1,8 @@
-"""Putting our hooks into a tool's settings, and taking them out again.
+"""Install our hooks in a tool's settings, and uninstall them.
 
-Before a file is changed its bytes are kept in ``home/hooks``, beside the digest of what was
-written. Whoever uninstalls and finds the file as we left it puts the old bytes back; if somebody
-has changed it since, our hooks are taken out and everything else stays.
+Before a file is changed its bytes are saved in ``home/hooks``, with the digest of what was written.
+If the file is unchanged since, uninstalling restores the old bytes; if it was edited, uninstalling
+removes our hooks and leaves everything else.
 """
 
 import json
@@ -34,7 +34,7 @@ _MODULE: Final = "plugins/opencode/turntree.js"
 
 @value
 class SettingsChange:
-    """What an installation or its undoing did to a file."""
+    """What an installation or uninstallation did to a file."""
 
     path: Path
     changed: bool
@@ -44,19 +44,19 @@ class SettingsChange:
 
 @value
 class _Record:
-    """What is remembered of a file that we have changed."""
+    """What is recorded about a file that we changed."""
 
     path: str
     existed: bool
     written: str
     """The digest of what we wrote."""
     made: tuple[str, ...]
-    """Folders that were made for it, deepest first."""
+    """Folders that were created for it, deepest first."""
 
 
 @value
 class InstallState:
-    """How a tool's hooks stand in one scope."""
+    """The state of a tool's hooks in one scope."""
 
     tool: str
     scope: Scope
@@ -65,28 +65,28 @@ class InstallState:
     lacks: str | None = None
     """Why installing it again would help."""
     untrusted: int = 0
-    """How many of them the tool will skip until somebody has reviewed them there."""
+    """Number of hooks that the tool skips until the user has reviewed them there."""
     problem: str | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether every event is there, with the command as it would be written today."""
+        """Whether every event has its command as it would be written today."""
         return self.installed and self.lacks is None
 
 
 @value
 class Installer:
-    """Installs hooks for one home, on one machine."""
+    """Installs hooks for one data directory, on one machine."""
 
     home: Path
     places: ToolPaths
     top: Path
-    """The project that ``project`` means."""
+    """The project folder of scope ``project``."""
     python: Path
     entry: Path
 
     def install(self, tool: Tool, scope: Scope, *, trust: bool = False) -> list[SettingsChange]:
-        """Have a tool call us from now on; a second time changes nothing.
+        """Install a tool's hooks; installing them again changes nothing.
 
         Raises:
             InvalidOperation: Its settings cannot be read or written; nothing was changed.
@@ -102,7 +102,7 @@ class Installer:
         return done
 
     def uninstall(self, tool: Tool, scope: Scope) -> list[SettingsChange]:
-        """Have a tool call us no more.
+        """Uninstall a tool's hooks.
 
         Raises:
             InvalidOperation: Its settings cannot be read or written.
@@ -126,7 +126,7 @@ class Installer:
         return [*changes, self._take_back(path, text, cleared)]
 
     def state(self, tool: Tool, scope: Scope) -> InstallState:
-        """Say how a tool's hooks stand."""
+        """Return the state of a tool's hooks."""
         path = tool.file(scope, self.places, self.top)
         try:
             text = _read(path)
@@ -149,7 +149,9 @@ class Installer:
     def _wanted(self, tool: Tool, before: str | None, path: Path) -> str:
         if tool.format == "module":
             if before is not None and OURS not in before:
-                raise InvalidOperation(f"{path} is somebody else's\nmove it away, and try again")
+                raise InvalidOperation(
+                    f"{path} was not written by Turntree\nmove it away, and try again"
+                )
             text = files("turntree").joinpath(_MODULE).read_text(encoding="utf-8")
             return text.replace("@LAUNCHER@", str(launcher_path(self.home)))
         commands = {
@@ -163,7 +165,7 @@ class Installer:
         return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
 
     def _write(self, path: Path, before: str | None, after: str) -> SettingsChange:
-        """Write a file anew, keeping what it was before we first changed it."""
+        """Replace a file, saving what it held before we first changed it."""
         if before == after:
             return SettingsChange(path, changed=False)
         record = self._find_record(path)
@@ -219,7 +221,7 @@ class Installer:
 
 @contextmanager
 def _left_alone(path: Path) -> Generator[None]:
-    """Say of which file it is that something in it is refused."""
+    """Add the file's path to errors raised inside."""
     try:
         yield
     except InvalidOperation as error:
@@ -238,7 +240,7 @@ def _read(path: Path) -> str | None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file at once, with the rights it had; a link stays one."""
+    """Write a file atomically, with its permissions; a link stays a link."""
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

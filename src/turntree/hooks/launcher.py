@@ -1,8 +1,8 @@
-"""The launcher: one small shell script that all hooks call, and the commands that call it.
+"""The launcher: a small shell script that all hooks call, and the commands that call it.
 
-Settings of tools name the script and nothing else, so that they need not change, nor be trusted
-again, when Turntree is installed anew elsewhere. The script always ends with 0 and prints nothing:
-a tool takes other codes for a refusal, and would hold the user's prompt back.
+Tool settings name only this script, so that they need not change, nor be trusted again, when
+Turntree is installed elsewhere. The script always exits with 0 and prints nothing: a tool treats
+other codes as a veto, and would block the user's prompt.
 """
 
 import shlex
@@ -29,13 +29,13 @@ start() {{
 pid=
 [ -p "$spool/daemon.fifo" ] && read -r pid 2>/dev/null <"$spool/daemon.lock"
 if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
-  # An attendant listens: what is said goes to it without anything being started.
+  # The hook daemon is running: it gets the event, and no process has to be started.
   said="$spool/sh-$$-$PPID"
   {{
     printf '%s\\0%s\\0%s\\0%s\\n' "$1" "$2" "${{CLAUDE_PROJECT_DIR:-$GEMINI_PROJECT_DIR}}" "$PWD"
     cat
   }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.raw" &&
-    # Opened to read, too: nobody may be there any more, and nobody shall wait for that.
+    # Opened for reading too: if the daemon has just ended, opening must not block.
     echo 1<>"$spool/daemon.fifo"
   tries=0
   while [ -e "$said.raw" ] && [ "$tries" -lt {tries} ]; do
@@ -61,7 +61,7 @@ def launcher_path(home: Path) -> Path:
 
 
 def write_launcher(home: Path, python: Path, entry: Path) -> Path:
-    """Write the script anew and return where it is."""
+    """Write the script and return where it is."""
     path = launcher_path(home)
     text = _SCRIPT.format(
         python=shlex.quote(str(python)),
@@ -79,7 +79,7 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
 
 
 def command(home: Path, tool: str, kind: str) -> str:
-    """Return what a tool is told to run; without the script it does nothing, and well."""
+    """Return the command for a tool's settings; without the script it does nothing and succeeds."""
     script = shlex.quote(str(launcher_path(home)))
-    # A shell that finds no script ends with 2, which some tools take for a veto.
+    # A shell that finds no script exits with 2, which some tools treat as a veto.
     return f"[ ! -r {script} ] || sh {script} {tool} {kind}"

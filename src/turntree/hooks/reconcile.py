@@ -1,8 +1,8 @@
-"""Sightings become pins: what hooks told while an agent worked is held against what it wrote down.
+"""Reconcile hook events with transcripts, and record turn snapshots.
 
-For each session that they name, its transcript is imported, the turn of every span is found, and
-the states in which the turn found and left its folder are pinned to it. Whatever cannot be settled
-yet stays where it is: doing it again later, or twice, changes nothing.
+For each session that the events name, its transcript is imported, the turn of every span is found,
+and the snapshots before and after the turn are linked to it. Events that cannot be resolved yet
+stay in the spool. The work is idempotent.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ from turntree.transcripts.incoming import ImportCursor
 
 PAGE_TURNS: Final = 64
 KEPT_MAX_MS: Final = 7 * 24 * 3600 * 1000
-"""What has waited for its turn so long waits for one that nobody will ever write down."""
+"""An event older than this waits for a turn that its tool will never record."""
 
 
 class SnapshotRecorder(Protocol):
-    """The facet of a tree that knows folders and their states."""
+    """The facet of a tree that records snapshots of folders."""
 
     async def ensure_directory(self, path: str, session: str | None = None) -> Resource:
-        """Return the resource that a folder is, attached to a session if one is named."""
+        """Return the resource of a folder, attached to a session if one is named."""
         ...
 
     async def pin(
@@ -50,19 +50,19 @@ class SnapshotRecorder(Protocol):
         began_at: Timestamp,
         ended_at: Timestamp,
     ) -> bool:
-        """Note in which states a turn found and left a resource."""
+        """Record the snapshots before and after a turn."""
         ...
 
 
 @dataclass(slots=True)
 class ReconcileResult:
-    """What became of a heap of sightings."""
+    """The result of reconciling hook events."""
 
     done: list[HookEvent] = field(default_factory=list[HookEvent])
     waiting: list[HookEvent] = field(default_factory=list[HookEvent])
-    """Ends whose turn is not written down yet."""
+    """Ends whose turn is not in the transcript yet."""
     open: int = 0
-    """Turns that are being taken."""
+    """Turns that are still running."""
     pinned: int = 0
     known: int = 0
     complaints: list[str] = field(default_factory=list[str])
@@ -71,7 +71,7 @@ class ReconcileResult:
 
 @dataclass(slots=True)
 class HookReconciler:
-    """Settles sightings in one workspace."""
+    """Reconciles hook events in one workspace."""
 
     importing: ImportService
     pinning: SnapshotRecorder
@@ -83,10 +83,10 @@ class HookReconciler:
     async def settle(
         self, sightings: Sequence[HookEvent], states: Mapping[str, TakenSnapshot]
     ) -> ReconcileResult:
-        """Import what the sightings name and pin what is finished.
+        """Import the transcripts that the events name and record snapshots of finished turns.
 
         Raises:
-            Unreachable: The database does not answer; nothing is lost.
+            DatabaseUnavailable: The database does not answer; nothing is lost.
         """
         settled = ReconcileResult()
         folded = fold_sightings(sightings)
@@ -103,7 +103,7 @@ class HookReconciler:
         return settled
 
     async def _import(self, folded: HookTimeline, settled: ReconcileResult) -> None:
-        """Import every session that something has ended in, as far as its last end."""
+        """Import every session in which a turn has ended, up to its last end."""
         found: dict[tuple[str, str], tuple[Importer, TranscriptRef]] = {}
         until: dict[tuple[str, str], Timestamp] = {}
         for sighting in _last_told(folded):
@@ -124,7 +124,7 @@ class HookReconciler:
         return [one for tool in tools for one in await self.importing.imports.list_cursors(tool)]
 
     async def _announce(self, sighting: HookEvent, settled: ReconcileResult) -> None:
-        """Make a session known, and that it works on its folder."""
+        """Create a session, and attach its folder."""
         importer = self.importers.get(sighting.stream.tool)
         try:
             session = await self._find_session(sighting.stream)
@@ -140,9 +140,9 @@ class HookReconciler:
         settled.done.append(sighting)
 
     async def _find_session(self, stream: AgentStream) -> str | None:
-        """Return the label of the session that came from a session of the source."""
+        """Return the label of the session imported from a session of the source."""
         found = await self.importing.imports.find_session(stream.tool, stream.session)
-        # Another principal's session does not follow what happens here.
+        # Another principal's session does not follow this user's hooks.
         if found is None or not found.is_own:
             return None
         return (await self.importing.sessions.get(found.id)).label
@@ -155,7 +155,7 @@ class HookReconciler:
         states: Mapping[str, TakenSnapshot],
         settled: ReconcileResult,
     ) -> list[TurnSpan]:
-        """Pin the turns of one agent and return the spans that wait for theirs."""
+        """Record the turn snapshots of one agent and return the spans without a turn yet."""
         name, head = _where_stands(stream, cursors)
         turns = {} if head is None else await self._read_back(head, spans)
         found = [(find_turn(span, turns.values()), span) for span in spans]
@@ -171,13 +171,13 @@ class HookReconciler:
     def _missing(
         self, found: Sequence[tuple[TurnId | None, TurnSpan]], settled: ReconcileResult
     ) -> list[TurnSpan]:
-        """Return the spans that may still find their turn; the others are done with."""
+        """Return the spans that may still find their turn; the others are done."""
         last = max((place for place, (turn, _) in enumerate(found) if turn is not None), default=-1)
         waiting: list[TurnSpan] = []
         for place, (turn, span) in enumerate(found):
             if turn is not None:
                 continue
-            # A later turn is written down: of this one nothing was, or nothing will be.
+            # A later turn is recorded: this one was not, and will not be.
             if place < last or self._is_old(span.end):
                 settled.done += span.sightings
             else:
@@ -209,7 +209,7 @@ class HookReconciler:
         settled.known += not pinned
 
     async def _read_back(self, head: TurnId, spans: Sequence[TurnSpan]) -> dict[TurnId, Header]:
-        """Return the turns of a thread, newest first, as far back as spans reach."""
+        """Return the turns of a thread, newest first, as far back as the spans go."""
         first = min(unix_ms((span.begin or span.end).at) for span in spans)
         turns: dict[TurnId, Header] = {}
         high = (await self.threads.get_turn(head)).depth
@@ -225,7 +225,7 @@ class HookReconciler:
     def _judge(
         self, folded: HookTimeline, unsettled: Sequence[TurnSpan], settled: ReconcileResult
     ) -> None:
-        """Keep what is still needed: the beginning of a turn may have ended the one before."""
+        """Keep events that are still needed: a turn's beginning may have ended the previous one."""
         needed = {sighting for span in unsettled for sighting in span.sightings}
         needed |= {sighting for sighting in folded.waiting if not self._is_old(sighting)}
         settled.waiting = [span.end for span in unsettled]
@@ -236,10 +236,10 @@ class HookReconciler:
 
 
 def _last_told(folded: HookTimeline) -> list[HookEvent]:
-    """Return the last sighting of each session up to which all its turns are over.
+    """Return, for each session, the last event at which all its turns have ended.
 
-    A subagent that has ended says nothing about the turn it worked for, which may go on: what is
-    written of that one would be taken for all of it.
+    The end of a subagent says nothing about the parent's turn, which may continue: importing up to
+    it would record a part of that turn as all of it.
     """
     last: dict[AgentStream, HookEvent] = {}
     for sighting in (*folded.announced, *(span.end for span in folded.spans)):
@@ -252,12 +252,12 @@ def _last_told(folded: HookTimeline) -> list[HookEvent]:
 
 
 def unwritten(importer: Importer, transcript: Path) -> TranscriptRef:
-    """Return the bundle of a session that its tool has not written anything of yet."""
+    """Return the reference to a transcript that its tool has not written yet."""
     return TranscriptRef(importer.origin, f"{transcript.parent.name}/{transcript.stem}", (), "", 0)
 
 
 def _bundles(importer: Importer, sighting: HookEvent, places: ToolPaths) -> Iterator[TranscriptRef]:
-    """Yield what a session is written in; a tool that does not say where writes to usual places."""
+    """Yield the transcripts of a session; without a path, search the tool's default folders."""
     if sighting.transcript is None:
         found = importer.discover(places)
         yield from (bundle for bundle in found if sighting.stream.session in bundle.id)
@@ -275,7 +275,7 @@ def _by_stream(spans: Iterable[TurnSpan]) -> Iterator[tuple[AgentStream, list[Tu
 def _where_stands(
     stream: AgentStream, cursors: Iterable[ImportCursor]
 ) -> tuple[str, TurnId | None]:
-    """Return what the source calls a session, or that of a subagent, and where it stands."""
+    """Return the source's id of a session or of its subagent, and its head."""
     for cursor in cursors:
         if cursor.origin != stream.tool:
             continue

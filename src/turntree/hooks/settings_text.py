@@ -1,6 +1,6 @@
-"""A tool's JSON settings with our hooks in them, and without.
+"""Add our hooks to a tool's JSON settings, and remove them.
 
-Nothing of the user's is lost or moved: our groups stand behind theirs, and the text keeps its
+Nothing of the user's is lost or moved: our groups come after theirs, and the text keeps its
 indentation. Pure: texts go in and come out.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from turntree.core.errors import InvalidOperation
 
 OURS: Final = "turntree-hook"
-"""Stands in every command of ours, and in nobody else's."""
+"""Part of every command of ours, and of no other."""
 _INDENT: Final = re.compile(r"^\{\s*?\n([ \t]+)\"")
 
 Document = dict[str, Any]
@@ -22,7 +22,7 @@ def with_hooks(text: str | None, commands: Mapping[str, str], timeout: int) -> s
     """Return settings in which every event has its command.
 
     Raises:
-        InvalidOperation: They are no JSON, or their hooks are not of the shape the tool reads.
+        InvalidOperation: They are not JSON, or their hooks do not have the shape the tool reads.
     """
     document = _parse(text)
     before = json.dumps(document)
@@ -36,10 +36,10 @@ def with_hooks(text: str | None, commands: Mapping[str, str], timeout: int) -> s
 
 
 def without_hooks(text: str) -> str:
-    """Return settings without our commands, and without what was left empty by that.
+    """Return settings without our commands, and without groups that this leaves empty.
 
     Raises:
-        InvalidOperation: They are no JSON, or their hooks are not of the shape the tool reads.
+        InvalidOperation: They are not JSON, or their hooks do not have the shape the tool reads.
     """
     if not list_commands(text):
         return text
@@ -58,10 +58,10 @@ def without_hooks(text: str) -> str:
 
 
 def list_commands(text: str) -> list[tuple[str, int, str]]:
-    """Return our commands: the event, the place of its group, and the command.
+    """Return our commands: the event, the index of its group, and the command.
 
     Raises:
-        InvalidOperation: They are no JSON, or their hooks are not of the shape the tool reads.
+        InvalidOperation: They are not JSON, or their hooks do not have the shape the tool reads.
     """
     hooks = _object(_parse(text).get("hooks", {}), "hooks")
     return [
@@ -74,7 +74,7 @@ def list_commands(text: str) -> list[tuple[str, int, str]]:
 
 
 def _without_ours(groups: list[Any]) -> Iterator[Any]:
-    """Yield groups without our commands; one that held nothing else is gone."""
+    """Yield groups without our commands; a group with nothing else is dropped."""
     for group in groups:
         handlers = _handlers(group)
         kept = [handler for handler in handlers if not _is_ours(handler)]
@@ -99,21 +99,21 @@ def _parse(text: str | None) -> Document:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InvalidOperation(f"it is no plain JSON: {error}") from error
+        raise InvalidOperation(f"it is not plain JSON: {error}") from error
     if not isinstance(found, dict):
-        raise InvalidOperation("it is no JSON object")
+        raise InvalidOperation("it is not a JSON object")
     return cast("Document", found)
 
 
 def _object(value: Any, name: str) -> Document:
     if not isinstance(value, dict):
-        raise InvalidOperation(f"{name!r} is no JSON object")
+        raise InvalidOperation(f"{name!r} is not a JSON object")
     return cast("Document", value)
 
 
 def _list(value: Any, name: str) -> list[Any]:
     if type(value) not in (list,):  # noqa: FURB171  (checkers know two types for the other form)
-        raise InvalidOperation(f"the hooks of {name!r} are no list")
+        raise InvalidOperation(f"the hooks of {name!r} are not a list")
     return cast("list[Any]", value)
 
 

@@ -1,15 +1,15 @@
-"""The spool: what hooks have told and nobody has read yet, as files in one folder.
+"""The spool: hook events that are not reconciled yet, as files in one folder.
 
-    spool/*.raw            what a tool said; gone as soon as somebody has looked at it
-    spool/<ns>-*.event     a moment: which tool, which session, where
-    spool/<ns>-*.snapshot  the state of the workspace that was kept then
-    spool/daemon.fifo      the FIFO at which the attendant listens
-    spool/drain.lock       held by whoever reads
-    spool/errors.log       what went wrong, newest last
-    spool/errors_cleared   since when nothing has gone wrong; what was said before counts no more
+    spool/*.raw            what a tool sent; deleted once it is parsed
+    spool/<ns>-*.event     an event: which tool, which session, which folder
+    spool/<ns>-*.snapshot  the snapshot of the workspace that was taken then
+    spool/daemon.fifo      the FIFO on which the hook daemon listens
+    spool/drain.lock       held by the process that reads the spool
+    spool/errors.log       errors, newest last
+    spool/errors_cleared   the time of the last success; earlier errors no longer count
     spool/last.json        what was read last
 
-``cli.hook_entry`` writes the first and ``cli.hook_attendant`` the next two. Nothing here knows a
+The hook process writes the first file and the hook daemon the next two. Nothing here knows a
 ledger.
 """
 
@@ -35,37 +35,37 @@ SIGHTING: Final = ".event"
 STATE: Final = ".snapshot"
 ERRORS_MAX_BYTES: Final = 256 * 1024
 PENDING_MAX_S: Final = 600
-"""A state that is still being kept after so long never will be."""
+"""A snapshot that takes longer than this will never be finished."""
 _CONSISTENCIES: Final = ("exact", "crash_consistent", "inconsistent")
 
 
 @value
 class SpooledEvent:
-    """A sighting, and the state that was kept with it."""
+    """A hook event, and the snapshot that was taken with it."""
 
     sighting: HookEvent
     taken: TakenSnapshot | None
     error: str | None
-    """Why there is no state although there should be."""
+    """Why the snapshot is missing."""
     is_pending: bool
-    """Whether somebody is still keeping the state."""
+    """Whether the snapshot is still being taken."""
 
 
 @value
 class Spool:
-    """The spool of one home."""
+    """The spool of one data directory."""
 
     folder: Path
 
     @contextmanager
     def reading(self) -> Generator[bool]:
-        """Be the only one who reads, or learn that somebody else is."""
+        """Lock the spool for reading; yields False if another process holds the lock."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / "drain.lock").open("w") as lock:
             yield lock_file(lock.fileno())
 
     def read(self) -> list[SpooledEvent]:
-        """Return what is there, oldest first; what cannot be read is put aside."""
+        """Return the events, oldest first; unreadable ones are set aside."""
         found: list[SpooledEvent] = []
         for path in self.list_paths():
             try:
@@ -73,20 +73,20 @@ class Spool:
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
-                self.complain(f"{path.name} is no sighting of ours and was put aside: {error!r}")
+                self.complain(f"{path.name} is not a hook event and was set aside: {error!r}")
                 path.replace(path.with_suffix(".unreadable"))
         return found
 
     def list_paths(self) -> list[Path]:
-        """Return the files of sightings, oldest first."""
+        """Return the files of events, oldest first."""
         return sorted(self.folder.glob(f"*{SIGHTING}")) if self.folder.is_dir() else []
 
     def list_said(self) -> list[Path]:
-        """Return the files of what was said and nobody has looked at, oldest first."""
+        """Return the raw files that are not parsed yet, oldest first."""
         return [path for _, path in self._said()]
 
     def first_said(self) -> str | None:
-        """Return what sorts before the sightings that are still to be made, if any are."""
+        """Return a name that sorts before the events of all unparsed raw files, or None."""
         return next((f"{at:020d}" for at, _ in self._said()), None)
 
     def _said(self) -> list[tuple[int, Path]]:
@@ -97,13 +97,13 @@ class Spool:
         return sorted(found)
 
     def remove(self, sightings: Iterable[HookEvent]) -> None:
-        """Forget sightings that have been read."""
+        """Delete events that have been read."""
         for sighting in sightings:
             for suffix in (SIGHTING, STATE):
                 (self.folder / f"{sighting.id}{suffix}").unlink(missing_ok=True)
 
     def complain(self, text: str) -> None:
-        """Write down what went wrong; the file never grows beyond measure."""
+        """Log an error; the file's size is bounded."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / "errors.log"
         with suppress(FileNotFoundError):
@@ -113,20 +113,20 @@ class Spool:
             file.write(f"{self.now()} {' '.join(text.split())}\n")
 
     def now(self) -> Timestamp:
-        """Return this moment, as complaints are stamped."""
+        """Return the current time, as errors are stamped."""
         return instant(time.time_ns() // 1_000_000)
 
     def overcome(self, since: Timestamp) -> None:
-        """Let what went wrong before a moment count no more: all that was told since was read.
+        """Mark errors before a timestamp as resolved: everything since then was read.
 
-        The moment is when the reading began: what went wrong during it is news.
+        The timestamp is when the reading began, so errors during it still count.
         """
         fresh = self.folder / "errors_cleared.new"
         fresh.write_text(since, encoding="utf-8")
         fresh.replace(self.folder / "errors_cleared")
 
     def last_error(self) -> str | None:
-        """Return what went wrong last and has not been overcome since."""
+        """Return the last error that is not resolved."""
         overcome = self._read("errors_cleared")
         for name in ("errors.log", "errors.log.1"):
             if lines := self._read(name).strip():
@@ -141,13 +141,13 @@ class Spool:
             return ""
 
     def note_last(self, told: Mapping[str, Any]) -> None:
-        """Remember what was read last."""
+        """Record what was read last."""
         fresh = self.folder / "last.json.new"
         fresh.write_text(json.dumps(told), encoding="utf-8")
         fresh.replace(self.folder / "last.json")
 
     def find_last(self) -> dict[str, Any] | None:
-        """Return what was read last."""
+        """Return what was read last, or None."""
         try:
             found = json.loads((self.folder / "last.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -169,9 +169,7 @@ def _spooled(path: Path) -> SpooledEvent:
         state: dict[str, Any] = json.loads(path.with_suffix(STATE).read_bytes())
     except FileNotFoundError:
         is_pending = sighting.place is not None and _is_at_work(told["pid"], path)
-        error = (
-            None if is_pending or sighting.place is None else "nobody finished keeping the state"
-        )
+        error = None if is_pending or sighting.place is None else "the snapshot was never finished"
         return SpooledEvent(sighting, None, error, is_pending)
     if "error" in state:
         return SpooledEvent(sighting, None, str(state["error"]), is_pending=False)

@@ -1,7 +1,7 @@
-"""The tools whose hooks we know: which events they have, and where their settings lie.
+"""The tools whose hooks we support: their events, and where their settings are.
 
-Three of them read JSON of one shape, each with names of its own; opencode loads a module. What an
-event means here is a kind of sighting. Found by running the programs: see docs/reference/hooks.md.
+Three of them read JSON of one shape, each with its own names; opencode loads a module. Each event
+maps to a kind of hook event. Found by running the programs: see docs/reference/hooks.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,19 +18,19 @@ Format = Literal["json", "module"]
 
 @value
 class Tool:
-    """One tool, and how it is told."""
+    """One tool, and how its hooks are configured."""
 
     name: str
-    """As its importer is called."""
+    """The name of its importer."""
     title: str
     events: Mapping[str, SightingKind]
-    """Its own names, in the order they are written."""
+    """Its own event names, in the order they are written."""
     timeout: int
-    """After so long it gives a hook up, in its own unit."""
+    """Its timeout of a hook, in its own unit."""
     format: Format
     user_file: Callable[[ToolPaths], Path]
     project_file: str
-    """Below the project's top."""
+    """Relative to the project folder."""
 
     def file(self, scope: Scope, places: ToolPaths, top: Path) -> Path:
         """Return where its settings are, or would be."""
@@ -44,7 +44,7 @@ def claude_folder(places: ToolPaths) -> Path:
 
 
 def codex_folder(places: ToolPaths) -> Path:
-    """Return Codex's folder, as Codex itself spells it in its lists of what is trusted."""
+    """Return Codex's folder, as Codex itself spells it in its list of trusted hooks."""
     told = places.environ.get("CODEX_HOME")
     return Path(told).resolve() if told else places.home / ".codex"
 
@@ -70,7 +70,7 @@ CLAUDE_CODE: Final = Tool(
     timeout=5,
     format="json",
     user_file=lambda places: claude_folder(places) / "settings.json",
-    # The one that is not committed: our command names a folder of this machine.
+    # The settings file that is not committed: our command contains a path of this machine.
     project_file=".claude/settings.local.json",
 )
 CODEX: Final = Tool(
@@ -78,7 +78,7 @@ CODEX: Final = Tool(
     "Codex",
     {
         "SessionStart": "session",
-        # It says this for subagents too, so that their beginnings need no event of their own.
+        # Sent for subagents too, so their beginnings need no event of their own.
         "UserPromptSubmit": "begin",
         "Stop": "end",
         "Interrupt": "end",
@@ -86,7 +86,7 @@ CODEX: Final = Tool(
         "PreCompact": "cut",
         "SessionEnd": "close",
     },
-    # More than this it would cut to this, for the end of a session.
+    # A longer timeout would be cut to this at the end of a session.
     timeout=3,
     format="json",
     user_file=lambda places: codex_folder(places) / "hooks.json",
@@ -95,7 +95,7 @@ CODEX: Final = Tool(
 GEMINI: Final = Tool(
     "gemini",
     "Gemini CLI",
-    # PreCompress is left out: it comes before every request, whether anything is compressed or not.
+    # PreCompress is left out: it comes before every request, whether or not anything is compressed.
     {"SessionStart": "session", "BeforeAgent": "begin", "AfterAgent": "end", "SessionEnd": "close"},
     timeout=5000,
     format="json",

@@ -127,7 +127,7 @@ def test_settings_that_are_no_json_are_left_alone(bare: Call, home: Path) -> Non
     settings.write_text("{bad", encoding="utf-8")
     answer = bare("hook", "install", "claude-code")
     assert answer.code == 1
-    assert f"{settings} was left alone: it is no plain JSON" in answer.err
+    assert f"{settings} was left alone: it is not plain JSON" in answer.err
     assert "put it right, and try again" in answer.err
     assert settings.read_text(encoding="utf-8") == "{bad"
 
