@@ -1,10 +1,10 @@
-"""What of a turn can be found: which of its texts are read, and which of their words are kept.
+"""Build the search document of a turn: which texts are indexed, and which of their lexemes.
 
-A turn of 10 KB must not need an index of 10 KB, so a turn keeps a bounded number of lexemes, those
-that people remember: what was asked and answered, names of tools, paths and commands; of what tools
-answered only the beginning. Each kind of text has a share that the others cannot take away.
+A turn of 10 KB must not need an index of 10 KB, so a document holds a bounded number of lexemes,
+those that people remember: question and answer, names of tools, paths and commands; of tool output
+only the beginning. Each kind of text has a quota that the others cannot take away.
 
-Pure: the same turn gives the same document everywhere. Must never know a database.
+Pure: the same turn gives the same document everywhere. Knows no database.
 """
 
 import re
@@ -20,16 +20,16 @@ from turntree.core.value import value
 from turntree.search.tokenizer import lexemes_of
 
 Where = Literal["asked", "answered", "tool", "file", "output"]
-"""Which kind of text a word stands in."""
+"""The kind of text that contains a word."""
 PLACES: Final = get_args(Where)
 
 RECIPE: Final = 1
-"""Documents of an older recipe are made again; it grows with every change of what is kept."""
+"""Documents of an older recipe are rebuilt; raise it with every change of what is indexed."""
 LEXEMES_MAX: Final = 54
 SHARES: Final[Mapping[Where, int]] = {
     "asked": 20, "file": 7, "tool": 9, "answered": 14, "output": 4,
 }  # fmt: skip
-"""How many lexemes each kind of text is sure of. What one leaves goes to the others, in order."""
+"""Number of lexemes reserved for each kind of text. Unused ones go to the others, in order."""
 TEXT_CHARS_MAX: Final = 4_000
 OUTPUT_CHARS_MAX: Final = 300
 ARGUMENT_CHARS_MAX: Final = 300
@@ -42,7 +42,7 @@ _ENVELOPE: Final = re.compile(r'"(?:args|call_id|kind|output|status|text|tool)":
 
 @value
 class SearchPassage:
-    """A text of a turn that is searched, and the message it stands in."""
+    """A text of a turn that is searched, and the message it is in."""
 
     where: Where
     text: str
@@ -51,15 +51,15 @@ class SearchPassage:
 
 @value
 class SearchDocument:
-    """What an index keeps of a turn."""
+    """What the index stores for a turn."""
 
     lexemes: tuple[str, ...]
     facets: tuple[str, ...]
-    """Whole names that operators ask for: ``by=ana``, ``tool=bash``, ``failed=``."""
+    """Exact values that operators ask for: ``by=ana``, ``tool=bash``, ``failed=``."""
 
 
 def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> SearchDocument:
-    """Return what can be found of a turn; ``lifted`` holds the beginnings of its large parts."""
+    """Return the document of a turn; ``lifted`` holds the beginnings of its large parts."""
     found: dict[Where, dict[str, None]] = {where: {} for where in PLACES}
     for passage in passages_of(turn, lifted or {}):
         kept = found[passage.where]
@@ -69,7 +69,7 @@ def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> Sea
 
 
 def _choose(found: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
-    """Return the lexemes that fit: everybody's share first, then what is left, in order."""
+    """Return the lexemes that fit: each kind's quota first, then the rest, in order."""
     chosen: dict[str, None] = {}
     for where, share in SHARES.items():
         fresh = [lexeme for lexeme in found[where] if lexeme not in chosen]
@@ -83,12 +83,12 @@ def _choose(found: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
 
 
 def facet(name: str, value: str = "") -> str:
-    """Return a name as an index holds it; no lexeme has an equals sign, so none looks like one."""
+    """Return a facet as the index stores it; lexemes have no equals sign, so it is no lexeme."""
     return f"{name}={value.lower()}"
 
 
 def facets_of(turn: Turn) -> set[str]:
-    """Return the names under which operators find a turn."""
+    """Return the facets by which operators find a turn."""
     header = turn.header
     found = {facet("by", header.by.id)}
     failed = header.outcome != "completed"
@@ -109,7 +109,7 @@ def _parts(turn: Turn) -> Iterator[object]:
 
 
 def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[SearchPassage]:
-    """Yield the texts of a turn that are searched, in the order they were said."""
+    """Yield the texts of a turn that are searched, in message order."""
     outputs = 0
     for place, said in enumerate(turn.messages):
         if isinstance(said, ErasedMessage):
@@ -131,7 +131,7 @@ def _passage(
     match part:
         case Text(text):
             where: Where = "answered" if said.role == "assistant" else "asked"
-            # Rules and prompts are the same in a thousand turns: nobody finds one of them by those.
+            # System prompts are the same in a thousand turns, so they single out none of them.
             return None if said.role == "system" else SearchPassage(where, _ends(text), place)
         case ToolUse(_, name, args):
             words = " ".join(_strings(args))[:ARGUMENT_CHARS_MAX]
@@ -158,13 +158,13 @@ def _lifted(said: Message, of: str, text: str, place: int) -> SearchPassage | No
 
 
 def _unwrapped(beginning: bytes) -> str:
-    """Return the words of a document whose end is missing, so that it cannot be read as one."""
+    """Return the words of a truncated document, which cannot be parsed."""
     text = _ENVELOPE.sub(" ", beginning[:LIFTED_BYTES_READ].decode(errors="ignore"))
     return _ESCAPE.sub(" ", text).strip('{"} ')
 
 
 def _ends(text: str) -> str:
-    """Return a text, or its beginning and its end: what is remembered of a long one."""
+    """Return a text, or its beginning and its end: what people remember of a long one."""
     if len(text) <= TEXT_CHARS_MAX:
         return text
     half = TEXT_CHARS_MAX // 2
@@ -172,7 +172,7 @@ def _ends(text: str) -> str:
 
 
 def _strings(value: Json) -> Iterator[str]:
-    """Yield the strings of a document, in order, without its names."""
+    """Yield the strings of a document, in order, without its member names."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -184,7 +184,7 @@ def _strings(value: Json) -> Iterator[str]:
 
 
 def meaning_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> str:
-    """Return the text that stands for what a turn means: what was asked, then the answer's ends."""
+    """Return the text to embed for a turn: the question, then the two ends of the answer."""
     passages = list(passages_of(turn, lifted or {}))
     asked = "\n".join(p.text for p in passages if p.where == "asked").strip()
     answered = "\n".join(p.text for p in passages if p.where == "answered").strip()

@@ -1,4 +1,4 @@
-"""Something that turns texts into vectors, so that what means the same lies near."""
+"""The contract of embedders: turn texts into vectors, so that similar texts are close."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -9,22 +9,22 @@ TextKind = Literal["query", "document"]
 
 
 class Embedder(Protocol):
-    """A model of meanings. Vectors of two of them are never compared."""
+    """An embedding model. Vectors of two models are never compared."""
 
     @property
     def id(self) -> str:
-        """What tells its vectors from those of all others."""
+        """Identifies its vectors."""
         ...
 
     @property
     def dims(self) -> int:
-        """How many numbers each vector has."""
+        """Number of dimensions of each vector."""
         ...
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
-        """Return the vector of each text, of length one, in their order.
+        """Return the vector of each text, normalized, in their order.
 
         Raises:
-            Refused: What it needs is not installed, or is not what it should be.
+            InvalidOperation: What it needs is not installed, or is not the expected version.
         """
         ...

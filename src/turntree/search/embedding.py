@@ -1,7 +1,7 @@
-"""What can be embedded, what lies near it, and how much of it there is. Values only.
+"""Values of embeddings: what can be embedded, similar nodes, statistics.
 
-Anything with an address and a text may have a vector: a turn, a program. Vectors of two embedders
-are never compared, so every answer here is about one of them.
+Any node with an address and a text may have a vector: a turn, a program. Vectors of two embedders
+are never compared, so every value here is about one of them.
 """
 
 import re
@@ -14,7 +14,7 @@ from turntree.core.ids import Digest
 from turntree.core.value import value
 
 TURN: Final = "turn"
-"""The kind of a turn; the kinds of programs are theirs to name."""
+"""The kind of a turn; programs have their own kinds."""
 DESCRIPTION_CHARS_MAX: Final = 4_000
 _TELLING: Final = ("description", "title", "system_prompt", "content")
 _NO_WORDS: Final = re.compile(r"@\([^()]*\)|\$\{\w+\}")
@@ -22,30 +22,30 @@ _NO_WORDS: Final = re.compile(r"@\([^()]*\)|\$\{\w+\}")
 
 @value
 class EmbeddableText:
-    """Something with an address, and the words that say what it is about."""
+    """A node, and the text that describes it."""
 
     id: str
     kind: str
     name: str
-    """What people call it: a program's name, a turn's title."""
+    """Its display name: a program's name, a turn's title."""
     text: str
     digest: Digest | None = None
-    """What proves it, if it is a turn."""
+    """Its digest, if it is a turn."""
 
 
 @value
 class Neighbor:
-    """What an index found near a vector."""
+    """A node that an index found near a vector."""
 
     id: str
     kind: str
     likeness: float
-    """The cosine of the angle between the two, up to 1."""
+    """The cosine similarity of the two, up to 1."""
 
 
 @value
 class SimilarNode:
-    """Something that means what was asked for, and how much so."""
+    """A similar node, and how similar it is."""
 
     described: EmbeddableText
     likeness: float
@@ -53,25 +53,25 @@ class SimilarNode:
 
 @value
 class EmbedResult:
-    """What embedding one thing led to."""
+    """The result of embedding one node."""
 
     described: EmbeddableText
     embedder: str
     dims: int
     is_new: bool
-    """False if its vector was there, of the very same text."""
+    """False if the vector of the same text existed already."""
 
 
 @value
 class EmbeddingStats:
-    """How many vectors an embedder has left."""
+    """The number of vectors of an embedder."""
 
     embedder: str
     dims: int
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By the kind of what they are of."""
+    """By the kind of node."""
     described: int = 0
-    """How many of them are of words that somebody gave instead of the thing's own."""
+    """Number of vectors of a custom text instead of the node's own."""
     turns_missing: int = 0
 
     @property
@@ -81,9 +81,9 @@ class EmbeddingStats:
 
 
 def program_text(kind: str, name: str, config: Mapping[str, Json]) -> str:
-    """Return the words that say what a program is about: its name, its description, the rest.
+    """Return the text that describes a program: its name, its description, other strings.
 
-    References and secrets are names of other things, and say nothing of this one.
+    References and secrets are names of other things, so they are left out.
     """
     first = [config[member] for member in _TELLING if isinstance(config.get(member), str)]
     rest = [value for member, value in config.items() if member not in _TELLING]
@@ -104,5 +104,5 @@ def _strings(value: Json) -> Iterator[str]:
 
 
 def text_digest(text: str) -> Digest:
-    """Return what tells one text from another, so that only a new one is embedded."""
+    """Return the digest of a text, so that only a changed one is embedded."""
     return digest_bytes(text.encode(errors="replace"))

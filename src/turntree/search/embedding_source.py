@@ -1,4 +1,4 @@
-"""Vectors of anything that has an address, and who knows the texts they are made of."""
+"""The port of embeddings, and of the sources that know a node's text."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,30 +11,30 @@ from turntree.search.results import Vector
 
 @value
 class StoredEmbedding:
-    """A vector, and what it is of."""
+    """A vector and its node."""
 
     id: str
     kind: str
     vector: Vector
     digest: Digest | None = None
-    """Of the text, where that may change; None for a turn's own, which cannot."""
+    """Of the text, if that may change; None for a turn's own, which cannot."""
 
 
 class Embeddings(Protocol):
-    """Keeps one vector for each thing and embedder. Everything it keeps can be made again."""
+    """Stores one vector per node and embedder. Everything in it can be rebuilt."""
 
     async def horizon(self) -> int:
-        """Return the oldest transaction still running: say it before reading what is embedded."""
+        """Return the oldest running transaction; call this before reading what is embedded."""
         ...
 
     async def put(
         self, embedder: str, meanings: Sequence[StoredEmbedding], *, seen_from: int
     ) -> None:
-        """Write vectors; one of a turn of which something was erased since is left out."""
+        """Write vectors; a turn that was partly erased since is left out."""
         ...
 
     async def find(self, id: str, embedder: str) -> StoredEmbedding | None:
-        """Return the vector of a thing, if it has one."""
+        """Return the vector of a node, or None."""
         ...
 
     async def list_near(
@@ -47,35 +47,35 @@ class Embeddings(Protocol):
         tags: Sequence[str] = (),
         without: str | None = None,
     ) -> list[Neighbor]:
-        """Return what lies near a vector, nearest first.
+        """Return the nodes near a vector, nearest first.
 
-        ``kinds`` keeps things of any of them, ``tags`` those that have all; none keep everything.
+        ``kinds`` keeps nodes of any of them, ``tags`` those that have all; empty, all nodes.
         """
         ...
 
     async def list_digests(self, embedder: str, ids: Sequence[str]) -> dict[str, Digest | None]:
-        """Return which of some things have a vector, and of which text."""
+        """Return which of some nodes have a vector, and the digest of its text."""
         ...
 
     async def list_stats(self) -> list[EmbeddingStats]:
-        """Return what each embedder has left, in order of their ids."""
+        """Return the statistics of each embedder, in id order."""
         ...
 
 
 class EmbeddingSource(Protocol):
-    """Knows things that are no turns: what they are called, and the words that say what they are.
+    """Knows nodes that are not turns: their names and the texts that describe them.
 
-    It shows only what whoever asks may see; what it does not return is not shown as alike either.
+    It returns only nodes that the viewer may see; others are not reported as similar either.
     """
 
     async def find(self, name: str) -> EmbeddableText | None:
-        """Return what a name, ``@(name)`` or an id stands for."""
+        """Return the node of a name, ``@(name)`` or an id, or None."""
         ...
 
     async def list_by_ids(self, ids: Sequence[str]) -> list[EmbeddableText]:
-        """Return those of some things that it knows, in any order."""
+        """Return those of some nodes that it knows, in any order."""
         ...
 
     async def list_after(self, id: str, *, limit: int) -> list[EmbeddableText]:
-        """Return everything it knows, page by page, in order of ids; begin with an empty one."""
+        """Return all its nodes, page by page, in id order; start with an empty id."""
         ...

@@ -1,6 +1,6 @@
-"""Vectors of anything that has an address, on PostgreSQL with pgvector.
+"""Store embeddings in PostgreSQL with pgvector.
 
-Where the database holds no vectors, nothing lies near anything and nothing can be kept.
+Without pgvector, searches return nothing and nothing can be stored.
 """
 
 from collections.abc import Sequence
@@ -17,23 +17,23 @@ from turntree.search.embedding_source import StoredEmbedding
 from turntree.search.results import Vector
 
 EXACT_MAX: Final = 5_000
-"""How many vectors are compared one by one rather than through the index."""
+"""Up to this many vectors are compared exactly, without the index."""
 PROPOSED: Final = 260
-"""How many the index keeps in view while it looks: the more, the fewer of the nearest it misses."""
+"""Candidates the index keeps during a search: the more, the fewer of the nearest it misses."""
 PROPOSED_A_RESULT: Final = 4
 PROPOSED_MAX: Final = 1_000
-"""As many as the index can be asked for."""
+"""The maximum that the index accepts."""
 
 
 @value
 class EmbeddingStore:
-    """Keeps vectors. See ``ports.meanings.Meanings``."""
+    """Stores vectors. See ``embedding_source.Embeddings``."""
 
     database: Database
     exact_max: int = EXACT_MAX
 
     async def horizon(self) -> int:
-        """Return the oldest transaction still running."""
+        """Return the oldest running transaction."""
         row = await self.database.fetch_one("search_horizon")
         assert row is not None, "the shard has one row"
         return int(row[1])
@@ -41,10 +41,10 @@ class EmbeddingStore:
     async def put(
         self, embedder: str, meanings: Sequence[StoredEmbedding], *, seen_from: int
     ) -> None:
-        """Write vectors; one of a turn of which something was erased since is left out.
+        """Write vectors; a turn that was partly erased since is left out.
 
         Raises:
-            InvalidOperation: The database holds no vectors.
+            InvalidOperation: The database has no pgvector.
         """
         await self._check()
         digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
@@ -59,7 +59,7 @@ class EmbeddingStore:
         )
 
     async def find(self, id: str, embedder: str) -> StoredEmbedding | None:
-        """Return the vector of a thing, if it has one."""
+        """Return the vector of a node, or None."""
         if not await self._holds_vectors():
             return None
         row = await self.database.fetch_one("find_embedding", id=UUID(id), embedder=embedder)
@@ -78,7 +78,7 @@ class EmbeddingStore:
         tags: Sequence[str] = (),
         without: str | None = None,
     ) -> list[Neighbor]:
-        """Return what lies near a vector, nearest first."""
+        """Return the nodes near a vector, nearest first."""
         if not await self._holds_vectors():
             return []
         rows = await self.database.fetch(
@@ -95,7 +95,7 @@ class EmbeddingStore:
         return [Neighbor(*row) for row in rows]
 
     async def list_digests(self, embedder: str, ids: Sequence[str]) -> dict[str, Digest | None]:
-        """Return which of some things have a vector, and of which text."""
+        """Return which of some nodes have a vector, and the digest of its text."""
         if not ids or not await self._holds_vectors():
             return {}
         rows = await self.database.fetch(
@@ -104,7 +104,7 @@ class EmbeddingStore:
         return {id: _digest(digest) for id, digest in rows}
 
     async def list_stats(self) -> list[EmbeddingStats]:
-        """Return what each embedder has left, in order of their ids."""
+        """Return the statistics of each embedder, in id order."""
         if not await self._holds_vectors():
             return []
         found: dict[str, EmbeddingStats] = {}
@@ -131,7 +131,7 @@ class EmbeddingStore:
 
 
 def _numbers(vector: Vector) -> str:
-    """Return a vector as the text of an array: quicker than number by number."""
+    """Return a vector as the text of an array, which is faster than number by number."""
     return "{" + ",".join(map(str, vector)) + "}"
 
 

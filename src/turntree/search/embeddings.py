@@ -1,7 +1,7 @@
-"""Meanings of anything that has an address: embedding it, and finding what is like it.
+"""The embeddings facet: embed any node with an address, and find similar ones.
 
-Turns are known here; everything else is known by describers, which also say what may be shown. A
-vector that is there, of the same text, is not made again.
+Turns are read here; other nodes come from embedding sources, which also decide what the viewer may
+see. An existing vector of the same text is not computed again.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,13 +31,13 @@ from turntree.search.service import Search
 ALIKE_DEFAULT: Final = 10
 ALIKE_MAX: Final = 200
 HIDDEN_BESIDES: Final = 20
-"""How many more than are shown are looked at, for some may not be shown."""
+"""How many more candidates than results are read, because some may be hidden."""
 PAGE: Final = 200
 
 
 @value
 class Embeddings:
-    """``tree.meanings``: what is like what."""
+    """``tree.meanings``: embeddings and similar nodes."""
 
     store: ports.Embeddings
     search: Search
@@ -45,14 +45,14 @@ class Embeddings:
     describers: tuple[EmbeddingSource, ...] = ()
 
     async def embed(self, node: str, *, text: str | None = None) -> EmbedResult:
-        """Embed one thing: a turn by a revision, anything else by its name or id.
+        """Embed one node: a turn by a revision, anything else by its name or id.
 
-        ``text`` stands for it instead of its own words, until it is embedded without one.
+        ``text`` replaces its own text, until it is embedded without one.
 
         Raises:
             NotFound: It names nothing.
-            InvalidOperation: There is no embedder, or the thing says nothing, or no vectors can be
-                kept.
+            InvalidOperation: There is no embedder, the node has no text, or the database has no
+                pgvector.
         """
         embedder = await self._prepare()
         seen_from = await self.store.horizon()
@@ -78,10 +78,10 @@ class Embeddings:
         kinds: Sequence[str] = (),
         tags: Sequence[str] = (),
     ) -> list[SimilarNode]:
-        """Return what means something like a text, most alike first.
+        """Return the nodes that are similar to a text, most similar first.
 
         Raises:
-            InvalidQuery: It says nothing.
+            InvalidQuery: The text is empty.
             InvalidOperation: There is no embedder.
         """
         if not text.strip():
@@ -98,12 +98,12 @@ class Embeddings:
         kinds: Sequence[str] = (),
         tags: Sequence[str] = (),
     ) -> list[SimilarNode]:
-        """Return what means something like a thing, most alike first; it is embedded if need be.
+        """Return the nodes that are similar to a node, most similar first; embeds it if necessary.
 
         Raises:
             NotFound: It names nothing.
-            InvalidOperation: There is no embedder, or the thing says nothing, or no vectors can be
-                kept.
+            InvalidOperation: There is no embedder, the node has no text, or the database has no
+                pgvector.
         """
         embedder = self._embedder()
         described = await self._get(node)
@@ -116,7 +116,7 @@ class Embeddings:
         return await self._alike(found.vector, limit, kinds, tags, described.id)
 
     async def list_stats(self) -> list[EmbeddingStats]:
-        """Return how many vectors there are, by embedder and kind."""
+        """Return the number of vectors, by embedder and kind."""
         return await self.store.list_stats()
 
     async def fill(
@@ -125,13 +125,13 @@ class Embeddings:
         everything: bool = False,
         report: Callable[[IndexProgress], None] = lambda _: None,
     ) -> IndexProgress:
-        """Embed whatever has no vector yet, or one of other words, and return how much that was.
+        """Embed every node without a vector of its current text, and return their number.
 
-        May be stopped at any time: the next to fill goes on.
+        May be stopped at any time: the next call continues.
 
         Raises:
-            InvalidOperation: There is no embedder, or no vectors can be kept.
-            Conflict: Somebody else is at it.
+            InvalidOperation: There is no embedder, or the database has no pgvector.
+            Conflict: Another process is already embedding.
         """
         embedder = await self._prepare()
         async with self.search.filling():

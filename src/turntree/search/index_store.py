@@ -1,8 +1,8 @@
-"""Filling what search asks: documents and vectors, in batches, by COPY.
+"""Fill the search indexes: documents and vectors, in batches, by COPY.
 
-An index first goes through the turns that are there, newest first, and then follows the feed; how
-far it has come is committed with what it wrote, so an interrupted run goes on where it stopped.
-COPY is refused under row-level security, so a batch goes through a temporary table, and an ordinary
+An index first processes the existing turns, newest first, and then follows the feed. Its progress
+is committed with what it wrote, so an interrupted run continues where it stopped. PostgreSQL
+rejects COPY under row-level security, so a batch goes through a temporary table and an ordinary
 insert that the policies check.
 """
 
@@ -28,24 +28,24 @@ EVENTS_READ_MAX: Final = 5_000
 
 @value
 class IndexStore:
-    """Fills indexes. See ``ports.search.SearchWriter``."""
+    """Fills indexes. See ``store_port.SearchWriter``."""
 
     database: Database
 
     async def next_batch(self, index: str, *, limit: int) -> IndexBatch:
-        """Return turns that an index lacks: older ones first gone through, then the feed."""
+        """Return turns that an index lacks: existing ones first, then those of the feed."""
         row = await self.database.fetch_one("search_progress", index=index)
         if row is None:
             return await self.list_missing(index, limit=limit)
         return await self._follow(index, FeedPosition(*row), limit)
 
     async def list_missing(self, index: str, *, limit: int) -> IndexBatch:
-        """Return turns that an index lacks, whatever the feed says of them."""
+        """Return turns that an index lacks, regardless of the feed."""
         epoch, horizon = await self._horizon()
         query = "search_missing_documents" if index == WORDS else "search_missing_embeddings"
         rows = await self.database.fetch(query, limit=limit, **_scope(index))
         is_last = len(rows) < limit
-        # Whatever was committed before the horizon was there to be gone through.
+        # Everything committed before the horizon was visible to this pass.
         position = FeedPosition(epoch, horizon, -1) if is_last else None
         return await self._batch([id for (id,) in rows], horizon, position, is_last=is_last)
 
@@ -62,7 +62,7 @@ class IndexStore:
         query = "search_pending_documents" if index == WORDS else "search_pending_embeddings"
         rows = await self.database.fetch(query, turns=touched, **_scope(index)) if touched else []
         if any(gap_above for _, gap_above in rows):
-            # Many turns came at once, and the journal names only the last: an import did that.
+            # An import stored many turns at once, and the journal names only the last.
             return await self.list_missing(index, limit=limit)
         settled = [FeedPosition(*place) for *place, _, is_settled in events if is_settled]
         position = settled[-1] if settled else after
@@ -84,14 +84,14 @@ class IndexStore:
     async def put_documents(
         self, batch: IndexBatch, documents: Sequence[tuple[TurnId, SearchDocument]]
     ) -> None:
-        """Write the documents of a batch and how far it led; both, or neither."""
+        """Write the documents of a batch and its progress, in one transaction."""
         rows = [(UUID(id), [*doc.lexemes, *doc.facets], None) for id, doc in documents]
         await self._put(WORDS, "search_unstage_documents", batch, rows)
 
     async def put_meanings(
         self, batch: IndexBatch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
     ) -> None:
-        """Write the vectors of a batch and how far it led; both, or neither."""
+        """Write the vectors of a batch and its progress, in one transaction."""
         rows = [(UUID(id), None, list(vector)) for id, vector in vectors]
         await self._put(embedder, "search_unstage_embeddings", batch, rows)
 
@@ -108,11 +108,11 @@ class IndexStore:
                 await run(connection, "search_save_progress", {**scope, **place, "index": index})
 
     async def prepare_meanings(self) -> bool:
-        """Make room for vectors if the database can hold them; says whether it can."""
+        """Create the table of vectors if the database has pgvector; return whether it has."""
         ((there,),) = await self.database.fetch("search_embeddings_exist")
         if there:
             return True
-        # Only the owner of the schema may add to it: no role is taken here.
+        # Only the schema's owner may change it, so no role is set here.
         try:
             async with await AsyncConnection[Row].connect(
                 self.database.conninfo, autocommit=True
@@ -125,7 +125,7 @@ class IndexStore:
         return bool(made)
 
     async def has_meanings(self, embedder: str) -> bool:
-        """Say whether an embedder's index was ever filled."""
+        """Return whether an embedder's index was ever filled."""
         ((there,),) = await self.database.fetch("search_embeddings_exist")
         if not there:
             return False

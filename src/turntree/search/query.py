@@ -1,13 +1,13 @@
-"""The search grammar: what a person typed becomes a query.
+"""The search grammar: parse what a person typed into a query.
 
     query    = item*
     item     = ["-"] (phrase | operator | word)
-    phrase   = '"' signs '"'
-    operator = name ":" (phrase | signs without spaces)
+    phrase   = '"' characters '"'
+    operator = name ":" (phrase | characters without spaces)
     name     = in | by | model | tool | file | origin | before | after | failed
 
-Words that say nothing (``the``, ``what``) are passed over. The last word may be unfinished. Knows
-how a query is written, and nothing of who answers it; the present is an argument.
+Stop words (``the``, ``what``) are skipped. The last word may be incomplete. Knows how a query is
+written, not how it is answered; the current time is an argument.
 """
 
 import re
@@ -32,7 +32,7 @@ OPERATORS: Final[Mapping[str, str]] = {
     "after": 'the turn began after: after:"3 days ago"',
     "failed": "whether the turn or one of its tools failed: failed:yes, failed:no",
 }
-"""Each operator and what it asks for."""
+"""Each operator and its description."""
 NAMES_TAKEN_AWAY: Final = ("by", "tool")
 QUERY_CHARS_MAX: Final = 1_000
 TERMS_MAX: Final = 32
@@ -48,7 +48,7 @@ _TRUTHS: Final = {"": True, "yes": True, "true": True, "no": False, "false": Fal
 
 @value
 class Term:
-    """One word: the lexeme of all of it, or those of all its pieces."""
+    """One word: its lexeme, or those of all its pieces."""
 
     text: str
     whole: str
@@ -59,24 +59,24 @@ class Term:
 
 @value
 class Query:
-    """What is looked for."""
+    """A parsed query."""
 
     terms: tuple[Term, ...] = ()
     phrases: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    """Words and phrases that must not stand there."""
+    """Words and phrases that must not occur."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """What each operator but the times and ``failed`` asks for."""
+    """The values of each operator except the times and ``failed``."""
     without_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     after: Timestamp | None = None
     before: Timestamp | None = None
     failed: bool | None = None
     said: str = field(default="", compare=False)
-    """Everything that was asked in words, as it was typed, for whoever compares meanings."""
+    """All words and phrases as typed, for semantic search."""
 
     @property
     def has_words(self) -> bool:
-        """Whether it asks for words, and not for names and times alone."""
+        """Whether it has words, and not only operators."""
         return bool(self.terms or self.phrases)
 
     def __str__(self) -> str:
@@ -91,13 +91,13 @@ class Query:
 
 
 def parse_query(text: str, now: Timestamp) -> Query:
-    """Return what a text looks for.
+    """Return the query of a text.
 
     Raises:
-        InvalidQuery: It names an operator that nobody knows, or an operator's value cannot be read.
+        InvalidQuery: It has an unknown operator, or an operator's value cannot be parsed.
     """
     if len(text) > QUERY_CHARS_MAX:
-        raise InvalidQuery(f"a query has at most {QUERY_CHARS_MAX} signs")
+        raise InvalidQuery(f"a query has at most {QUERY_CHARS_MAX} characters")
     if text.count('"') % 2:
         raise InvalidQuery('a quotation mark is never closed: "keep the signature"')
     query, said = Query(), list[str]()
@@ -174,14 +174,14 @@ def _add_time(query: Query, name: str, value: str, *, is_minus: bool, now: Times
     moment = find_moment(value, now)
     if moment is None:
         raise InvalidQuery(f"{value!r} is not a time; say {EXAMPLES}")
-    # What is not before a moment is after it.
+    # What is not before a timestamp is after it.
     if (name == "after") != is_minus:
         return replace(query, after=max(query.after or moment, moment))
     return replace(query, before=min(query.before or moment, moment))
 
 
 def _open_last(query: Query, text: str) -> Query:
-    """Let the last word be unfinished, if the query ends with a word."""
+    """Mark the last word as incomplete, if the query ends with a word."""
     if not query.terms or not text.rstrip().endswith(query.terms[-1].text):
         return query
     last = query.terms[-1]

@@ -1,8 +1,7 @@
-"""Judging what an index proposed: which words stand where, what to show of a turn, who comes first.
+"""Rank the candidates of an index: where words occur, which snippet to show, and the order.
 
-An index knows bounded documents; here the texts themselves are read again, so that phrases, words
-that must not stand there and the order of the few that are shown depend on nothing that was left
-out. Pure.
+An index holds bounded documents; here the texts themselves are read again, so that phrases,
+excluded words and the order of the results do not depend on what the index left out. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from turntree.search.query import Query, Term
 from turntree.search.tokenizer import Word, find_words, words_of
 
 RANK_OFFSET: Final = 60
-"""Reciprocal rank fusion's constant: how little the first place counts more than the second."""
+"""Reciprocal rank fusion's constant: the higher, the less the first ranks dominate."""
 WEIGHTS: Final[Mapping[Where, float]] = {
     "asked": 1.0, "file": 0.9, "answered": 0.8, "tool": 0.7, "output": 0.4,
 }  # fmt: skip
@@ -31,7 +30,7 @@ _LEAD_CHARS: Final = 40
 
 @value
 class Snippet:
-    """A piece of what was said, and which of its signs are the matched words."""
+    """A piece of a message, and the positions of the matched words."""
 
     where: Where
     message: int
@@ -41,7 +40,7 @@ class Snippet:
 
 @value
 class MatchScore:
-    """What a query finds in a turn."""
+    """What a query matches in a turn."""
 
     matched: Mapping[str, tuple[Where, ...]]
     """Each word or phrase that was found, and in which kinds of text."""
@@ -51,15 +50,15 @@ class MatchScore:
 
 @dataclass(slots=True)
 class _Read:
-    """A passage with the words that matter in it."""
+    """A passage with its matching words."""
 
     passage: SearchPassage
     hits: list[tuple[Word, str]]
 
 
 def judge(query: Query, passages: Sequence[SearchPassage]) -> MatchScore | None:
-    """Return what a query finds in the texts of a turn, or None if it must not be found."""
-    # Folding everything is only worth it where something is compared as it is written.
+    """Return what a query matches in the texts of a turn, or None if the turn is excluded."""
+    # Case folding all texts is only worth it for phrases and excluded words.
     spelt = query.phrases or any(len(said.split()) > 1 for said in query.without)
     folded = [_fold(passage.text) if spelt else "" for passage in passages]
     if any(_stands(said, passages, folded) for said in query.without):
@@ -81,19 +80,19 @@ def judge(query: Query, passages: Sequence[SearchPassage]) -> MatchScore | None:
 
 
 def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
-    """Return turns of several rankings as one, best first, by their reciprocal ranks."""
+    """Return several rankings merged into one, best first, by reciprocal rank fusion."""
     scores: dict[TurnId, float] = {}
     for ranking in rankings:
         for place, turn in enumerate(ranking, start=1):
             scores[turn] = scores.get(turn, 0.0) + 1 / (RANK_OFFSET + place)
-    # A later id is a later turn; ids only decide between equals.
+    # A later id is a later turn; ids only break ties.
     return sorted(scores, key=lambda turn: (scores[turn], turn), reverse=True)
 
 
 def near_enough(turns: Sequence[tuple[TurnId, float]]) -> list[TurnId]:
-    """Return those of the nearest turns that mean something like what was asked.
+    """Return those of the nearest turns that are similar enough to the query.
 
-    Something is always nearest: in a small tree that would be everything.
+    Some turn is always nearest: in a small tree every turn would match.
     """
     best = max((likeness for _, likeness in turns), default=0.0)
     least = max(LIKENESS_MIN, LIKENESS_SHARE * best)
@@ -105,7 +104,7 @@ def _fold(text: str) -> str:
 
 
 def _stands(said: str, passages: Sequence[SearchPassage], folded: Sequence[str]) -> bool:
-    """Say whether words stand anywhere: one by its lexeme, several as they are written."""
+    """Return whether words occur anywhere: one by its lexeme, several as they are written."""
     if len(said.split()) > 1:
         return any(_fold(said) in text for text in folded)
     wanted = frozenset(word.whole for word in words_of(said))
@@ -119,7 +118,7 @@ def _read(query: Query, passage: SearchPassage) -> _Read:
     begun = tuple(start for start, _ in opened)
     for word in find_words(passage.text, frozenset(keys), begun):
         known = [lexeme for lexeme in word.lexemes if lexeme in keys]
-        # What an unfinished word may become counts as that word.
+        # A completion of the last word counts as that word.
         known += [whole for start, whole in opened if _begins(word, passage.text, start)]
         hits += [(word, lexeme) for lexeme in dict.fromkeys(known)]
     return _Read(passage, hits)
@@ -158,7 +157,7 @@ def _score(query: Query, found: Mapping[str, tuple[Where, ...]], read: Sequence[
 
 
 def _window(read: _Read) -> list[tuple[Word, str]]:
-    """Return the hits that stand close together, where the most different ones do."""
+    """Return the hits that are close together, where most different terms occur."""
     best: list[tuple[Word, str]] = []
     for place, (first, _) in enumerate(read.hits[:HITS_COMPARED_MAX]):
         near = [
@@ -191,7 +190,7 @@ def _snippet(query: Query, read: Sequence[_Read]) -> Snippet | None:
 
 
 def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]]) -> Snippet:
-    """Return about a line of a passage around a place, in one line, with its marks moved along."""
+    """Return about a line of a passage around a position, on one line, with adjusted marks."""
     text = passage.text
     start = 0 if len(text) <= SNIPPET_CHARS else max(0, at - _LEAD_CHARS)
     while 0 < start < at and not text[start - 1].isspace():
@@ -212,7 +211,7 @@ def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]]) -> S
 
 
 def _flat(text: str, *, after: str = "") -> str:
-    """Return a text in one line; blanks that meet are one."""
+    """Return a text on one line, with runs of blanks merged."""
     flat = "".join(" " if sign.isspace() else sign for sign in text)
     while "  " in flat:
         flat = flat.replace("  ", " ")

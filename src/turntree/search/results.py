@@ -1,4 +1,4 @@
-"""What a search returns, and what fills an index. Values only."""
+"""Values that a search returns, and that fill an index."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -17,12 +17,12 @@ Vector = tuple[float, ...]
 
 @value
 class HoldingSession:
-    """A session whose thread ever held a turn."""
+    """A session whose thread ever contained a turn."""
 
     id: SessionId
     label: str
     is_head: bool
-    """Whether it stands at that turn."""
+    """Whether the turn is its head."""
 
 
 @value
@@ -33,10 +33,10 @@ class SearchHit:
     matched: Mapping[str, tuple[Where, ...]]
     """Each word or phrase that was found, and in which kinds of text."""
     means_the_same: bool
-    """Whether it was found by what it means."""
+    """Whether it was found by semantic search."""
     snippet: Snippet | None
     holders: tuple[HoldingSession, ...]
-    """Where it can be continued as it stands; sessions that stand at it come first."""
+    """Sessions that contain it; those with it as their head come first."""
 
 
 @value
@@ -46,14 +46,14 @@ class SearchResult:
     query: Query
     hits: tuple[SearchHit, ...]
     by_meaning: bool
-    """Whether meanings were compared, and not words alone."""
+    """Whether semantic search was used, and not words alone."""
     is_behind: bool = False
     """Whether some turns were not in the index yet."""
 
 
 @value
 class SearchableTurn:
-    """A turn with the beginnings of what is too large to stand in it."""
+    """A turn with the beginnings of its large parts."""
 
     placed: ThreadTurn
     lifted: Mapping[Digest, bytes] = field(default_factory=dict[Digest, bytes])
@@ -61,19 +61,19 @@ class SearchableTurn:
 
 @value
 class IndexBatch:
-    """Turns that an index lacks, and how far it has come once it has them."""
+    """Turns that an index lacks, and its progress once it has them."""
 
     turns: tuple[SearchableTurn, ...]
     seen_from: int
-    """The oldest transaction that was still running when they were read."""
+    """The oldest transaction that was running when they were read."""
     position: FeedPosition | None
-    """Where to go on in the feed; None while older turns are still being gone through."""
+    """The next position in the feed; None while existing turns are still being processed."""
     is_last: bool
 
 
 @value
 class IndexProgress:
-    """How far filling an index has come."""
+    """The progress of filling an index."""
 
     turns: int = 0
     is_behind: bool = False
@@ -81,13 +81,13 @@ class IndexProgress:
 
 @value
 class SnapshotChange:
-    """A change of a file between two states that were kept, and a turn that was at work then."""
+    """A change of a file between two snapshots, and a turn that ran then."""
 
     turn: TurnId
     kind: ChangeKind
     path: str
     is_certain: bool
-    """Whether it can have been no other."""
+    """Whether no other turn can have made it."""
 
 
 @value

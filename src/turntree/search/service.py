@@ -1,8 +1,7 @@
-"""Finding turns: words and meanings proposed by indexes, judged by what was really said.
+"""The search facet: indexes propose turns by words and by meaning, and the texts decide.
 
-An index proposes more than is shown. What it proposes is read, judged by ``domain.search_rank`` and
-merged with what meanings propose, by reciprocal ranks, so neither side's numbers have to be
-comparable with the other's.
+An index proposes more turns than are shown. These are read, ranked by ``rank`` and merged with
+those of semantic search by reciprocal rank, so the two kinds of scores need not be comparable.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -35,11 +34,11 @@ from turntree.search.store_port import WORDS, SearchReader, SearchWriter
 HITS_DEFAULT: Final = 20
 HITS_MAX: Final = 200
 PROPOSED_BESIDES: Final = 10
-"""How many more turns than are shown an index proposes: reading them costs most of a search."""
+"""How many more turns than results an index proposes: reading them costs most of a search."""
 TURNS_A_BATCH: Final = 1_000
 TURNS_EMBEDDED_A_BATCH: Final = 64
 TURNS_AT_SEARCH_MAX: Final = 2_000
-"""How many turns a search puts into the index of words before it answers with what there is."""
+"""How many turns a search adds to the word index before it answers with what there is."""
 
 
 @value
@@ -48,15 +47,15 @@ class Blame:
 
     placed: ThreadTurn
     touches: tuple[FileUseRecord, ...]
-    """What its messages say."""
+    """Uses that its messages report."""
     sessions: tuple[str, ...]
     changes: tuple[SnapshotChange, ...] = ()
-    """What the states show that it found and left."""
+    """Changes that its snapshots show."""
 
 
 @value
 class Search:
-    """``tree.search``: turns by what people remember of them."""
+    """``tree.search``: find turns by what people remember of them."""
 
     reader: SearchReader
     writer: SearchWriter
@@ -69,17 +68,17 @@ class Search:
     ) -> SearchResult:
         """Return the turns that a query finds, best first; see the search grammar.
 
-        ``semantic`` asks for meanings too, or not; None asks if there are any.
+        ``semantic`` turns semantic search on or off; None uses it if there is an index.
 
         Raises:
-            InvalidQuery: It is not written like one, or asks for nothing.
-            InvalidOperation: Meanings were asked for and there are none.
+            InvalidQuery: It cannot be parsed, or is empty.
+            InvalidOperation: Semantic search was requested and is not available.
         """
         parsed = parse_query(query, self.world.now())
         count = min(max(limit, 1), HITS_MAX)
         by_meaning = bool(parsed.said) and await self._compares_meanings(asked=semantic)
         if not (by_meaning or parsed.has_words or _has_names(parsed)):
-            raise InvalidQuery("there is nothing to look for: every word is too common to tell")
+            raise InvalidQuery("nothing to search for: the query has only stop words")
         done = await self.fill(turns_max=TURNS_AT_SEARCH_MAX)
         proposed = count + PROPOSED_BESIDES
         if by_meaning:
@@ -92,13 +91,13 @@ class Search:
     async def _propose(self, query: Query, limit: int, *, by_meaning: bool) -> list[TurnId]:
         if query.has_words:
             return await self.reader.list_by_words(query, limit=limit)
-        # Nothing but common words was asked for, and meanings understand those.
+        # The query has only stop words, which semantic search understands.
         return [] if by_meaning else await self.reader.list_by_names(query, limit=limit)
 
     async def _propose_both(self, query: Query, limit: int) -> tuple[list[TurnId], list[TurnId]]:
-        """Return turns by words and turns by meaning; the question is read while words are found.
+        """Return turns by words and by meaning; the query is embedded while words are searched.
 
-        Reading it is work for this process and finding words is work for the database.
+        Embedding is work for this process, and searching words is work for the database.
         """
         embedder = self.embedder
         assert embedder is not None, "it was asked whether there is one"
@@ -162,7 +161,7 @@ class Search:
         turns_max: int | None = None,
         report: Callable[[IndexProgress], None] = lambda _: None,
     ) -> IndexProgress:
-        """Put turns that the index of words lacks into it, and return how far that came.
+        """Add missing turns to the word index, and return the progress.
 
         The feed says which they are; ``everything`` compares all turns with the index instead.
         """
@@ -188,28 +187,28 @@ class Search:
         turns_max: int | None = None,
         report: Callable[[IndexProgress], None] = lambda _: None,
     ) -> IndexProgress:
-        """Put turns that the index of meanings lacks into it, and return how far that came.
+        """Add missing turns to the semantic index, and return the progress.
 
         The feed says which they are; ``everything`` compares all turns with the index instead.
 
         Raises:
-            InvalidOperation: There is no embedder, or the database holds no vectors.
-            Conflict: Somebody else is at it.
+            InvalidOperation: There is no embedder, or the database has no pgvector.
+            Conflict: Another process is already embedding.
         """
         async with self.filling():
             return await self.embed_turns(everything=everything, turns_max=turns_max, report=report)
 
     @asynccontextmanager
     async def filling(self) -> AsyncGenerator[None, None]:
-        """Let nobody else embed while the block lasts: two would do the same work twice.
+        """Hold the embedding lock: two processes would do the same work twice.
 
         Raises:
-            Conflict: Somebody does already.
+            Conflict: Another process holds it.
         """
         async with self.holding("meanings") as is_held:
             if not is_held:
                 raise Conflict(
-                    "somebody embeds already: `turntree embed-stats` says how far that is"
+                    "another process is embedding: `turntree embed-stats` shows its progress"
                 )
             yield
 
@@ -220,10 +219,10 @@ class Search:
         turns_max: int | None = None,
         report: Callable[[IndexProgress], None] = lambda _: None,
     ) -> IndexProgress:
-        """Do what ``fill_meanings`` does, inside of ``filling``.
+        """Do the work of ``fill_meanings``; the caller holds ``filling``.
 
         Raises:
-            InvalidOperation: There is no embedder, or the database holds no vectors.
+            InvalidOperation: There is no embedder, or the database has no pgvector.
         """
         if self.embedder is None:
             raise InvalidOperation(
@@ -236,7 +235,7 @@ class Search:
         while turns_max is None or done.turns < turns_max:
             batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH)
             texts = [meaning_of(one.placed.turn, one.lifted) for one in batch.turns]
-            # "Commit it and open a pull request": what is said often is embedded once a batch.
+            # "Commit it and open a pull request": a repeated text is embedded once per batch.
             unique = list(dict.fromkeys(texts))
             made = await self.embedder.embed(unique, "document") if unique else []
             known = dict(zip(unique, made, strict=True))
@@ -250,7 +249,7 @@ class Search:
         return done
 
     async def forget(self) -> None:
-        """Empty the indexes, so that the next to fill them makes everything anew."""
+        """Clear the indexes, so that the next fill rebuilds everything."""
         await self.writer.clear(WORDS)
         if self.embedder is not None and await self.writer.has_meanings(self.embedder.id):
             await self.writer.clear(self.embedder.id)
@@ -260,11 +259,11 @@ class Search:
     ) -> list[Blame]:
         """Return the turns that used a file, newest first.
 
-        ``path`` is a path, the end of one, or a pattern with ``*``. ``changes`` are those of the
-        same file that pinned states show; no message need tell of them.
+        ``path`` is a path, the end of one, or a pattern with ``*``. ``changes`` are those that turn
+        snapshots show for the same file, whether or not a message mentions them.
 
         Raises:
-            InvalidQuery: It is empty.
+            InvalidQuery: The path is empty.
         """
         wanted = path.strip().removeprefix("./")
         if not wanted:
@@ -291,7 +290,7 @@ class Search:
 def _ranked(
     turns: list[TurnId], judged: Mapping[TurnId, tuple[SearchableTurn, MatchScore]]
 ) -> list[TurnId]:
-    """Return turns by what was found in them; the index's order decides between equals."""
+    """Return turns by their score; the index's order breaks ties."""
     return sorted(turns, key=lambda turn: -judged[turn][1].score)
 
 

@@ -1,6 +1,6 @@
-"""Finding turns, on PostgreSQL: a query becomes the two questions that its indexes answer.
+"""Search turns in PostgreSQL: a query becomes a ``tsquery`` and SQL filters.
 
-A ``tsquery`` is a value with a grammar of its own, made here of quoted lexemes; SQL stays in its
+A ``tsquery`` is a value with its own grammar, built here from quoted lexemes; SQL stays in its
 files.
 """
 
@@ -24,7 +24,7 @@ from turntree.search.tokenizer import lexemes_of
 CANDIDATES_MAX: Final = 2_000
 """How many of the newest matches are ranked."""
 EXACT_MAX: Final = 20_000
-"""How many vectors are compared one by one rather than through the index."""
+"""Up to this many vectors are compared exactly, without the index."""
 PROPOSED: Final = 200
 HOLDERS_MAX: Final = 20
 LOOSENED_MAX: Final = 6
@@ -35,12 +35,12 @@ ENDING_CHARS_MAX: Final = 4
 
 @value
 class SearchStore:
-    """Proposes turns. See ``ports.search.SearchReader``."""
+    """Proposes turns. See ``store_port.SearchReader``."""
 
     database: Database
 
     async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
-        """Return turns that hold the words of a query, best first."""
+        """Return turns that contain the words of a query, best first."""
         terms = [term_query(term) for term in query.terms]
         needed = required(query)
         phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
@@ -66,7 +66,7 @@ class SearchStore:
     async def list_by_meaning(
         self, query: Query, embedder: str, vector: Vector, *, limit: int
     ) -> list[tuple[TurnId, float]]:
-        """Return turns that lie near a vector, nearest first, with how alike they are."""
+        """Return turns near a vector, nearest first, with their similarity."""
         rows = await self.database.fetch(
             "search_embeddings",
             embedder=embedder,
@@ -104,7 +104,7 @@ class SearchStore:
         return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
 
     async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HoldingSession]]:
-        """Return the sessions that ever held each turn, those that stand at it first."""
+        """Return the sessions that ever contained each turn, those with it as their head first."""
         rows = await self.database.fetch("search_holders", turns=as_uuids(turns), limit=HOLDERS_MAX)
         found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
         for turn, session, label, is_head in rows:
@@ -112,12 +112,12 @@ class SearchStore:
         return found
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
-        """Return who used a file, newest turn first."""
+        """Return the uses of a file, newest turn first."""
         rows = await self.database.fetch("list_file_uses", path=pattern(path), limit=limit)
         return [FileUseRecord(TurnId(turn), *rest) for turn, *rest in rows]
 
     async def sees_everything(self) -> bool:
-        """Say whether no turn is hidden from this viewer."""
+        """Return whether no turn is hidden from this viewer."""
         ((sees,),) = await self.database.fetch("viewer_sees_everything")
         return bool(sees)
 
@@ -128,24 +128,24 @@ def _lifted(turn: Turn) -> Iterator[Digest]:
 
 
 def quoted(lexeme: str) -> str:
-    """Return a lexeme as it stands in a tsquery, whatever signs it has."""
+    """Return a lexeme quoted for a tsquery, whatever characters it has."""
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def conjoin(parts: Iterable[str]) -> str:
-    """Return a tsquery that asks for all of its parts."""
+    """Return a tsquery that requires all of its parts."""
     return " & ".join(part for part in parts if part)
 
 
 def term_query(term: Term) -> str:
-    """Return the tsquery of a word: all of it, or all its pieces, or what it may become."""
+    """Return the tsquery of a word: all of it, all its pieces, or its completions."""
     ways = [quoted(term.whole)]
     if term.pieces:
         ways.append(f"({conjoin(map(quoted, term.pieces))})")
     if term.is_open:
         said = "".join(sign for sign in term.text.lower() if sign.isalnum())
         ways.append(f"{quoted(said)}:*")
-        # An unfinished ending ("redirecti") reaches beyond the root that is kept ("redirect").
+        # An incomplete ending ("redirecti") is longer than the stored root ("redirect").
         first = max(STEM_CHARS_MIN, len(said) - ENDING_CHARS_MAX)
         ways += [quoted(said[:length]) for length in range(first, len(said))]
     return f"({' | '.join(dict.fromkeys(ways))})"
@@ -154,9 +154,9 @@ def term_query(term: Term) -> str:
 def ladder(terms: Sequence[str]) -> list[str]:
     """Return queries for some words from the strictest to the loosest.
 
-    All of them; all but one; any two or three of them, for of a long sentence one word says little:
-    half the tree would be a candidate. Only the longest words, which are the rarest, are loosened:
-    each combination costs time.
+    All of them; all but one; any two or three of them, because one word of a long sentence says
+    little: half the tree would be a candidate. Only the longest words, which are the rarest, are
+    combined: each combination costs time.
     """
     steps = [conjoin(terms)]
     kept = sorted(terms, key=len, reverse=True)[:LOOSENED_MAX]
@@ -176,7 +176,7 @@ def _any(parts: Iterable[str]) -> str:
 
 
 def required(query: Query) -> list[str]:
-    """Return what has to hold whatever else does: names, phrases, words that stand nowhere."""
+    """Return the required conditions: facets, phrases and excluded words."""
     phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
     single = [said for said in query.without if len(said.split()) == 1]
     absent = [f"!{quoted(lexeme)}" for said in single for lexeme in list(lexemes_of(said))[:1]]
@@ -184,7 +184,7 @@ def required(query: Query) -> list[str]:
 
 
 def facets(query: Query) -> list[str]:
-    """Return what the operators that are kept as names ask for."""
+    """Return the conditions of operators that are stored as facets."""
     people = [_named("by", value) for value in query.names.get("by", ())]
     found = [f"({' | '.join(people)})"] if people else []
     found += [_named("tool", value) for value in query.names.get("tool", ())]
@@ -201,13 +201,13 @@ def _named(name: str, value: str) -> str:
 
 
 def is_filtered(query: Query) -> bool:
-    """Say whether a query asks for more than words and kept names."""
+    """Return whether a query has conditions besides words and facets."""
     times = query.after is not None or query.before is not None
     return times or any(name in query.names for name in ("in", "origin", "model", "file"))
 
 
 def filters(query: Query) -> dict[str, Any]:
-    """Return the parameters of everything that is no lexeme."""
+    """Return the parameters of all conditions that are not lexemes."""
     names = query.names
     models = [m if "*" in m or "?" in m else f"*{m}*" for m in names.get("model", ())]
     return {
@@ -225,7 +225,7 @@ def _patterns(values: Iterable[str]) -> list[str] | None:
 
 
 def pattern(glob: str) -> str:
-    """Return a glob as LIKE understands it."""
+    """Return a glob as a LIKE pattern."""
     for sign in ("\\", "%", "_"):
         glob = glob.replace(sign, "\\" + sign)
     return glob.replace("*", "%").replace("?", "_")

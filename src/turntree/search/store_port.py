@@ -1,4 +1,4 @@
-"""Finding turns, and filling what finds them."""
+"""The ports of search: finding turns, and filling the indexes."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,14 +15,14 @@ from turntree.search.results import (
 )
 
 WORDS = "words"
-"""The name of the index of words; an index of meanings has its embedder's id."""
+"""The name of the word index; a semantic index has its embedder's id."""
 
 
 class SearchReader(Protocol):
-    """Proposes turns. It may propose one too many; whoever asks reads them and judges."""
+    """Proposes turns. It may propose too many; the caller reads and ranks them."""
 
     async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
-        """Return turns that hold the words of a query, best first."""
+        """Return turns that contain the words of a query, best first."""
         ...
 
     async def list_by_names(self, query: Query, *, limit: int) -> list[TurnId]:
@@ -32,7 +32,7 @@ class SearchReader(Protocol):
     async def list_by_meaning(
         self, query: Query, embedder: str, vector: Vector, *, limit: int
     ) -> list[tuple[TurnId, float]]:
-        """Return turns that lie near a vector, nearest first, with how alike they are, up to 1."""
+        """Return turns near a vector, nearest first, with their similarity, up to 1."""
         ...
 
     async def read(self, turns: Sequence[TurnId]) -> list[SearchableTurn]:
@@ -40,47 +40,47 @@ class SearchReader(Protocol):
         ...
 
     async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HoldingSession]]:
-        """Return the sessions that ever held each turn, those that stand at it first."""
+        """Return the sessions that ever contained each turn, those with it as their head first."""
         ...
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
-        """Return who used a file, newest turn first: by its path, the end of it, or a pattern."""
+        """Return the uses of a file, newest turn first, by its path, its end, or a pattern."""
         ...
 
     async def sees_everything(self) -> bool:
-        """Say whether no turn is hidden from this viewer."""
+        """Return whether no turn is hidden from this viewer."""
         ...
 
 
 class SearchWriter(Protocol):
-    """Fills an index with what it lacks. Everything it writes can be made again."""
+    """Fills an index with what it lacks. Everything it writes can be rebuilt."""
 
     async def next_batch(self, index: str, *, limit: int) -> IndexBatch:
-        """Return turns that an index lacks: older ones first gone through, then the feed."""
+        """Return turns that an index lacks: existing ones first, then those of the feed."""
         ...
 
     async def list_missing(self, index: str, *, limit: int) -> IndexBatch:
-        """Return turns that an index lacks, whatever the feed says of them."""
+        """Return turns that an index lacks, regardless of the feed."""
         ...
 
     async def put_documents(
         self, batch: IndexBatch, documents: Sequence[tuple[TurnId, SearchDocument]]
     ) -> None:
-        """Write the documents of a batch and how far it led; both, or neither."""
+        """Write the documents of a batch and its progress, in one transaction."""
         ...
 
     async def put_meanings(
         self, batch: IndexBatch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
     ) -> None:
-        """Write the vectors of a batch and how far it led; both, or neither."""
+        """Write the vectors of a batch and its progress, in one transaction."""
         ...
 
     async def prepare_meanings(self) -> bool:
-        """Make room for vectors if the database can hold them; says whether it can."""
+        """Create the table of vectors if the database has pgvector; return whether it has."""
         ...
 
     async def has_meanings(self, embedder: str) -> bool:
-        """Say whether an embedder's index was ever filled."""
+        """Return whether an embedder's index was ever filled."""
         ...
 
     async def clear(self, index: str) -> None:

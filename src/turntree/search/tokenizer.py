@@ -1,11 +1,11 @@
-"""Words as people remember them: how a text is taken apart so that it can be found again.
+"""Split text into lexemes, for the index and for queries.
 
-A *lexeme* is what an index holds: a word in lower case without its English ending. A name of code
-gives several: ``parseRevision``, ``parse_revision`` and ``parse-revision`` all give
-``parserevis``, ``pars`` and ``revis``. Both the index and the query go through this module, so
-that the two cannot disagree; PostgreSQL's own dictionaries are left out: they know prose only.
+A *lexeme* is a lower-case word without its English ending. An identifier gives several:
+``parseRevision``, ``parse_revision`` and ``parse-revision`` all give ``parserevis``, ``pars`` and
+``revis``. Both the index and the query use this module, so that the two cannot disagree.
+PostgreSQL's own dictionaries are not used: they are made for prose.
 
-Knows letters. Must never know turns, queries or an index.
+Pure: knows characters, not turns, queries or an index.
 """
 
 import re
@@ -40,28 +40,28 @@ COMMON: Final = frozenset((
     "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "yes",
     "yet", "you", "your", "yours",
 ))  # fmt: skip
-"""Words that say nothing about what a text is about."""
+"""Stop words, which say nothing about the subject of a text."""
 
 
 @value
 class Word:
-    """A run of signs in a text: where it stands and the lexemes it gives."""
+    """A run of characters in a text: its position and its lexemes."""
 
     start: int
     end: int
     whole: str
-    """The lexeme of all of it; empty if it says nothing."""
+    """The lexeme of the whole word; empty for a stop word."""
     pieces: tuple[str, ...] = ()
     """The lexemes of its pieces, if it has several."""
 
     @property
     def lexemes(self) -> tuple[str, ...]:
-        """Everything under which it can be found."""
+        """All lexemes under which it can be found."""
         return (*((self.whole,) if self.whole else ()), *self.pieces)
 
 
 def words_of(text: str) -> Iterator[Word]:
-    """Yield the words of a text that say something, in order."""
+    """Yield the words of a text that are not stop words, in order."""
     for run in _RUN.finditer(text):
         if _is_unspaced(run[0]):
             yield from _pairs(run[0], run.start())
@@ -73,7 +73,7 @@ def words_of(text: str) -> Iterator[Word]:
 
 
 def find_words(text: str, lexemes: frozenset[str], begun: tuple[str, ...] = ()) -> Iterator[Word]:
-    """Yield those words of a text that give one of some lexemes, or begin as some words do."""
+    """Yield the words of a text with one of some lexemes, or with one of some prefixes."""
     for run in _RUN.finditer(text):
         said = run[0]
         if _is_unspaced(said):
@@ -106,7 +106,7 @@ def _is_unspaced(said: str) -> bool:
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
 def _lexemes(said: str) -> tuple[str, ...]:
-    """Return the lexeme of a run of signs, then those of its pieces. Texts repeat their words."""
+    """Return the lexeme of a run of characters, then those of its pieces. Cached: words repeat."""
     joined = _JOINT.sub("", said)
     if not _is_word(joined):
         return ()
@@ -119,7 +119,7 @@ def _lexemes(said: str) -> tuple[str, ...]:
 
 
 def _pairs(said: str, start: int) -> Iterator[Word]:
-    """Yield the pairs of signs of a text that is written without spaces."""
+    """Yield the pairs of characters of a text that is written without spaces."""
     if len(said) == 1:
         yield Word(start, start + 1, said)
     for place in range(len(said) - 1):
@@ -127,7 +127,7 @@ def _pairs(said: str, start: int) -> Iterator[Word]:
 
 
 def _is_word(joined: str) -> bool:
-    """Say whether anybody could remember it; a digest or a key is looked up by other means."""
+    """Return whether a person could remember it; digests and keys are looked up by other means."""
     if not 1 < len(joined) <= WORD_CHARS_MAX:
         return False
     digits = sum(sign.isdigit() for sign in joined)
@@ -148,8 +148,8 @@ _ENDINGS: Final = (
 def root(word: str) -> str:
     """Return an English word, in lower case, without its ending.
 
-    Light on purpose: what it gives is only ever compared with what it gives, and taking too much
-    off would mix up names of code.
+    Light on purpose: a root is only ever compared with other roots, and removing too much would
+    mix up identifiers.
     """
     if not word.isascii() or not word.isalpha() or len(word) <= ROOT_CHARS_MIN:
         return word

@@ -156,7 +156,7 @@ async def test_a_key_is_not_sent_in_the_open() -> None:
     with pytest.raises(InvalidOperation, match="unencrypted"):
         await OpenAiCompatible("http://example.com/v1", "m", 8, "k").embed(["hello"], "query")
     for url in ("ftp://example.com", "file:///etc/passwd", "nothing"):
-        with pytest.raises(InvalidOperation, match="no address"):
+        with pytest.raises(InvalidOperation, match="not the URL of an embedder"):
             await OpenAiCompatible(url, "m", 8).embed(["hello"], "query")
 
 

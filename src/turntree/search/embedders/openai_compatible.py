@@ -1,9 +1,9 @@
-"""Any endpoint that embeds texts as OpenAI's does: a hosted model, or a server of one's own.
+"""Embed texts with any OpenAI-compatible endpoint: a hosted model, or a server of your own.
 
-Knows ``POST {url}/embeddings`` and nothing of which model answers: its name and how many numbers
-its vectors have are settings, and an answer of another length is refused, for its vectors would be
-compared with others they do not belong to. A key is sent to https or to this machine, nowhere
-else; redirects are not followed, so it cannot be led astray.
+Knows ``POST {url}/embeddings``. The model's name and its number of dimensions are settings, and an
+answer of another length is an error, because its vectors must not be compared with the stored ones.
+The key is sent only over https or to this machine; redirects are not followed, so it cannot leak to
+another host.
 """
 
 import json
@@ -33,10 +33,10 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @value
 class OpenAiCompatible:
-    """An embedder behind HTTP. See ``ports.embedder``."""
+    """An embedder behind HTTP. See ``embedder``."""
 
     url: str
-    """What stands before ``/embeddings``."""
+    """The base URL, without ``/embeddings``."""
     model: str
     dims: int
     key: str | None = field(default=None, repr=False)
@@ -44,17 +44,17 @@ class OpenAiCompatible:
 
     @property
     def id(self) -> str:
-        """What tells its vectors from those of all others; the same model is the same anywhere."""
+        """Identifies its vectors; the same model has the same id at any endpoint."""
         return f"{self.model}/{self.dims}"
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
         """Return the vector of each text.
 
         Raises:
-            InvalidOperation: The endpoint refuses, or its answer is not what it should be.
-            DatabaseUnavailable: It does not answer, or says that it is busy or broken.
+            InvalidOperation: The endpoint rejects the request, or its answer is not valid.
+            DatabaseUnavailable: It does not answer, or reports that it is busy or broken.
         """
-        del kind  # The dialect has no word for it.
+        del kind  # The API does not distinguish queries from documents.
         found: list[Vector] = []
         for first in range(0, len(texts), TEXTS_A_REQUEST):
             some = list(texts[first : first + TEXTS_A_REQUEST])
@@ -62,7 +62,7 @@ class OpenAiCompatible:
         return found
 
     def _embed(self, texts: list[str]) -> list[Vector]:
-        # Some endpoints refuse a text that is empty, and a blank means as little.
+        # Some endpoints reject an empty text, and a blank means as little.
         status, body = self._post({"model": self.model, "input": [text or " " for text in texts]})
         if status != _OK:
             raise self._failed(status, body)
@@ -84,7 +84,7 @@ class OpenAiCompatible:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidOperation(
-                f"{self.url} is no address of an embedder: http://localhost:11434/v1"
+                f"not the URL of an embedder, such as http://localhost:11434/v1: {self.url}"
             )
         secure = parts.scheme == "https"
         if self.key and not secure and parts.hostname not in _LOOPBACK:
@@ -110,7 +110,7 @@ class OpenAiCompatible:
     def _failed(self, status: int, body: bytes) -> InvalidOperation | DatabaseUnavailable:
         reason = " ".join(body.decode(errors="replace").split())[:REASON_CHARS_MAX]
         if self.key:
-            # An endpoint may repeat what it was sent, and this goes to a screen or a log.
+            # An endpoint may echo what it was sent, and this goes to a screen or a log.
             reason = reason.replace(self.key, "…")
         told = f"{self._who} answered with {status}: {reason}"
         is_passing = status >= _SERVER_ERROR or status == _TOO_MANY
