@@ -83,7 +83,7 @@ def _choose(found: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
 
 
 def facet(name: str, value: str = "") -> str:
-    """Return a facet as the index stores it; lexemes have no equals sign, so it is no lexeme."""
+    """Return a facet as the index stores it; lexemes have no equals sign, so the two differ."""
     return f"{name}={value.lower()}"
 
 

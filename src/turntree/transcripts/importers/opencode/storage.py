@@ -37,7 +37,7 @@ class Document:
 
 
 def list_bundles(folder: Path) -> Iterator[TranscriptRef]:
-    """Yield a bundle for each session that no other one in the folder has spawned."""
+    """Yield a transcript for each session that no other one in the folder has spawned."""
     known: set[str] = set()
     for database in sorted(folder.glob("opencode*.db")):
         for bundle in bundles_in_database(database):
