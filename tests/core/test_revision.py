@@ -136,7 +136,7 @@ MISTAKES = [
     ("a\x00b", 1, "control character"),
     ("a\nb", 1, "control character"),
     ("\ud800", 0, "control character"),
-    ("a..b", 1, "a range stands where one turn is wanted"),
+    ("a..b", 1, "a range is given where one turn is expected"),
     ("größe", 2, "continue"),
 ]
 RANGE_MISTAKES = [

@@ -238,7 +238,7 @@ REFUSED: list[tuple[str, Header, list[Message], list[Message], str]] = [
     ("a result before its call", HEADER, ASK, [tool(RESULT), assistant(USE)], "not open"),
     ("two results for a call", HEADER, ASK,
      [assistant(USE), tool(RESULT, RESULT), assistant("b")], "not open"),
-    ("a result in the query", HEADER, [tool(RESULT)], [assistant("b")], "cannot stand in a query"),
+    ("a result in the query", HEADER, [tool(RESULT)], [assistant("b")], "cannot be in a query"),
     ("an assistant with a source", HEADER, ASK,
      [Message("assistant", (Text("b"),), "human")], "has a source"),
     ("sealed before it started", replace(HEADER, sealed_at=Timestamp("2026-09-21T14:13:19.000Z")),

@@ -5,7 +5,7 @@ it. An event's id is the digest of its document, which includes the stream and t
 recording the same event again is a no-op, and another event at the same position is a conflict.
 
 Every kind is ``noun.verb``. Kinds are an open registry: an extension may use any noun that is not
-one of ours (``acme.deployed``), and its events are kept, ordered and hashed like the rest.
+one of ours (``acme.deployed``), and its events are stored, ordered and hashed like the rest.
 """
 
 from collections.abc import Mapping

@@ -204,7 +204,7 @@ def check_message(message: Message) -> None:
             raise InvalidOperation(f"only an assistant asks for tools, not {message.role}")
         if answers_call(part) and message.role != "tool":
             raise InvalidOperation(
-                f"tool results stand in messages of role tool, not {message.role}"
+                f"tool results belong in messages of role tool, not {message.role}"
             )
         if isinstance(part, ToolResult) and part.status not in TOOL_STATUSES:
             raise InvalidOperation(

@@ -65,7 +65,7 @@ _KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
 """A text without one of these, and without a match of _SIGNS, contains no key."""
 
 _KEY: Final = pattern(
-    # A line break is written \n in JSON: its n is no letter of a word.
+    # A line break is written \n in JSON: its n is not part of a word.
     rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(?:"
     # OpenAI and others (sk-…, sk-proj-…), Anthropic (sk-ant-…).
     rb"sk-(?:proj-|ant-|svcacct-|or-v1-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{32,}"
@@ -106,7 +106,7 @@ _VALUES: Final = (
         (b"eyJ",),
         pattern(rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,}"),
     ),
-    # NAME=value or "NAME": "value". Code goes on behind a name, with a bracket or without a digit.
+    # NAME=value or "NAME": "value". In code, a bracket follows or there is no digit.
     (
         (b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY"),
         pattern(

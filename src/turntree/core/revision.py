@@ -219,7 +219,7 @@ def parse_revision(text: str) -> Revision:
     _check_chars(text)
     dots = _find_dots(text)
     if dots is not None:
-        raise _bad(text, dots.start(), "a range stands where one turn is wanted", "main~3")
+        raise _bad(text, dots.start(), "a range is given where one turn is expected", "main~3")
     return _parse_side(text, 0, len(text))
 
 

@@ -265,7 +265,7 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
         )
     if any(answers_call(part) for said in query for part in said.parts):
         raise InvalidOperation(
-            "a tool result answers a call of the same turn; it cannot stand in a query"
+            "a tool result answers a call of the same turn; it cannot be in a query"
         )
 
 

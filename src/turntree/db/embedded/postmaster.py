@@ -86,7 +86,7 @@ class Postmaster:
 
 
 def find_postmaster(data: Path) -> Postmaster | None:
-    """Return the content of ``postmaster.pid``; None if there is no such file or it is incomplete.
+    """Return the content of ``postmaster.pid``; None if it is missing or incomplete.
 
     Raises:
         ServerError: the data is another account's, or the file is not one.

@@ -294,13 +294,13 @@ class EmbeddedServer:
         maker.give(unfinished)
         passwords = {SUPERUSER: new_passwords()[SUPERUSER]}
         write_passwords(self._root, passwords)
-        with tempfile.NamedTemporaryFile("w", dir=self._root, prefix="initial-") as told:
+        with tempfile.NamedTemporaryFile("w", dir=self._root, prefix="initial-") as file:
             # The verifier, not the password itself.
-            told.write(verifier_of(passwords[SUPERUSER]))
-            told.flush()
-            maker.give(Path(told.name))
+            file.write(verifier_of(passwords[SUPERUSER]))
+            file.flush()
+            maker.give(Path(file.name))
             outcome = maker.run(
-                [installation.program("initdb"), *_initdb_words(unfinished, Path(told.name))],
+                [installation.program("initdb"), *_initdb_words(unfinished, Path(file.name))],
                 cwd=self._root,
             )
         if outcome.code:

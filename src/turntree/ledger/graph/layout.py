@@ -158,7 +158,7 @@ def gutter(
     without it a turn that has no children is a head.
     """
     mark = mark or mark_by_children
-    signs: dict[TurnMark, str] = {
+    marks: dict[TurnMark, str] = {
         TurnMark.TURN: glyphs.turn,
         TurnMark.HEAD: glyphs.head,
         TurnMark.COMPACTION: glyphs.compaction,
@@ -167,8 +167,8 @@ def gutter(
     }
     passing = f"{glyphs.lane} "
     for row in rows:
-        sign = glyphs.elided if isinstance(row, ElidedRow) else signs[mark(row)]
-        yield GutterLine(passing * row.lane + sign, row)
+        glyph = glyphs.elided if isinstance(row, ElidedRow) else marks[mark(row)]
+        yield GutterLine(passing * row.lane + glyph, row)
         if row.starts_branch:
             join = glyphs.spawn if row.spawn else glyphs.fork
             yield GutterLine(passing * (row.lane - 1) + join, None)
