@@ -58,7 +58,7 @@ async def no_objects(digest: Digest) -> NoReturn:
     Raises:
         NotFound: Always.
     """
-    raise NotFound(f"nobody was named who keeps the object {digest}")
+    raise NotFound(f"object {digest} is not available here")
 
 
 def build_provider(
@@ -110,7 +110,7 @@ def _entry(type: str) -> EntryPoint:
     for found in entry_points(group=GROUP, name=type):
         return found
     raise ProviderNotConfigured(
-        f"nobody knows providers of type {type}, there are {', '.join(provider_types())}: "
+        f"unknown provider type {type}, there are {', '.join(provider_types())}: "
         "`turntree provider configure NAME --type TYPE`"
     )
 
