@@ -1,1 +1,1 @@
-"""Run untrusted code: bubblewrap, seccomp and cgroups."""
+"""Runs untrusted code: bubblewrap, seccomp and cgroups."""

@@ -1,14 +1,14 @@
-"""Code of others inside bubblewrap: no network, no disk, no other process, and limits on the rest.
+"""Runs untrusted code in bubblewrap: no network, no disk, no other process, limited resources.
 
-Four walls, each of which would have to fall. Namespaces of its own: the program sees the system's
-libraries and its interpreter, read-only, and is alone. A filter of system calls (``seccomp``) that
-lets through what an interpreter needs. Limits on memory, time and output. And nothing to take: an
-empty environment, no descriptor but the three of its conversation. A command, which has to start
-processes and to read a folder, gets wider walls: see ``walls`` and ``namespace_watch``.
+There are four independent layers. Separate namespaces: the program sees only the system's libraries
+and its interpreter, read-only, and no other process. A ``seccomp`` filter that allows only the
+system calls an interpreter needs. Limits on memory, time and output. Nothing to steal: an empty
+environment, and no file descriptors but stdin, stdout and stderr. A command has to start processes
+and read a folder, so its layers allow more: see ``bwrap_args`` and ``process_watch``.
 
-Where one of them cannot be put up, nothing is run. JavaScript runs without its compilers, so that
-every byte of memory counts against the limit; TypeScript first has its types taken out by Node
-itself, in a sandbox too. Must never know what a program is for.
+If one of them cannot be set up, nothing is run. JavaScript runs without JIT compilers, so that
+every byte of memory counts against the limit; Node itself strips the types of TypeScript first,
+also in a sandbox. Must never know what a program is for.
 """
 
 import platform
@@ -40,13 +40,13 @@ STDERR_BYTES_MAX: Final = 65_536
 SAID_CHARS_MAX: Final = 500
 KILLED_RC: Final = 137
 NO_PROGRAM_RC: Final = 127
-"""As a shell would say."""
+"""Exit codes as a shell reports them."""
 _NO_PROGRAM: Final = "bwrap: execvp "
 _FILE_BYTES_MAX: Final = 1_048_576
 _SCRATCH_BYTES: Final = 67_108_864
 _COMMAND_FILES_MAX: Final = 1024
 _SPACE_BYTES: Final = 1_073_741_824
-"""Addresses, not memory: an engine reserves far more of them than it ever fills."""
+"""Limit of address space, not of memory: an engine reserves far more than it uses."""
 _COMPILED_SPACE_BYTES: Final = 8 * _SPACE_BYTES
 _CODE: Final = CodeLimits()
 _COMMAND: Final = CommandLimits()
@@ -61,33 +61,33 @@ console.log(JSON.stringify({ source: stripTypeScriptTypes(source) }));
 
 @value
 class Interpreter:
-    """What a program is run by, and where it is seen from inside."""
+    """An interpreter, and where it appears inside the sandbox."""
 
     command: tuple[str, ...]
     suffix: str
     binds: tuple[str, str]
-    """A folder or file of ours, and where it appears."""
+    """A path outside, and where it appears inside."""
     space_bytes: int = _SPACE_BYTES
 
 
 @value
 class Bubblewrap:
-    """Runs programs and commands inside bubblewrap. See ``ports.sandbox``."""
+    """Runs programs and commands in bubblewrap. Implements ``Sandbox``."""
 
     bwrap: str | None = field(default_factory=lambda: shutil.which("bwrap"))
     prlimit: str | None = field(default_factory=lambda: shutil.which("prlimit"))
     node: str | None = None
-    """A Node that strips types; JavaScript is refused without one."""
+    """Path of a Node that can strip types; without one, JavaScript is refused."""
     home: Path | None = None
-    """Where the ledger's keys and its server's socket lie; no command sees it."""
+    """The directory with the ledger's keys and its server's socket; no command may see it."""
     name: str = "code"
 
     def find_fault(self) -> str | None:
-        """Return what keeps it from running anything on this machine, or None."""
+        """Return why nothing can be run on this machine, or None."""
         if sys.platform != "linux":
             return "bubblewrap runs on Linux only"
         if find_filter(platform.machine()) is None:
-            return f"nobody has written a filter of system calls for {platform.machine()}"
+            return f"there is no system call filter for {platform.machine()}"
         if self.bwrap is None:
             return "bubblewrap is not installed (the package bubblewrap)"
         if self.prlimit is None:
@@ -95,7 +95,7 @@ class Bubblewrap:
         return None
 
     async def run(self, code: Code, document: Json, limits: CodeLimits = _CODE) -> Json:
-        """Hand a program one document and return the one it answered with."""
+        """Run a program with one JSON document, and return the document it wrote."""
         said = orjson.dumps(document)
         if len(said) > INPUT_BYTES_MAX:
             raise InvalidOperation(f"a program is handed at most {INPUT_BYTES_MAX} bytes")
@@ -112,7 +112,7 @@ class Bubblewrap:
         writes: bool = False,
         limits: CommandLimits = _COMMAND,
     ) -> CommandResult:
-        """Run a command in a folder and return how it ended."""
+        """Run a command in a folder, and return its result."""
         where = Path(folder)
         if not command or not await anyio.Path(where).is_dir():
             raise InvalidOperation("there is no command, or no folder to run it in")
@@ -146,10 +146,10 @@ class Bubblewrap:
             return _ended(heard, status.read(), watch.why, limits, time.monotonic() - started)
 
     def _check_folder(self, folder: Path) -> None:
-        """Refuse to show a command the home: its keys and sockets lead out of every sandbox.
+        """Raise if a command could see the home: its keys and sockets defeat the sandbox.
 
         Raises:
-            InvalidOperation: The folder holds the home, or lies in it.
+            InvalidOperation: The folder contains the home, or is inside it.
         """
         if self.home is None:
             return
@@ -161,7 +161,7 @@ class Bubblewrap:
             )
 
     async def _strip(self, source: str) -> str:
-        """Return a program without its types; what is no TypeScript fails here."""
+        """Return a program without its types; invalid TypeScript fails here."""
         flags = ("/node", "--v8-pool-size=0")
         engine = Interpreter(flags, ".mjs", (self._node(), "/node"), _COMPILED_SPACE_BYTES)
         answer = await self._run(engine, _STRIP, orjson.dumps({"source": source}), _STRIP_LIMITS)
@@ -205,7 +205,8 @@ class Bubblewrap:
                 "--ro-bind", *interpreter.binds,
                 "--ro-bind-data", str(program.fileno()), place,
                 "--seccomp", str(rules.fileno()), "--json-status-fd", str(status.fileno()),
-                # Last, since everything above is put into the folder it closes.
+                # Last, because everything above is mounted into the directories that become
+                # read-only.
                 "--remount-ro", "/dev", "--remount-ro", "/",
                 "--", *interpreter.command, place,
             ]  # fmt: skip
@@ -220,7 +221,7 @@ class Bubblewrap:
 
 
 def _answer(heard: ProcessOutput, status: bytes, limits: CodeLimits) -> Json:
-    """Return the document a program answered with, or say why there is none."""
+    """Return the document that a program wrote, or raise the reason why there is none."""
     if heard.is_late:
         raise CodeError(f"it took longer than {limits.wall_s:g} s")
     if heard.is_loud:
@@ -239,12 +240,12 @@ def _answer(heard: ProcessOutput, status: bytes, limits: CodeLimits) -> Json:
 def _ended(
     heard: ProcessOutput, status: bytes, why: str | None, limits: CommandLimits, took_s: float
 ) -> CommandResult:
-    """Return how a command ended, unless it never began."""
+    """Return the result of a command; raise if it never started."""
     said = heard.err.decode(errors="replace")
     if heard.is_late:
         why = f"it took longer than {limits.wall_s:g} s"
     elif why is None and said.startswith(_NO_PROGRAM) and b"exit-code" not in status:
-        # The walls stood, and there was nothing to start behind them.
+        # The sandbox was set up, but the command does not exist inside.
         return CommandResult(NO_PROGRAM_RC, "", said, int(took_s * 1000))
     elif why is None:
         _check_begun(status, said.strip()[-SAID_CHARS_MAX:])
@@ -258,14 +259,15 @@ def _ended(
 
 
 def _check_begun(status: bytes, said: str) -> None:
-    # The status holds an exit code only if what was to be run was started.
+    # The status has an exit code only if the command was started.
     if b"exit-code" not in status:
         raise SandboxUnavailable(f"no sandbox can start here: {said or 'bubblewrap said nothing'}")
 
 
 def _python() -> Interpreter:
-    """Return our own interpreter, without our packages."""
+    """Return this process's Python interpreter, without its packages."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     command = (f"/python/bin/{name}", "-I", "-S", "-B")
-    # It reserves nothing, so memory that is shared, which only addresses count, is limited too.
+    # Python reserves no address space, so a tight limit also covers shared memory, which counts
+    # only as address space.
     return Interpreter(command, ".py", (sys.base_prefix, "/python"), space_bytes=0)

@@ -1,7 +1,6 @@
-"""The walls of a sandbox as the words of a command: what is seen inside, and what may be used.
+"""Command lines of bubblewrap and prlimit: what is visible inside, and the limits.
 
-Knows bubblewrap's and prlimit's options and where a system keeps its libraries. Must never start
-anything.
+Knows their options and where a system keeps its libraries. Must never start a process.
 """
 
 import tempfile
@@ -26,7 +25,7 @@ def limited(
     file_bytes: int,
     files: int = OPEN_FILES_MAX,
 ) -> list[str]:
-    """Return the command that sets limits which nothing it starts can lift."""
+    """Return the prefix that sets resource limits, which no child can raise."""
     return [
         prlimit,
         f"--cpu={cpu_s}",
@@ -40,7 +39,7 @@ def limited(
 
 
 def around_code(bwrap: str) -> list[str]:
-    """Return the walls around a program that is alone and has no disk."""
+    """Return the prefix for a program without other processes and without a disk."""
     return [
         bwrap, *_COMMON, "--as-pid-1", "--setenv", "PATH", "/usr/bin",
         "--setenv", "LD_LIBRARY_PATH", "/python/lib", *_system(), "--dev", "/dev", "--chdir", "/",
@@ -48,8 +47,8 @@ def around_code(bwrap: str) -> list[str]:
 
 
 def around_command(bwrap: str, folder: Path, *, writes: bool, scratch_bytes: int) -> list[str]:
-    """Return the walls around a command that works in a folder."""
-    # How many systems find their own programs and libraries; nothing in it is anybody's.
+    """Return the prefix for a command that works in a folder."""
+    # Many systems need these to find their programs and libraries. They hold no user data.
     known = ("/etc/alternatives", "/etc/ld.so.cache")
     return [
         bwrap, *_COMMON, "--disable-userns", "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin",
@@ -61,15 +60,15 @@ def around_command(bwrap: str, folder: Path, *, writes: bool, scratch_bytes: int
 
 
 def holding(data: bytes) -> IO[bytes]:
-    """Return a file without a name that holds data, ready to be read."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115  (whoever asked for it closes it)
+    """Return an anonymous file with data, positioned at its start."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
     file.write(data)
     file.seek(0)
     return file
 
 
 def _system() -> list[str]:
-    """Return the binds of the system's libraries, wherever this system keeps them."""
+    """Return the bind mounts of the system's libraries."""
     words = ["--ro-bind", "/usr", "/usr"]
     for folder in ("bin", "lib", "lib64", "sbin"):
         path = Path("/") / folder

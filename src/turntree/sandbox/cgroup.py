@@ -1,11 +1,11 @@
-"""A limit on how many processes a sandbox holds, kept by the kernel where it can be.
+"""Limits the number of processes in a sandbox, by the kernel where possible.
 
-Two ways, since neither works everywhere. The limit of a user, set inside: it counts the sandbox's
-own namespace, and root is exempt from it. A group of the controller ``pids``: it counts whoever is
-in it, and only few may make one, root among them. Where neither holds, ``namespace_watch`` is left,
-which sees a crowd soon after it has gathered.
+There are two ways, because neither works everywhere. The per-user limit, set inside, counts the
+processes of the sandbox's user namespace; root is exempt from it. A cgroup with the ``pids``
+controller counts every process in it; only root and few others may create one. Where neither works,
+``process_watch`` remains, which notices too many processes shortly after they start.
 
-Knows the kernel's groups. Must never know what is run in one.
+Must never know what is run in a group.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ _GONE_WAIT_S: Final = 0.02
 
 @contextlib.asynccontextmanager
 async def a_group(processes_max: int, root: Path = ROOT) -> AsyncGenerator[list[str], None]:
-    """Lend the words before a command that put it into a group of its own, or none.
+    """Yield the command prefix that enters a new cgroup; empty if none can be created.
 
-    The two processes that put up the walls stand in the group too.
+    The two processes of bubblewrap itself count in the group too.
     """
     group = _make(f"turntree-{os.getpid()}-{secrets.token_hex(6)}", processes_max + 2, root)
     if group is None:
@@ -41,13 +41,13 @@ async def a_group(processes_max: int, root: Path = ROOT) -> AsyncGenerator[list[
 
 
 def inside(prlimit: str, processes_max: int) -> list[str]:
-    """Return the words before a command inside that set the limit of its user."""
-    # Seen from inside, the system's programs are where the system has them.
+    """Return the command prefix that sets the per-user limit inside the sandbox."""
+    # Inside the sandbox, the system's programs have the same paths as outside.
     return [prlimit, f"--nproc={processes_max}", "--"] if prlimit.startswith("/usr/") else []
 
 
 def _make(name: str, processes_max: int, root: Path) -> Path | None:
-    """Return a new group, or None where the kernel or the system lets us make none."""
+    """Return a new cgroup, or None where this process may not create one."""
     for parent in (root / "pids", root):
         group = parent / name
         try:
@@ -64,7 +64,7 @@ def _make(name: str, processes_max: int, root: Path) -> Path | None:
 
 
 async def _remove(group: Path) -> None:
-    # Whoever was inside has been killed; the kernel lets go of a group some moments later.
+    # All its processes were killed, but the kernel frees a group slightly later.
     for _ in range(_GONE_TRIES):
         try:
             await anyio.Path(group).rmdir()

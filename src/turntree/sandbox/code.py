@@ -1,8 +1,8 @@
-"""Code that somebody wrote: one JSON document in, one out; and commands, which end with a code.
+"""Values: programs and commands to run in a sandbox, and their limits.
 
-A program reads a document from its standard input and writes one to its standard output, in any
-language that is known here. A command works in a folder. What either may use meanwhile is limited.
-This module must never know how anything is run.
+A program reads one JSON document from standard input and writes one to standard output, in one of
+the supported languages. A command works in a folder and ends with an exit code. This module must
+never know how anything is run.
 """
 
 from typing import Final, Literal, get_args
@@ -24,10 +24,10 @@ class Code:
     source: str
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run.
+        """Validate the program.
 
         Raises:
-            InvalidOperation: Another language, no program, or one that is too long.
+            InvalidOperation: The language is unknown, or the source is empty or too long.
         """
         if self.language not in LANGUAGES:
             raise InvalidOperation(
@@ -41,7 +41,7 @@ class Code:
 
 @value
 class CodeLimits:
-    """What a program may use. It has no disk and no network to begin with."""
+    """Limits of a program, which has neither disk nor network."""
 
     wall_s: float = 5.0
     cpu_s: int = 2
@@ -49,10 +49,10 @@ class CodeLimits:
     output_bytes: int = 1_048_576
 
     def __post_init__(self) -> None:
-        """Refuse limits that are none.
+        """Validate the limits.
 
         Raises:
-            InvalidOperation: One of them is not above zero.
+            InvalidOperation: A limit is not above zero.
         """
         if min(self.wall_s, self.cpu_s, self.memory_bytes, self.output_bytes) <= 0:
             raise InvalidOperation("every limit is above zero")
@@ -60,21 +60,21 @@ class CodeLimits:
 
 @value
 class CommandLimits:
-    """What a command and everything it starts may use together. It has no network to begin with."""
+    """Limits of a command and all its child processes together; it has no network."""
 
     wall_s: float = 60.0
     cpu_s: int = 60
-    """Of each process."""
+    """Per process."""
     memory_bytes: int = 1_073_741_824
     processes: int = 64
     output_bytes: int = 1_048_576
-    """Kept of each stream; the rest is heard and forgotten."""
+    """Kept of each stream; the rest is read and discarded."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that are none.
+        """Validate the limits.
 
         Raises:
-            InvalidOperation: One of them is not above zero.
+            InvalidOperation: A limit is not above zero.
         """
         least = min(self.wall_s, self.cpu_s, self.memory_bytes, self.processes, self.output_bytes)
         if least <= 0:
@@ -83,11 +83,11 @@ class CommandLimits:
 
 @value
 class CommandResult:
-    """How a command ended and what it said."""
+    """The exit code and output of a command."""
 
     rc: int
     stdout: str
     stderr: str
     duration_ms: int
     why: str | None = None
-    """Why it was ended, if it did not end by itself."""
+    """Why it was killed, if it did not end by itself."""

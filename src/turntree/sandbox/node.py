@@ -1,4 +1,4 @@
-"""Finding a Node that can take types out of TypeScript: in a wheel, or on this machine."""
+"""Finds a Node that can strip types from TypeScript: in a wheel, or on this machine."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 MAJOR_MIN: Final = 24
-"""The first version whose types are stripped without being asked."""
+"""The first major version that strips types by default."""
 ANSWER_TIMEOUT_S: Final = 10.0
 
 

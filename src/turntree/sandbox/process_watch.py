@@ -1,9 +1,9 @@
-"""Counting what lives in a sandbox from outside, and ending it when that is too much.
+"""Counts the processes of a sandbox from outside, and kills it above a limit.
 
-A limit of the kernel holds for one process; a command has many. Groups of the kernel's could count
-them, where they may be made, which in a container they mostly may not. So the processes of the
-sandbox's own namespace are counted here, often, and if there are too many or they hold too much
-memory together, the first of them is killed: the kernel then ends all others at once.
+A resource limit applies to one process; a command has many. A cgroup could count them, but inside a
+container one can rarely be created. So this module polls the processes of the sandbox's PID
+namespace. If there are too many, or they use too much memory together, it kills the namespace's
+first process: the kernel then kills all others at once.
 
 Knows ``/proc``. Must never know what a command is for.
 """
@@ -25,17 +25,17 @@ _PAGE_BYTES: Final = mmap.PAGESIZE
 
 @dataclass(slots=True)
 class NamespaceWatch:
-    """Looks after the process that holds a sandbox."""
+    """Watches the process that holds a sandbox."""
 
     status: IO[bytes]
-    """Where bubblewrap writes which process is the first inside."""
+    """The file in which bubblewrap writes the PID of the first process inside."""
     processes_max: int
     memory_bytes_max: int
     why: str | None = None
-    """Why everything was ended, if it was."""
+    """Why the sandbox was killed, if it was."""
 
     async def __call__(self, process: Process) -> None:
-        """Count until the process has ended."""
+        """Poll until the process has ended."""
         first: int | None = None
         while process.returncode is None and self.why is None:
             first = first or _first_inside(self.status)
@@ -54,7 +54,7 @@ class NamespaceWatch:
 
 
 def _first_inside(status: IO[bytes]) -> int | None:
-    # Read without moving: bubblewrap writes through the same open file.
+    # ``pread`` keeps the file offset, through which bubblewrap writes.
     said = os.pread(status.fileno(), 4096, 0).splitlines()
     try:
         pid: int = orjson.loads(said[0])["child-pid"]
@@ -64,7 +64,7 @@ def _first_inside(status: IO[bytes]) -> int | None:
 
 
 def _members(first: int) -> list[Path]:
-    """Return the processes that share the namespace of the first one inside."""
+    """Return the processes in the PID namespace of the first one inside."""
     namespace = _namespace(Path(f"/proc/{first}"))
     if namespace is None:
         return []
@@ -73,9 +73,9 @@ def _members(first: int) -> list[Path]:
 
 def _namespace(path: Path) -> str | None:
     try:
-        return os.readlink(path / "ns" / "pid")  # noqa: PTH115  (the name is no path)
+        return os.readlink(path / "ns" / "pid")  # noqa: PTH115  (the target is not a path)
     except OSError:
-        return None  # It has ended, or is none of ours.
+        return None  # It has ended, or belongs to another user.
 
 
 def _resident_bytes(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""A place where code of others can do no harm."""
+"""The sandbox protocol: runs untrusted code."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,19 +12,19 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """What a persona calls it: its ``sandbox``."""
+        """Its name in the ``sandbox`` member of a persona."""
         ...
 
     def find_fault(self) -> str | None:
-        """Return what keeps it from running anything on this machine, or None."""
+        """Return why nothing can be run on this machine, or None."""
         ...
 
     async def run(self, code: Code, document: Json, limits: CodeLimits = ...) -> Json:
-        """Hand a program one document and return the one it answered with.
+        """Run a program with one JSON document, and return the document it wrote.
 
         Raises:
-            NoSandbox: It cannot start here; the program was not run.
-            CodeFailed: The program crashed, went beyond a limit or answered with no document.
+            SandboxUnavailable: The sandbox cannot start here; the program was not run.
+            CodeError: The program crashed, exceeded a limit or wrote no document.
         """
         ...
 
@@ -36,13 +36,14 @@ class Sandbox(Protocol):
         writes: bool = False,
         limits: CommandLimits = ...,
     ) -> CommandResult:
-        """Run a command in a folder and return how it ended.
+        """Run a command in a folder, and return its result.
 
-        It sees the system's programs and the folder, which it may change only if it ``writes``; a
-        small ``/tmp`` is its own. Going beyond a limit ends it, which is told and not raised.
+        It sees the system's programs and the folder, which it may change only if ``writes``; it has
+        a small private ``/tmp``. A command that exceeds a limit is killed, which the result
+        reports.
 
         Raises:
-            NoSandbox: It cannot start here; the command was not run.
-            Refused: There is no command, or no such folder.
+            SandboxUnavailable: The sandbox cannot start here; the command was not run.
+            InvalidOperation: The command is empty, or the folder does not exist.
         """
         ...

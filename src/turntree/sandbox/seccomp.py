@@ -1,12 +1,12 @@
-"""The filter of system calls: what a program may ask of the kernel, and nothing else.
+"""The seccomp filters: which system calls a program or a command may make.
 
-A list of what is allowed, since a list of what is forbidden is wrong with every new kernel. No
-call that opens a socket, starts a process, changes a file or touches a namespace is on it. Threads
-may be started, for a JavaScript engine has several; a process may not, which one flag of the same
-call tells.
+The filter for programs is an allow list, because a deny list becomes wrong with every new kernel.
+It contains no call that opens a socket, starts a process, changes a file or touches a namespace.
+Threads are allowed, because a JavaScript engine has several; processes are not. One flag of
+``clone`` distinguishes the two.
 
-The filter is a program for the kernel's own small machine, written out here: it needs no library.
-Knows the numbers of system calls. Must never know what is run behind it.
+A filter is a BPF program, assembled here, so that no library is needed. Knows the numbers of system
+calls. Must never know what is run behind it.
 """
 
 import errno
@@ -14,18 +14,18 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-# Instructions of the machine: load a word, compare, combine, return.
+# BPF instructions: load a word, compare, combine, return.
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-# Where the kernel puts the number, the architecture and the low halves of the first two arguments.
+# Offsets of the call's number, the architecture and the low halves of the first two arguments.
 _NUMBER_AT, _ARCH_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _DENY = _ERRNO | errno.EPERM
 _CLONE_THREAD: Final = 0x10000
 _X32: Final = 0x40000000
-"""Numbers from here on are another way into the same kernel, past every list."""
+"""Numbers from here on are the x32 ABI, which would bypass a list of x86-64 numbers."""
 
 _IOCTLS: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""Is this a terminal, how wide is it, how much can be read, do not block, close on exec."""
+"""isatty, window size, readable bytes, non-blocking mode, close-on-exec."""
 
 _X86_64: Final[Mapping[str, int]] = {
     "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7,
@@ -70,26 +70,26 @@ _AARCH64_DENIED: Final = (
 )  # fmt: skip
 """Tracing, mounting, modules, clocks, keys, handles, namespaces, other processes' memory.
 
-And memory that belongs to no process (``memfd_create``, ``shmget``), which no limit would count.
+Also memory that belongs to no process (``memfd_create``, ``shmget``), which no limit counts.
 """
 _DENIED_EVERYWHERE: Final = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 447)
-"""io_uring, which passes by every filter, the newer ways to mount, and secret memory."""
+"""io_uring, which bypasses every filter; the newer mount calls; and secret memory."""
 _SOCKET_FAMILIES: Final = (2, 10, 16)
-"""Internet and netlink, which end in the sandbox's own empty network.
+"""Internet and netlink, which reach only the sandbox's own empty network.
 
-Sockets with a path (AF_UNIX) do not: one that lies in the folder, or anywhere a command can see,
-is answered by a process outside. Neither do those of the machine's host (AF_VSOCK).
+AF_UNIX is not allowed: a process outside may listen on a socket in the folder, or in any other path
+that a command can see. AF_VSOCK is not allowed either: it reaches the machine's host.
 """
 _PAIR_TYPES: Final = (1, 5)
-"""Streams and packets in order, whose ends cannot be connected to anything else."""
+"""SOCK_STREAM and SOCK_SEQPACKET, whose ends cannot be connected to anything else."""
 _TYPE_MASK: Final = 0xF
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C)
-"""Typing into somebody's terminal."""
+"""ioctls that inject input into a terminal."""
 _CLONE_NEW: Final = 0x7E020000
-"""The flags of clone that open a namespace."""
+"""The flags of ``clone`` that create a namespace."""
 _CLONE3: Final = 435
 _MACHINES: Final = {
-    # The architecture's mark, its calls, and those whose arguments decide: clone and ioctl.
+    # The audit architecture, its calls, and those that are judged by argument: clone and ioctl.
     "x86_64": (0xC000003E, _X86_64, 56, 16),
     "aarch64": (0xC00000B7, _AARCH64, 220, 29),
 }
@@ -99,7 +99,7 @@ _DENIED: Final = {"x86_64": _X86_64_DENIED, "aarch64": _AARCH64_DENIED}
 
 
 def find_filter(machine: str) -> bytes | None:
-    """Return the filter for a machine, or None if nobody has written one for its kind."""
+    """Return the filter for programs on a machine type, or None if it is not supported."""
     if machine not in _MACHINES:
         return None
     mark, calls, clone, ioctl = _MACHINES[machine]
@@ -113,10 +113,10 @@ def find_filter(machine: str) -> bytes | None:
 
 
 def find_denials(machine: str) -> bytes | None:
-    """Return the filter for commands, which may do most things but none to the machine itself.
+    """Return the filter for commands, which denies calls that affect the machine itself.
 
-    A command starts processes and writes files, so nobody can list what it needs; what it must not
-    do stands here, behind namespaces in which most of it would lead nowhere.
+    A command starts processes and writes files, so an allow list is impossible. This deny list is a
+    second layer: inside the namespaces most of these calls would have no effect.
     """
     if machine not in _MACHINES:
         return None
@@ -137,7 +137,7 @@ def find_denials(machine: str) -> bytes | None:
 
 
 def _enter(mark: int) -> list[bytes]:
-    """Return how every filter begins: another machine's calls, and those nobody can look into."""
+    """Return the start of every filter: reject other architectures, x32 and ``clone3``."""
     return [
         _step(_LOAD, _ARCH_AT),
         _step(_EQUAL, mark, yes=1),
@@ -145,15 +145,15 @@ def _enter(mark: int) -> list[bytes]:
         _step(_LOAD, _NUMBER_AT),
         _step(_AT_LEAST, _X32, no=1),
         _step(_RETURN, _DENY),
-        # What it would start stands in memory, where a filter cannot look; libraries then use the
-        # older call, whose flags can be seen.
+        # The flags of ``clone3`` are in memory, which a filter cannot read. After ENOSYS libraries
+        # fall back to ``clone``, whose flags are in a register.
         _step(_EQUAL, _CLONE3, no=1),
         _step(_RETURN, _ERRNO | errno.ENOSYS),
     ]
 
 
 def _judge_clone(clone: int, flags: int, *, denies_none: bool) -> list[bytes]:
-    """Return what denies a clone that has none of some flags, or one that has any of them."""
+    """Return instructions that deny a ``clone`` without any of the flags, or with any of them."""
     return [
         _step(_EQUAL, clone, no=5),
         _step(_LOAD, _FIRST_AT),
@@ -173,7 +173,7 @@ def _judge_argument(
     at: int = _SECOND_AT,
     mask: int = 0xFFFFFFFF,
 ) -> list[bytes]:
-    """Return what judges a call by one argument; other calls go on behind it."""
+    """Return instructions that judge a call by one argument; other calls pass through."""
     judged = [
         _step(_LOAD, at),
         _step(_AND, mask),
@@ -183,7 +183,8 @@ def _judge_argument(
 
 
 def _judge(values: Sequence[int], *, otherwise: int, among: int) -> list[bytes]:
-    """Return what ends in one verdict if what was loaded is among values, or in another."""
+    """Return instructions that end in one verdict if the loaded value is listed, else in the
+    other."""
     return [
         *(_step(_EQUAL, one, yes=len(values) - n) for n, one in enumerate(values)),
         _step(_RETURN, otherwise),
@@ -192,5 +193,5 @@ def _judge(values: Sequence[int], *, otherwise: int, among: int) -> list[bytes]:
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
-    """Return an instruction; ``yes`` and ``no`` say how many to skip after a comparison."""
+    """Return an instruction; ``yes`` and ``no`` are how many to skip after a comparison."""
     return struct.pack("=HBBI", code, yes, no, value)

@@ -1,6 +1,6 @@
-"""Talking to a process that may not be trusted: heard out up to a limit, and then ended.
+"""Input and output of an untrusted process: read up to a limit, then killed.
 
-Knows pipes and clocks. Must never know what walls the process stands behind.
+Knows pipes and clocks. Must never know how the process is sandboxed.
 """
 
 from collections.abc import Callable, Coroutine
@@ -13,23 +13,23 @@ from anyio.abc import ByteReceiveStream, Process
 from turntree.core.value import value
 
 Watch = Callable[[Process], Coroutine[Any, Any, None]]
-"""Looks after a process until it has ended, and may end it."""
+"""Watches a process until it has ended, and may kill it."""
 
 
 @value
 class IoLimits:
-    """How long and how much is listened to."""
+    """Limits of time and output."""
 
     wall_s: float
     out_bytes: int
     err_bytes: int
     stops_when_loud: bool = True
-    """Whether a process that says more is ended, or heard on without being kept."""
+    """Whether more output kills the process; otherwise the rest is read and discarded."""
 
 
 @dataclass(slots=True)
 class ProcessOutput:
-    """What came of it."""
+    """The output and exit code of a process."""
 
     out: bytes = b""
     err: bytes = b""
@@ -41,7 +41,7 @@ class ProcessOutput:
 async def converse(
     process: Process, said: bytes, patience: IoLimits, watch: Watch | None = None
 ) -> ProcessOutput:
-    """Hand a process what it is told, hear it out, and end it whatever happens."""
+    """Write the input of a process, read its output, and make sure that it ends."""
     heard = ProcessOutput()
     try:
         with anyio.move_on_after(patience.wall_s) as scope:
@@ -69,7 +69,7 @@ async def _tell(process: Process, said: bytes) -> None:
         await process.stdin.send(said)
         await process.stdin.aclose()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # A program need not listen.
+        pass  # A program need not read its input.
 
 
 async def _hear(stream: ByteReceiveStream | None, heard: ProcessOutput, patience: IoLimits) -> None:
@@ -87,6 +87,6 @@ async def _hear_errors(
     stream: ByteReceiveStream | None, heard: ProcessOutput, bytes_max: int
 ) -> None:
     assert stream is not None, "it is a pipe"
-    # Read to the end even when enough was heard: a full pipe would stop the program.
+    # Read to the end even above the limit: a full pipe would block the program.
     async for piece in stream:
         heard.err = (heard.err + piece)[-bytes_max:]
