@@ -1,8 +1,8 @@
-"""A process that looks at turns: ``python -m turntree.integrity.check_process``.
+"""A child process that checks turns: ``python -m turntree.integrity.check_process``.
 
-Looking at turns is bound by Python, and one process runs Python on one processor at a time. The
-process is handed rows and hands back what they show; it never connects to anything, so it starts
-at once and knows no password. It ends with its stdin.
+Checking turns is bound by Python, and one process runs Python on one core at a time. The child
+receives rows and returns findings. It connects to nothing, so it starts fast and needs no password.
+It ends when its stdin closes.
 """
 
 import marshal
@@ -18,7 +18,7 @@ SIZE_BYTES: Final = 8
 
 
 class CheckProcess:
-    """Looks at turns in a process of its own, and in this one if that cannot be."""
+    """Checks turns in a child process, or in this one if the child fails."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         """Start the process."""
@@ -31,7 +31,7 @@ class CheckProcess:
             return
 
     def examine(self, rows: Sequence[Sequence[Any]]) -> TurnChecker:
-        """Return what a page of stored turns shows."""
+        """Return the findings of a page of stored turns."""
         if self._process is not None:
             assert self._process.stdin is not None, "asked for a pipe"
             assert self._process.stdout is not None, "asked for a pipe"
@@ -51,7 +51,7 @@ class CheckProcess:
 
 
 def main() -> None:
-    """Look at pages until there are no more."""
+    """Check pages until stdin closes."""
     try:
         while True:
             read = examine(_receive(sys.stdin.buffer))
@@ -69,7 +69,7 @@ def _send(stream: IO[bytes], value: list[Any]) -> None:
 
 def _receive(stream: IO[bytes]) -> list[Any]:
     size = int.from_bytes(_read(stream, SIZE_BYTES), "big")
-    # Both ends are this module in processes of one version: nobody else holds the pipe.
+    # Safe: both ends of the pipe are this module in the same version, and no other process has it.
     value: list[Any] = marshal.loads(_read(stream, size))  # noqa: S302
     return value
 

@@ -1,7 +1,7 @@
-"""Events as they are stored, and what the streams they stand in amount to.
+"""Checks stored events, and folds their streams.
 
-Pure: it is handed rows in the order of their streams and says what is wrong and what follows from
-them. It must never know a connection, and it trusts nothing but what an event's id proves.
+Pure: it takes rows in the order of their streams, and returns findings and the rows derived from
+them. It must never know a connection, and it trusts only what an event's id proves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,17 +23,17 @@ _FOLDED: Final = frozenset({
     "tool_call.finished", "run.interrupted", "node.tagged", "node.untagged",
     "message.erased", "event.substituted", audit.GRANTED,
 })  # fmt: skip
-"""The kinds that something follows from."""
+"""The kinds that projections are derived from."""
 
 _WORDLESS: Final = frozenset({"turn.recorded", "session.head_moved", "model_call.started"})
-"""The kinds that hold ids, digests and numbers, and of which there are many."""
+"""Frequent kinds that hold only ids, digests and numbers."""
 
 _NUMBERS: Final = ("input", "output", "cached_input", "cache_write", "reasoning")
 
 
 @dataclass(slots=True)
 class StreamState:
-    """What the events of one stream amount to, as far as they were read."""
+    """The fold of the events of one stream, as far as they were read."""
 
     id: str
     calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -42,31 +42,31 @@ class StreamState:
     requests: set[str | None] = field(default_factory=set[str | None])
     begun: set[str] = field(default_factory=set[str])
     is_turn: bool = False
-    """Whether its run is sealed; what an open one used stands in its events alone."""
+    """Whether its run is sealed; the usage of an open run is in its events only."""
     is_interrupted: bool = False
 
 
 @dataclass(slots=True)
 class EventChecker:
-    """What a range of streams shows. Feed it rows in order and close it after the last."""
+    """The findings of a range of streams. Feed it rows in order, and close it after the last."""
 
     complaints: list[Complaint] = field(default_factory=list[Complaint])
     model_calls: list[Derived] = field(default_factory=list[Derived])
     tags: list[Derived] = field(default_factory=list[Derived])
     receipts: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """The turns and places whose erasure an event tells of."""
+    """The turns and positions of messages with an erasure event."""
     interrupted: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """The runs that were interrupted, and the calls that had no result then."""
+    """Interrupted runs, and their calls without a result at that time."""
     substitutions: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
-    """An event, the fact it replaces and the one it puts in its place."""
+    """An event, the event it replaces, and the replacement."""
     unproven: set[str] = field(default_factory=set[str])
-    """The streams from whose events nothing may be derived."""
+    """Streams with invalid events, from which nothing may be derived."""
     _open: StreamState | None = None
 
     def read(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Look at events: each a stream, a place, an id, a kind, a body and its turn's digest.
+        """Check events; each row is a stream, a position, an id, a kind, a body and a turn digest.
 
-        The digest is asked for only where something depends on it.
+        The digest is given only for events that need it.
         """
         for row in rows:
             self._examine(row)
@@ -92,7 +92,7 @@ class EventChecker:
             self.unproven.add(stream)
 
     def close(self) -> None:
-        """Say that the stream read last is at its end."""
+        """End the last stream."""
         stream, self._open = self._open, None
         if stream is None:
             return
@@ -149,7 +149,7 @@ class EventChecker:
                 self._check_grant(audit.read_fact(events.from_json(document), None), stream, seq)
             case "message.erased":
                 self.receipts.add((stream, data["sequence"]))
-            # A turn that was projected again names turns, which are checked as turns.
+            # A turn that was imported again names turns, which are checked as turns.
             case "event.substituted" if "original" in data:
                 ends = (_named(data["original"]), _named(data["replacement"]))
                 self.substitutions.append((f"sha256:{id.hex()}", *ends))
@@ -178,12 +178,12 @@ class EventChecker:
             case "tool_call.finished":
                 at.begun.discard(data["call_id"])
             case _:
-                # One that names calls is of those alone: the run goes on.
+                # An interruption that names calls affects only those: the run continues.
                 at.is_interrupted |= not data.get("affects")
 
 
 def _call_row(turn: str, place: int, document: Mapping[str, Any]) -> Derived:
-    """Return the row of a model call, read as ``domain.usage`` writes it."""
+    """Return the row of a model call, from the document that ``core.usage`` writes."""
     used = document["usage"].get
     return (
         turn, place, document["model"], document.get("provider"), document.get("call_id"),
@@ -192,7 +192,7 @@ def _call_row(turn: str, place: int, document: Mapping[str, Any]) -> Derived:
 
 
 def _named(reference: Any) -> str:
-    """Return the digest a fact is named by: alone, or in a document that refers to it."""
+    """Return the digest in a reference to an event: a plain string, or a member of a document."""
     match reference:
         case {"event_id": digest}:
             return str(digest)

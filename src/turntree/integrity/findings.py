@@ -1,4 +1,4 @@
-"""What checking the ledger can show. What is checked, and how, is not known here."""
+"""Values: findings of checks, and results of repair and verification."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +12,7 @@ Severity = Literal["fault", "warning"]
 
 @value
 class Violation:
-    """One thing that is wrong with the ledger."""
+    """One violation of an invariant."""
 
     invariant: str
     sentence: str
@@ -22,28 +22,28 @@ class Violation:
 
 @value
 class ProjectionDiff:
-    """Rows of a projection that are not those that follow from the facts."""
+    """Rows of a projection that differ from those derived from the events."""
 
     table: str
     subject: str
     removed: int
-    """How many rows go."""
+    """Number of rows removed."""
     added: int
-    """How many rows come."""
+    """Number of rows added."""
 
 
 @dataclass(slots=True)
 class VerifyResult:
-    """What hashing a thread again showed."""
+    """The result of hashing a thread again."""
 
     whole: int = 0
-    """How many turns prove themselves to the last word."""
+    """Number of turns whose digest is proven completely."""
     erased: int = 0
-    """How many prove themselves but for messages that were taken out on request."""
+    """Number of turns whose digest is proven except for erased messages."""
     broken: list[TurnId] = field(default_factory=list[TurnId])
-    """The turns whose bytes are not those that were sealed, or do not follow their parents."""
+    """Turns whose bytes differ from those sealed, or that do not follow their parents."""
 
     @property
     def turns(self) -> int:
-        """How many turns were looked at."""
+        """Number of turns checked."""
         return self.whole + self.erased + len(self.broken)

@@ -1,10 +1,10 @@
-"""Checking a whole workspace against the rules that every write keeps.
+"""Checks a whole workspace against the ledger's invariants.
 
-Structure and heads are checked by joins over whole tables; what was said is checked by reading
-every body and every event once, in ranges, and hashing it. Everything sees one moment, so writers
-may go on meanwhile.
+Structure and heads are checked by joins over whole tables. Content is checked by reading and
+hashing every body and every event once, in ranges. Everything reads one snapshot, so writers can
+continue meanwhile.
 
-fsck changes nothing and must never learn to: it says what is wrong, and to whom it happened.
+fsck changes nothing and must never learn to: it reports what is wrong, and with what.
 """
 
 from collections.abc import Iterator
@@ -37,10 +37,10 @@ from turntree.ledger.raw_store import read_block
 
 SUBJECTS_PER_CHECK_MAX = 1000
 FINDINGS_MAX = 10_000
-"""Where to stop looking: a ledger with this many faults needs its backup, not a longer list."""
+"""Stop after this many findings: such a ledger needs its backup, not a longer list."""
 
 Edge = tuple[str, str, str]
-"""Who says so, from where, to where."""
+"""The subject that holds a reference, its source, and its target."""
 
 
 def _say_nothing(_stage: str, _done: int, _total: int) -> None:
@@ -50,15 +50,15 @@ def _say_nothing(_stage: str, _done: int, _total: int) -> None:
 async def fsck(
     database: Database, *, full: bool = True, report: Report = _say_nothing
 ) -> list[Violation]:
-    """Return everything that is wrong with a workspace; nothing means that it is sound.
+    """Return the violations in a workspace; an empty list means that it is sound.
 
     Without ``full`` only structure and heads are checked, and nothing is hashed. At most about
     ``FINDINGS_MAX`` findings are returned.
 
     Raises:
-        Unreachable: The database does not answer.
+        DatabaseUnavailable: The database is unreachable.
     """
-    # A connection of its own, for its transaction is longer than the pool's should ever be.
+    # A separate connection, because its transaction lasts longer than one of the pool may.
     async with database.seen_by(EVERYTHING).acting_as("turntree_app") as connection:
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
         await connection.set_read_only(True)
@@ -70,7 +70,7 @@ async def fsck(
 
 @dataclass(slots=True)
 class _Examination:
-    """One pass over one moment of one workspace."""
+    """One pass over one snapshot of one workspace."""
 
     connection: Connection
     moment: SharedSnapshot
@@ -80,7 +80,7 @@ class _Examination:
     sources: list[Edge] = field(default_factory=list[Edge])
     substitutions: list[Edge] = field(default_factory=list[Edge])
     failures: list[Exception] = field(default_factory=list[Exception])
-    """Raised inside a task group they would come out wrapped in its own."""
+    """Collected instead of raised: a task group would wrap them in a group of its own."""
 
     async def run(self, *, full: bool) -> list[Violation]:
         if not full:
@@ -89,7 +89,7 @@ class _Examination:
         ((turns,),) = await self._fetch("fsck_count")
         cuts = [UUID(id) for (id,) in await self._fetch("fsck_ranges", size=cut(turns))]
         ranges = list(zip([FIRST, *cuts], [*cuts, LAST], strict=True))
-        # The joins keep the server busy while reading keeps Python busy.
+        # Concurrently: the joins use the server's CPU, the reading uses ours.
         async with anyio.create_task_group() as group:
             group.start_soon(self._read, ranges, turns)
             group.start_soon(self._look_at_all)
@@ -117,7 +117,7 @@ class _Examination:
             self.report("records", done, len(digests))
 
     async def _look(self) -> None:
-        """Check what stands in columns."""
+        """Check the columns."""
         self.structure += await self._ask("tree", TREE)
         is_walkable = not self.structure
         self.structure += await self._ask("sessions", SESSIONS)
@@ -155,7 +155,7 @@ class _Examination:
             self.failures.append(error)
 
     async def _judge_edges(self) -> list[Violation]:
-        """Check the references that lead anywhere in the ledger."""
+        """Check references that may cross ranges."""
         named = [(turn, source) for turn, _, source in self.sources]
         facts = [(event, end) for event, *ends in self.substitutions for end in ends]
         return [
@@ -194,7 +194,7 @@ def _finding(invariant: str, sentence: str, subject: str) -> Violation:
 
 
 def _find_raw(digest: str) -> bytes | None:
-    """Return the bytes a digest is stored as, or None if it is none."""
+    """Return the stored bytes of a digest, or None if the text is not a digest."""
     try:
         return digest_raw(parse_digest(digest))
     except (NotCanonical, TypeError):
@@ -202,14 +202,14 @@ def _find_raw(digest: str) -> bytes | None:
 
 
 def _judge_circles(invariant: str, sentence: str, edges: list[Edge]) -> Iterator[Violation]:
-    """Yield whoever stands on a way that comes back to where it began."""
+    """Yield the subjects that are on a cycle or lead into one."""
     left: dict[str, int] = {}
     leading: dict[str, list[str]] = {}
     for _, start, end in edges:
         left[start] = left.get(start, 0) + 1
         leading.setdefault(end, []).append(start)
-    # What leads nowhere is on no circle. Whatever is left after taking that away, again and again,
-    # is on one, or leads into one.
+    # A node without outgoing edges is on no cycle. After removing such nodes repeatedly, every
+    # remaining node is on a cycle or leads into one.
     ends = [end for end in leading if end not in left]
     while ends:
         for start in leading.get(ends.pop(), ()):

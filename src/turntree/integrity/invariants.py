@@ -1,7 +1,7 @@
-"""The rules of the ledger by their numbers, and the statements that look for who breaks them.
+"""The ledger's invariants by number, and the SQL statements that find violations.
 
-Says what each rule and each check means; how the bytes are checked is told by ``stored_turn`` and
-``stored_event``. The numbers are those of ``docs/reference/invariants.md``.
+It says what each invariant and each check means; ``turn_checker`` and ``event_checker`` check the
+bytes. The numbers are those of ``docs/reference/invariants.md``.
 """
 
 from collections.abc import Mapping
@@ -83,19 +83,19 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "the sha256 of its bytes.",
 }
 WARNINGS: Final = frozenset({"I61"})
-"""The rules whose findings a person has to judge."""
+"""Invariants whose violations a person has to judge."""
 
 
 @value
 class Check:
-    """A statement that returns the subjects for which a sentence is true."""
+    """A SQL statement that returns the subjects for which a sentence is true."""
 
     query: str
     sentence: str
 
     @property
     def invariant(self) -> str:
-        """The rule that its subjects break."""
+        """The number of the invariant that its subjects violate."""
         return f"I{int(self.query.split('_')[1].removeprefix('i'))}"
 
 
@@ -116,7 +116,7 @@ TREE: Final = (
     Check("fsck_i20", "a file stands twice beside a message"),
     Check("fsck_i23", "it is a compaction without details, or has details without being one"),
 )
-"""A fault here may be one of the tree's own: nothing is walked then."""
+"""Checks of the tree's structure. After a violation here, ``WALKS`` are skipped."""
 
 SESSIONS: Final = (
     Check("fsck_i03", "the event stands twice"),
@@ -166,7 +166,7 @@ PROGRAMS: Final = (
     Check("fsck_i57_names", "two programs have this name"),
     Check("fsck_i59_programs", "its events tell of a program that is not there"),
 )
-"""What else is asked of programs is told by ``stored_program``, from their events."""
+"""``program_checker`` checks the rest, from the events of programs."""
 
 WALKS: Final = (
     Check("fsck_i24_path", "it does not summarise its ancestors and keep what follows them"),
@@ -174,7 +174,7 @@ WALKS: Final = (
     Check("fsck_i28_rewind", "it rewound to a turn that is no ancestor"),
     Check("fsck_i31_path", "its parent's session never held the turn that began it"),
 )
-"""These follow pointers, which have an end only in a sound tree."""
+"""Checks that follow pointers, and so terminate only in a sound tree."""
 
 OBJECTS: Final = (
     Check("fsck_i12_records", "records were taken out without a receipt"),

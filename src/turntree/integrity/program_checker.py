@@ -1,7 +1,7 @@
-"""What is stored of programs, compared with what their events amount to.
+"""Compares the stored rows of programs with the fold of their events.
 
-The events are folded as the domain folds them; rows, versions, references and grants have to be
-what comes out. Reads pages of programs and changes nothing.
+The fold is the one of ``core.program``; rows, versions, references and grants have to agree with
+it. Reads pages of programs and changes nothing.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ Fetch = Callable[..., Awaitable[list[Row]]]
 
 @dataclass(slots=True)
 class StoredProgram:
-    """What lies beside the row of one program."""
+    """The events, versions, references and grants of one program."""
 
     events: list[Event] = field(default_factory=list[Event])
     is_readable: bool = True
@@ -40,15 +40,15 @@ class StoredProgram:
     named: set[tuple[int, str, str | None]] = field(
         default_factory=set[tuple[int, str, str | None]]
     )
-    """What the configs name: version, member, name."""
+    """References in the configs: version, member, name."""
     refs: set[tuple[int, str, str | None]] = field(default_factory=set[tuple[int, str, str | None]])
-    """The same by the rows."""
+    """References in the rows."""
     grants: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     has_config: bool = True
 
 
 async def examine_programs(fetch: Fetch) -> list[Complaint]:
-    """Return what is wrong with programs."""
+    """Return the complaints about programs."""
     complaints: list[Complaint] = []
     after = UUID(int=0)
     while rows := await fetch("fsck_programs", after=after, limit=PAGE_PROGRAMS_MAX):
@@ -72,7 +72,7 @@ async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, StoredProgram]:
 def gather(
     events: Sequence[Row], versions: Sequence[Row], refs: Sequence[Row], grants: Sequence[Row]
 ) -> dict[str, StoredProgram]:
-    """Return what lies beside the rows of programs, by their ids."""
+    """Return the events, versions, references and grants of programs, by id."""
     found: defaultdict[str, StoredProgram] = defaultdict(StoredProgram)
     for id, _, body in events:
         try:
@@ -95,10 +95,9 @@ def gather(
 
 
 def find_otherwise(row: Row | None, stored: StoredProgram) -> ProgramState | None:
-    """Return what a program's events amount to where its rows, or none, say something else.
+    """Return the fold of a program's events if its rows differ or are missing, else None.
 
-    None too where that cannot be told: its events are not those of a program, or speak of versions
-    that are not there.
+    Also None if there is no fold: its events are not those of a program, or name missing versions.
     """
     if not stored.is_readable:
         return None
@@ -118,7 +117,7 @@ def _judge(row: Row, stored: StoredProgram) -> Iterator[Complaint]:
     elif stored.named != stored.refs:
         yield "I57", REFERENCES, id
     if not stored.is_readable:
-        return  # Whoever reads every event says so.
+        return  # ``event_checker`` reports it.
     try:
         state = fold(stored.events)
     except (TurntreeError, *UNREADABLE):
@@ -133,7 +132,7 @@ def _judge(row: Row, stored: StoredProgram) -> Iterator[Complaint]:
 
 
 def _is_told(row: Row, stored: StoredProgram, state: ProgramState) -> bool:
-    # A session's stream is numbered by the session, which is asked elsewhere.
+    # The stream of a session is checked with the session.
     is_numbered = row[1] == "session" or row[-1] == len(stored.events)
     return _told(state) == _standing(row, stored, state) and is_numbered
 
@@ -141,7 +140,7 @@ def _is_told(row: Row, stored: StoredProgram, state: ProgramState) -> bool:
 def _check_steps(id: str, state: ProgramState) -> Iterator[Complaint]:
     lifecycle = LIFECYCLES.get(state.kind)
     if lifecycle is None:
-        return  # A kind that somebody else brought: its machine is not ours to know.
+        return  # A third-party kind, whose lifecycle is unknown here.
     for seq, before, after in state.steps:
         if after not in lifecycle.moves.get(before, ()):
             yield "I58", UNLAWFUL, f"{id} at {seq}"
@@ -157,7 +156,7 @@ def _told(state: ProgramState) -> tuple[Any, ...]:
 
 def _standing(row: Row, stored: StoredProgram, told: ProgramState) -> tuple[Any, ...]:
     id, kind, name, owner, state, visibility, version, details, _ = row
-    # A row that came back when its name was somebody else's goes by its id.
+    # A row that was restored while another program had its name uses its id as a name.
     return (
         kind, told.name if name == id else name, owner, state, visibility, version,
         orjson.loads(details), stored.digests, stored.grants,

@@ -1,12 +1,12 @@
-"""Rebuilding projections from the facts they follow from.
+"""Rebuilds projections from the turns and events they are derived from.
 
-Only rows that can be computed anew are written: tool calls, files, references to objects and
-compactions from bodies, model calls and tags from the journal, a session's reach from its reflog,
-programs and who may use them from their events. What search cannot use is taken out of its tables,
-which indexing fills again. Facts are never written, and nothing is derived from bytes that do not
-prove themselves: those come back from a backup only.
+It writes only rows that can be computed: tool calls, files, object references and compactions from
+bodies; model calls and tags from the journal; a session's reach from its reflog; programs and their
+grants from their events. It deletes unusable rows of search, which indexing creates again. It never
+writes turns or events, and derives nothing from bytes that fail their digest: only a backup can
+restore those.
 
-Runs as the owner of the tables, in one transaction in which the triggers of four of them rest.
+It runs as the owner of the tables, in one transaction, with the triggers of four tables disabled.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -33,14 +33,14 @@ from turntree.integrity.scan_ranges import FIRST, LAST
 
 
 def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[ProjectionDiff]:
-    """Rebuild what follows from the facts and return what was changed, or would be.
+    """Rebuild the projections, and return what changed or would change.
 
     Raises:
-        Unreachable: The database does not answer.
-        Refused: The account does not own the tables.
+        DatabaseUnavailable: The database is unreachable.
+        InvalidOperation: The account does not own the tables.
     """
     with _owning(conninfo) as connection, connection.transaction():
-        # No role is taken here, so nothing but this setting keeps it inside its workspace.
+        # It runs as the owner, so only this setting confines it to its workspace.
         connection.execute(QUERIES["repair_begin"], {"workspace": str(workspace)})
         if not dry_run:
             connection.execute(QUERIES["repair_open"])
@@ -72,7 +72,7 @@ class _Repair:
     workspace: UUID
 
     def rebuild(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
-        """Rebuild what follows from bodies and events."""
+        """Rebuild the rows derived from bodies and events."""
         passage = RangeScanner(self.connection, self.workspace).read(FIRST, LAST)
         for found in passage.differences:
             if not dry_run:
@@ -82,7 +82,7 @@ class _Repair:
             yield ProjectionDiff(found.table, found.turn, len(gone), len(new))
 
     def drop_stray_holders(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
-        """Drop what is noted of objects under an id that is neither a turn's nor a run's."""
+        """Delete object references whose holder is neither a turn nor a run."""
         scope = {"workspace": self.workspace}
         for (turn,) in self._run("repair_stray_holders", scope):
             if not dry_run:
@@ -90,7 +90,7 @@ class _Repair:
             yield ProjectionDiff("object_holders", str(turn), 1, 0)
 
     def rebuild_reach(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
-        """Rebuild how deep each session ever stood."""
+        """Rebuild the deepest position that each session reached in each segment."""
         scope = {"workspace": self.workspace}
         for session, segment, noted, depth in self._run("repair_reach", scope):
             place = {**scope, "session": session, "segment": segment}
@@ -104,7 +104,7 @@ class _Repair:
             )
 
     def rebuild_programs(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
-        """Rebuild what is known of programs, and who besides the owner may use them."""
+        """Rebuild programs and their grants."""
         wrong: list[tuple[str, Row | None, StoredProgram, ProgramState]] = []
         for few in self._page_programs():
             stored = self._read_programs([UUID(id) for id in few])
@@ -113,14 +113,14 @@ class _Repair:
                 if state is not None:
                     wrong.append((id, row, stored[id], state))
         if not dry_run:
-            # Two that have each other's names would stand in each other's way.
+            # Two programs with swapped names would violate the unique constraint.
             for id, *_ in wrong:
                 self._run("repair_free_name", {"workspace": self.workspace, "program": UUID(id)})
         for id, row, known, state in wrong:
             yield from self._rebuild_program(id, row, known, state, dry_run=dry_run)
 
     def _page_programs(self) -> Iterator[dict[str, Row | None]]:
-        """Yield programs by their ids, with their rows; those that lost theirs come first."""
+        """Yield programs by id with their rows; those without a row come first."""
         scope = {"workspace": self.workspace, "limit": PAGE_PROGRAMS_MAX}
         after = UUID(int=0)
         while lost := self._run("repair_lost_programs", {**scope, "after": after}):
@@ -167,7 +167,7 @@ class _Repair:
             yield ProjectionDiff("program_grants", id, len(gone), len(new))
 
     def empty_search(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
-        """Take out of search what is of no turn, and vectors that cannot be compared."""
+        """Delete search rows without a turn, and vectors of the wrong length."""
         scope = {"workspace": self.workspace}
         for (turn,) in self._run("repair_stray_documents", scope):
             if not dry_run:

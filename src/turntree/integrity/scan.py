@@ -1,12 +1,12 @@
-"""Reading a range of the ledger whole: every body, every event, and the rows that follow from them.
+"""Reads a range of the ledger: every body, every event, and the rows derived from them.
 
-What is wrong with a single turn or event is for ``stored_turn`` and ``stored_event`` to say. Here
-the rows beside them are compared with what follows from the bytes, page by page, so that a range
-of any size is read in little memory. Used by ``fsck``, which names what differs, and by ``repair``,
-which writes it anew; nothing is written here.
+``turn_checker`` and ``event_checker`` check single turns and events. This module compares the
+stored projections with what the bytes give, page by page, so that a range of any size takes little
+memory. ``fsck`` reports the differences and ``repair`` fixes them; nothing is written here.
 
-A range is one of ids. Turns, runs and sessions draw theirs from one clock, so it holds the turns of
-a time with their streams, and two ranges share nothing: several can be read at once.
+A range is a range of ids. Turns, runs and sessions draw their ids from one clock, so a range holds
+the turns of a period with their streams. Two ranges share nothing, so several can be read
+concurrently.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ WRONG: Final[Mapping[str, tuple[str, str]]] = {
     "object_holders": ("I14", "the objects it refers to are not those noted"),
     "tags": ("I63", "its tags are not those that its events tell of"),
 }
-"""What it means that the rows of a table are not those that follow."""
+"""The invariant and the sentence for a difference in each table."""
 
 
 @value
 class RowDiff:
-    """Rows of one turn that are not those that follow from the bytes."""
+    """Rows of one turn that differ from those derived from the bytes."""
 
     table: str
     turn: str
@@ -55,7 +55,7 @@ class RowDiff:
 
 @dataclass(slots=True)
 class ScanResult:
-    """What reading a range showed."""
+    """The findings of one range."""
 
     turns: int = 0
     complaints: list[Complaint] = field(default_factory=list[Complaint])
@@ -66,18 +66,18 @@ class ScanResult:
 
 @dataclass(slots=True)
 class RangeScanner:
-    """Reads ranges of one workspace through a connection that sees one moment."""
+    """Reads ranges of one workspace through a connection with a fixed snapshot."""
 
     connection: "Connection[Row]"
     workspace: UUID
     examine: Callable[[Sequence[Row]], TurnChecker] = examine
     manifests: dict[str, Manifest | None] = field(default_factory=dict[str, Manifest | None])
-    """Those that were read; None for one that could not be."""
+    """Manifests by digest; None for one that could not be parsed."""
     permissions: dict[str, Permissions] = field(default_factory=dict[str, Permissions])
-    """Those that could be read, by the digest of their object."""
+    """Parsed permissions, by the digest of their object."""
 
     def read(self, after: UUID, last: UUID) -> ScanResult:
-        """Read everything whose id lies behind one and not behind another."""
+        """Read everything with an id after ``after`` and up to ``last``."""
         passage = ScanResult()
         gaps: dict[str, list[int]] = {}
         for page in self._pages(after, last, passage):
@@ -103,7 +103,7 @@ class RangeScanner:
             passage.differences += self._compare_page(page, after, until)
             yield page
             after = until
-        # Rows behind the last turn follow from nothing.
+        # Rows after the last turn are derived from nothing.
         passage.differences += self._compare_page(TurnChecker(), after, last)
 
     def _compare_page(self, page: TurnChecker, after: UUID, last: UUID) -> Iterator[RowDiff]:
@@ -124,7 +124,8 @@ class RangeScanner:
         ):
             events.read(rows)
             stream, seq = UUID(rows[-1][0]), rows[-1][1]
-            # The stream read last may go on, so what follows from it is compared a page later.
+            # The last stream may continue on the next page, so its rows are compared with that
+            # page.
             if (until := UUID(int=stream.int - 1)) > since:
                 passage.differences += self._compare_streams(events, since, until)
                 since = until
@@ -162,7 +163,8 @@ class RangeScanner:
             if manifest is None:
                 continue
             kinds = {entry.kind for entry in manifest.entries}
-            # A set of tools may hold any; only a manifest that names each one says which.
+            # A toolset does not list its tools; only a manifest that names each tool can be
+            # checked.
             if "tool" in kinds and "toolset" not in kinds:
                 tools = {entry.name for entry in manifest.entries if entry.kind == "tool"}
                 if not used <= tools:
@@ -186,7 +188,7 @@ class RangeScanner:
         if not wanted:
             return
         for raw, data in self._fetch("fsck_objects", digests=wanted):
-            # What another tool wrote down as permissions need not be ours.
+            # Permissions in an imported manifest may have another tool's format.
             with contextlib.suppress(*UNREADABLE, InvalidOperation):
                 self.permissions[digest_from_raw(bytes(raw))] = Permissions.from_json(
                     orjson.loads(data)
@@ -229,9 +231,9 @@ class RangeScanner:
 def _compare_said(
     table: str, stored: Sequence[Derived], follow: Sequence[Derived], page: TurnChecker
 ) -> Iterator[RowDiff]:
-    """Yield the turns whose rows differ from what was said, as far as it is still there."""
+    """Yield the turns whose rows differ from their messages, as far as those are not erased."""
     for found in _compare(table, stored, follow, page.unproven):
-        # What an erased message held stands in the rows alone, and numbers go on behind it.
+        # The content of an erased message exists only in the rows, and the numbering counts it.
         left = _unnumbered(found.follow, table)
         if found.turn not in page.gaps or not left <= _unnumbered(found.stored, table):
             yield found
@@ -246,7 +248,7 @@ def _unnumbered(rows: Sequence[Derived], table: str) -> set[Derived]:
 def _compare(
     table: str, stored: Sequence[Derived], follow: Sequence[Derived], unproven: set[str]
 ) -> Iterator[RowDiff]:
-    """Yield the turns whose rows differ; a turn from which nothing may be derived is left out."""
+    """Yield the turns whose rows differ, without those whose bytes are unproven."""
     if stored == follow:
         return
     found, wanted = _by_turn(stored), _by_turn(follow)

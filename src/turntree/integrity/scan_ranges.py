@@ -1,7 +1,7 @@
-"""Reading the whole ledger in ranges, two at a time where that pays.
+"""Reads the whole ledger in ranges, two at a time where that pays.
 
-Every worker takes the next range until none is left. Each has a connection of its own and sees the
-moment that the first connection of all holds; the second has its turns looked at by another
+Each of the two readers takes the next range until none is left. Each has its own connection and
+uses the snapshot that the first connection exported; the second checks its turns in a child
 process.
 """
 
@@ -33,12 +33,12 @@ RANGE_TURNS_MIN = 250
 RANGE_TURNS_MAX = 4000
 RANGES_WANTED = 24
 SECOND_PROCESS_FROM_TURNS = 3000
-"""Fewer are looked at before a second process has started."""
+"""Below this number, one process is done before a second one has started."""
 
 
 @value
 class SharedSnapshot:
-    """A moment of a workspace that several connections can see."""
+    """A snapshot of a workspace that several connections share."""
 
     conninfo: str
     workspace: UUID
@@ -46,7 +46,7 @@ class SharedSnapshot:
 
     @contextmanager
     def joined(self) -> Generator["Connection[Row]", None, None]:
-        """Open a connection that sees it."""
+        """Open a connection that uses it."""
         try:
             with psycopg.connect(self.conninfo, autocommit=True) as connection:
                 role = take_role_params("turntree_app", self.workspace, EVERYTHING)
@@ -67,25 +67,25 @@ class SharedSnapshot:
 
 
 def cut(total: int) -> int:
-    """Return how many turns a range should have."""
+    """Return the number of turns per range."""
     return min(max(total // RANGES_WANTED, RANGE_TURNS_MIN), RANGE_TURNS_MAX)
 
 
 @dataclass(slots=True)
 class RangeScan:
-    """All ranges, being read."""
+    """A scan over all ranges."""
 
     moment: SharedSnapshot
     ranges: list[Range]
     found: Callable[[ScanResult], bool]
-    """Told what each range showed; returns whether to go on."""
+    """Receives the findings of each range; returns whether to continue."""
     failures: list[Exception] = field(default_factory=list[Exception])
 
     async def run(self, turns: int) -> None:
         """Read every range.
 
         Raises:
-            Unreachable: The database does not answer.
+            DatabaseUnavailable: The database is unreachable.
         """
         self.ranges.reverse()
         is_large = turns >= SECOND_PROCESS_FROM_TURNS and (os.cpu_count() or 1) > 1
@@ -112,5 +112,5 @@ class RangeScan:
                     if not self.found(passage):
                         self.ranges.clear()
         except (TurntreeError, psycopg.Error) as error:
-            # Raised in here it would come out wrapped in the task group's own.
+            # Not raised here, because the task group would wrap it in a group of its own.
             self.failures.append(error)

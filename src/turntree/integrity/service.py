@@ -1,7 +1,7 @@
-"""``tree.checks``: proving and checking what is stored, in the ledger and beside it.
+"""``tree.checks``: verify, fsck and repair, for the ledger and for snapshots.
 
-What the ledger holds is checked by the ledger. What keepers hold is asked of them, for no row can
-tell whether a file's bytes are still there.
+The ledger checks its own content. Snapshots are checked by their drivers, because no row can show
+whether a file's bytes still exist.
 """
 
 from collections.abc import Collection
@@ -26,12 +26,12 @@ from turntree.resources.service import Resources, in_thread
 RULE = "I68"
 PAGE = 1000
 FINDINGS_MAX = 10_000
-"""Where to stop looking: a store with this many faults needs its backup, not a longer list."""
+"""Stop after this many findings: such a store needs its backup, not a longer list."""
 
 
 @value
 class Checks:
-    """Reads everything again. No fact is ever changed, and a projection only if asked for."""
+    """The facet ``tree.checks``. It never changes turns or events; repair changes projections."""
 
     ledger: ports.Checks
     resources: Resources
@@ -47,23 +47,23 @@ class Checks:
     async def fsck(
         self, *, full: bool = True, report: Report = lambda _stage, _done, _total: None
     ) -> list[Violation]:
-        """Check the whole workspace against its invariants, and the files that turns pin.
+        """Check the whole workspace against its invariants, and the snapshots that turns refer to.
 
-        Without ``full`` nothing is hashed but the lists of folders.
+        Without ``full`` only the lists of folders are hashed.
         """
         findings = await self.ledger.fsck(full=full, report=report)
         return findings + await self._check_states(full=full, report=report)
 
     async def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
-        """Rebuild what follows from the facts and return what changed, or would change.
+        """Rebuild the projections, and return what changed or would change.
 
-        Pinned files that are damaged or missing are kept anew where the same bytes still stand at
-        a place; whether they do shows only when it is done.
+        Damaged or missing files of snapshots are stored again if a resource still has the same
+        bytes; only the attempt shows whether it does.
 
         Raises:
-            Refused: The account does not own the database.
+            InvalidOperation: The account does not own the database.
         """
-        # The ledger first: whoever may not repair it moves no file either.
+        # The ledger first: a caller who may not repair it must not change files either.
         changes = await self.ledger.repair_derived(dry_run=dry_run)
         return changes if dry_run else await self._mend_states() + changes
 
@@ -81,7 +81,7 @@ class Checks:
         return findings
 
     async def _mend_states(self) -> list[ProjectionDiff]:
-        """Keep anew what was damaged or lost and still stands somewhere; return what came back."""
+        """Store damaged or missing files again where a copy exists; return what was restored."""
         changes: list[ProjectionDiff] = []
         for prover in await self._list_provers():
             if isinstance(prover, RepairsSnapshots):
@@ -92,7 +92,7 @@ class Checks:
         pinned = await self.resources.list_pinned_states(mender.external_kind)
         states = pinned.here - await in_thread(mender.list_unknown, pinned.here)
         lost = left = await _list_losses(mender, states, _unheard, full=True)
-        # What stands on something damaged is tried last: it may be sound once that is back.
+        # Snapshots that depend on a damaged one are retried last: repairing that may fix them.
         for unreadable in (False, True):
             if left:
                 await in_thread(partial(mender.mend, unreadable=unreadable))
@@ -108,7 +108,7 @@ class Checks:
         ]
 
     async def _keep_present(self, external_kind: str) -> None:
-        """Keep what stands at every place of this machine, as far as it can be read."""
+        """Snapshot every resource of this machine that can be read."""
         page = await self.resources.ledger.list_page(limit=PAGE)
         while page:
             for resource in page:
@@ -127,9 +127,9 @@ class Checks:
             return None
 
     async def _list_provers(self) -> list[VerifiesSnapshots]:
-        """Return what can tell of the states that are pinned; of others nobody here can.
+        """Return the drivers that can verify snapshots; others cannot be checked here.
 
-        Kinds of resource may share their states: these are looked at once.
+        Resource kinds may share a store, which is checked once.
         """
         found: dict[str, VerifiesSnapshots] = {}
         for kind in await self.resources.ledger.list_pinned_kinds():
@@ -151,11 +151,11 @@ async def _list_losses(
 
 
 def _unheard(_stage: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def _warn(kind: str, count: int) -> Violation:
-    """Return what is said of states that another home of this machine has to keep."""
+    """Return the warning about snapshots that another home of this machine has to hold."""
     sentence = f"{count} pinned here, never kept in this home: see that another one has them"
     return Violation(RULE, sentence, f"states of {kind}", "warning")
 

@@ -1,4 +1,4 @@
-"""The checks of a workspace, behind one port."""
+"""Runs the checks of a workspace on PostgreSQL."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from turntree.integrity.store_port import Report
 
 @value
 class IntegrityStore:
-    """Proofs and invariants, on PostgreSQL. See ``ports.checks``."""
+    """Verification, fsck and repair. Implements ``store_port.Checks``."""
 
     database: Database
 
@@ -29,7 +29,7 @@ class IntegrityStore:
         return await fsck.fsck(self.database, full=full, report=report)
 
     async def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
-        """Rebuild what follows from the facts, or only say what would change."""
+        """Rebuild the projections, and return what changed or would change."""
         database = self.database
         return await anyio.to_thread.run_sync(
             partial(repair.repair_derived, database.conninfo, database.workspace, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""Proving and checking what is stored."""
+"""The protocol of verify, fsck and repair."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,11 +7,11 @@ from turntree.core.ids import TurnId
 from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
 
 Report = Callable[[str, int, int], None]
-"""Told the stage of a long check, how much of it is done and how much there is."""
+"""Receives the stage of a long check, the amount done and the total."""
 
 
 class Checks(Protocol):
-    """Reads everything again. No fact is ever changed, and a projection only if asked for."""
+    """Checks the ledger. It never changes turns or events; repair changes projections."""
 
     async def verify(self, head: TurnId) -> VerifyResult:
         """Hash the stored bytes of a thread from its root to a head.
@@ -26,11 +26,11 @@ class Checks(Protocol):
         ...
 
     async def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
-        """Rebuild what follows from the facts and return what changed, or would change.
+        """Rebuild the projections, and return what changed or would change.
 
-        Facts are never written. Needs the account that owns the database.
+        Needs the account that owns the database.
 
         Raises:
-            Refused: The account does not own it.
+            InvalidOperation: The account does not own the database.
         """
         ...

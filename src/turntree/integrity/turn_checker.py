@@ -1,10 +1,10 @@
-"""Turns as they are stored: whether their bytes prove themselves and their columns say the same.
+"""Checks stored turns: bytes against digests, columns against bytes.
 
-Pure: it is handed rows and says what is wrong and what follows from them. It must never know a
-connection, and it never trusts what it reads: whoever changed a body may have written anything.
+Pure: it takes rows, and returns findings and the rows derived from them. It must never know a
+connection, and it never trusts what it reads: an attacker may have written anything into a body.
 
-Every body of the ledger passes through here, so documents are read once and looked at as they are,
-without the domain's values; ``domain.turn`` says what they mean.
+Every body of the ledger passes through here, so documents are parsed once and checked as plain
+JSON, without the values of ``core``; ``core.turn`` says what they mean.
 """
 
 import re
@@ -25,13 +25,13 @@ from turntree.core.redaction import find_keys
 from turntree.ledger.turn_rows import actor_column
 
 Complaint = tuple[str, str, str]
-"""The invariant that is broken, how, and by whom."""
+"""The violated invariant, a sentence, and the subject."""
 
 Derived = tuple[Any, ...]
-"""A row that follows from a body or from the journal; it begins with the id of its turn."""
+"""A row derived from a body or from the journal; its first column is the turn's id."""
 
 UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, NotCanonical)
-"""What reading a document raises that is not what it should be."""
+"""Exceptions that reading a malformed document raises."""
 
 _STUB: Final = re.compile(rb'\{"erased":"sha256:([0-9a-f]{64})"\}')
 _OBJECT: Final = re.compile(r"sha256:([0-9a-f]{64})")
@@ -45,59 +45,59 @@ _COMPACTION: Final = (
 
 
 def examine(rows: Sequence[Sequence[Any]]) -> "TurnChecker":
-    """Return what a page of stored turns shows."""
+    """Return the findings of a page of stored turns."""
     read = TurnChecker()
     read.read(rows)
     return read
 
 
 class MessageTotals:
-    """What the messages of one turn amount to."""
+    """What the messages of one turn contain."""
 
     __slots__ = ("answers", "files", "gaps", "objects", "roles", "uses")
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
+        """Start without messages."""
         self.roles: list[str] = []
-        """One a message; ``erased`` for one that was taken out."""
+        """The role of each message; ``erased`` for an erased one."""
         self.uses: list[tuple[str, str]] = []
-        """Call id and tool, in the order they were asked for."""
+        """Call id and tool, in the order of the calls."""
         self.answers: list[tuple[str, str]] = []
-        """Call id and status, in the order they were answered."""
+        """Call id and status, in the order of the results."""
         self.files: list[tuple[int, TouchedFile]] = []
-        """The files that messages touched, each with the place of its message."""
+        """The files of messages, each with the position of its message."""
         self.gaps: list[int] = []
-        """The places of the messages that were taken out."""
+        """The positions of erased messages."""
         self.objects: set[str] = set()
         """The objects that parts refer to."""
 
 
 @dataclass(slots=True)
 class TurnChecker:
-    """What a page of stored turns shows."""
+    """The findings of a page of stored turns."""
 
     complaints: list[Complaint] = field(default_factory=list[Complaint])
     tool_calls: list[Derived] = field(default_factory=list[Derived])
     compactions: list[Derived] = field(default_factory=list[Derived])
     files: list[Derived] = field(default_factory=list[Derived])
     holders: list[Derived] = field(default_factory=list[Derived])
-    """A turn and the digest of an object that its messages refer to, each pair once, in order."""
+    """Distinct pairs of a turn and the digest of an object in its messages, in order."""
     objects: dict[str, str] = field(default_factory=dict[str, str])
-    """The objects that messages and headers point to, with a turn that does."""
+    """The objects that messages and headers refer to, each with one such turn."""
     manifests: list[tuple[str, str, set[str]]] = field(
         default_factory=list[tuple[str, str, set[str]]]
     )
     """A turn, the digest of its manifest and the tools it used."""
     sources: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
-    """A turn, its digest and a digest that it says it was derived from."""
+    """A turn, its digest and the digest of a turn it was derived from."""
     gaps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    """The turns that messages were taken out of, and which."""
+    """Turns with erased messages, and the positions of those."""
     unproven: set[str] = field(default_factory=set[str])
-    """The turns from whose bytes nothing may be derived."""
+    """Turns whose bytes are unproven, from which nothing may be derived."""
 
     def read(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Look at turns: id, digest, the parent's digest, header, messages and columns of each."""
-        # A turn without a body has a check of its own.
+        """Check turns; each row has id, digest, parent's digest, header, messages and columns."""
+        # A turn without a body is found by a separate check.
         whole = [row for row in rows if row[4] is not None]
         self.unproven.update(row[0] for row in rows if row[4] is None)
         for row in whole:
@@ -109,7 +109,7 @@ class TurnChecker:
         id, digest, parent, header, body = row[:5]
         before = len(self.complaints)
         try:
-            # A line break never stands inside a canonical document, so one array is read at once.
+            # A canonical document contains no line break, so all lines can be parsed as one array.
             text = b"[" + header + (b"," + body.replace(b"\n", b",") if body else b"") + b"]"
             documents = orjson.loads(text)
             head = documents[0]
@@ -162,7 +162,7 @@ class TurnChecker:
             self._complain("I15", sentence, id)
 
     def _check_canonical(self, id: str, documents: list[Any], header: bytes, body: bytes) -> None:
-        # Floats and keys that are not ASCII take the long way.
+        # Floats and non-ASCII keys need the slow serializer.
         head, *said = map(canonical, documents)
         if (head, b"\n".join(said)) != (header, body):
             self._complain("I2", "the body is not written canonically", id)
@@ -233,7 +233,7 @@ class TurnChecker:
             self._complain("I23", sentence, id)
         if (manifest := head.get("manifest")) is not None:
             self.objects[manifest] = id
-            # Whoever calls a tool that it was not given is told so, and has not used it.
+            # A call of a tool that was not offered is refused, so the tool was not used.
             failed = {call for call, status in said.answers if status == "error"}
             used = {tool for call, tool in said.uses if call not in failed}
             self.manifests.append((id, manifest, used))
@@ -281,6 +281,6 @@ def _may_have_source(message: Mapping[str, Any]) -> bool:
 
 
 def column_of(moment: str) -> str:
-    """Return a moment as the database writes the column that holds it."""
+    """Return a timestamp as the database formats its column."""
     seconds = f"{moment[:10]} {moment[11:23]}".rstrip("0").rstrip(".")
     return f"{seconds}+00"

@@ -1,6 +1,6 @@
-"""Proving one thread: every stored byte from the root to a head, hashed again.
+"""Verifies one thread: hashes every stored byte again, from the root to a head.
 
-Knows where bytes are stored. What proves a turn is the domain's to say.
+Knows where bytes are stored; ``core`` defines what proves a turn.
 """
 
 from uuid import UUID
@@ -40,6 +40,6 @@ async def verify_thread(database: Database, head: TurnId) -> VerifyResult:
                     verified.erased += 1
                 case "broken":
                     verified.broken.append(TurnId(turn))
-            # A turn that is missing shows in its child, which names another parent than this.
+            # A missing turn is found at its child, whose parent digest differs from the last turn.
             parent = digest
     return verified
