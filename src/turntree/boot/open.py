@@ -15,9 +15,9 @@ from dataclasses import field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from turntree.api import Tree
+from turntree.api import Backends, Tree
 from turntree.core.errors import InvalidOperation, Unsupported
 from turntree.core.ids import RunId, WorkspaceId
 from turntree.core.principal import Principal
@@ -536,18 +536,19 @@ def tree_on(
         "workplace": workplace,
         "_engine": engine,
     }
-    on = PostgresNeighbours(database, settings, world, sight)
+    on = PostgresBackends(database, settings, world, sight)
     vars(on).update({name: one for name, one in given.items() if one is not None})
     if runtime is not None:
         on.voices, on.end_here = runtime, runtime.end_here
-    return Tree(on)
+    # pyright does not accept a cached_property where a protocol declares a property; mypy does.
+    return Tree(cast("Backends", on))
 
 
 def _ends_nothing(_: RunId) -> bool:
     return False
 
 
-class PostgresNeighbours:
+class PostgresBackends:
     """The backends of a tree in a database, each created on first use."""
 
     def __init__(

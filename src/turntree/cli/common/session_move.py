@@ -25,9 +25,9 @@ class Move:
 async def follow(opened: CliContext, moved: MoveResult) -> tuple[Session, Move]:
     """Return the session that moved, with the digests of its old and new head."""
     session = await opened.tree.sessions.ledger.get(moved.session)
-    before, after = [await _digest(opened, turn) for turn in (moved.before, moved.head)]
+    before, after = [await find_digest(opened, turn) for turn in (moved.before, moved.head)]
     return session, Move(moved.version, before, after)
 
 
-async def _digest(opened: CliContext, turn: TurnId | None) -> Digest | None:
+async def find_digest(opened: CliContext, turn: TurnId | None) -> Digest | None:
     return None if turn is None else (await opened.tree.turns.get(turn)).turn.digest

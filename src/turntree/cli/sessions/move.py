@@ -13,7 +13,7 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import Wanted, find_privacy, fork_with_files, show_plan
-from turntree.cli.common.session_move import Move, _digest, follow
+from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import read_head, write_head
 from turntree.cli.output.session import move_document, session_row_document, stand
@@ -271,7 +271,7 @@ async def _understand(opened: CliContext, *, words: tuple[str, ...]) -> tuple[st
 
 async def _check_rewind(opened: CliContext, session: Session, turn: TurnId) -> None:
     """Refuse an impossible rewind with a better hint than the ledger's own error has."""
-    label, short = session.label, digits(await _digest(opened, turn))
+    label, short = session.label, digits(await find_digest(opened, turn))
     if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
         raise InvalidOperation(
             f"{short} is no ancestor of {label}, so this is no rewind: "
