@@ -1,1 +1,1 @@
-"""Public: what anybody needs to test their own adapters and programs against Turntree."""
+"""Public test tools for third-party plugins and programs."""

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for rights, personas and chains of delegation.
+"""Hypothesis strategies for permissions, personas and delegation chains.
 
-Needs Hypothesis, which Turntree itself does not. Names are short and begin alike, so that patterns
-often hold one another; what they draw is lawful.
+Needs Hypothesis, which Turntree itself does not. Names are short and share prefixes, so that
+patterns often cover one another; all values drawn are valid.
 """
 
 from hypothesis import strategies as st
@@ -19,31 +19,31 @@ LINKS_MAX = 6
 
 
 def names() -> SearchStrategy[str]:
-    """Draw a name of which others are the beginning."""
+    """Draw a name that often has other names as prefixes."""
     return st.text(LETTERS, min_size=1, max_size=NAME_CHARS_MAX)
 
 
 def patterns() -> SearchStrategy[Pattern]:
-    """Draw a name, or a beginning with a star behind."""
+    """Draw a name, or a prefix followed by a star."""
     beginnings = st.text(LETTERS, max_size=NAME_CHARS_MAX - 1).map(lambda text: f"{text}*")
     return st.builds(pattern, st.sampled_from(KINDS), st.one_of(names(), beginnings))
 
 
 def single_rights() -> SearchStrategy[Right]:
-    """Draw one thing that may be done; a letter more than any pattern has."""
+    """Draw one permission, one letter longer than any pattern."""
     spelt = st.text(f"{LETTERS}c", min_size=1, max_size=NAME_CHARS_MAX + 1)
     return st.builds(right, st.sampled_from(KINDS), spelt)
 
 
 def rights() -> SearchStrategy[Permissions]:
-    """Draw a set of rights."""
+    """Draw a set of permissions."""
     several = st.lists(patterns(), max_size=5).map(tuple)
     return st.builds(Permissions, several, several)
 
 
 @st.composite
 def chains(draw: DrawFn) -> DelegationChain:
-    """Draw a chain: somebody begins, then rights are narrowed and handed on."""
+    """Draw a chain: a root principal, then permissions narrowed and delegated."""
     root = draw(st.sampled_from([Principal("human", "ana"), Principal("system", "turntree")]))
     chain = DelegationChain.begin(root, draw(rights()))
     for number in range(draw(st.integers(0, LINKS_MAX - 1))):

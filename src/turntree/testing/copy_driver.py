@@ -1,7 +1,7 @@
-"""The plainest keeper there is: a state is a list of paths and a copy of every file's bytes.
+"""The simplest resource driver: a snapshot is a list of paths and a copy of every file.
 
-For tests of whatever uses keepers, and for whoever writes one and wants to see how little it has to
-promise. It can be told to lack capabilities. It must never be used for anything large: it reads
+For tests of code that uses drivers, and for authors of drivers who want to see how little one has
+to promise. Its capabilities can be reduced. It must never be used for anything large: it reads
 every byte every time.
 """
 
@@ -30,7 +30,7 @@ EXTERNAL = "copies"
 
 @value
 class CopyDriver:
-    """Looks after folders and files by copying them. See ``ports.keepers``."""
+    """Snapshots folders and files by copying them. See ``resources.driver``."""
 
     store: Path
     kind: str = "directory"
@@ -38,21 +38,21 @@ class CopyDriver:
 
     @property
     def method(self) -> str:
-        """How snapshots are taken."""
+        """The snapshot method."""
         return "copies/1"
 
     def probe(self, place: str) -> Liveness:
-        """Say whether the place is there."""
+        """Whether the resource exists."""
         return "alive" if os.path.lexists(place) else "dead"
 
     def measure(self, place: str) -> SnapshotCost:
-        """Say what a snapshot would take."""
+        """Return what a snapshot would cost."""
         entries = [entry for entry, _ in _walk(Path(place))]
         size = sum(entry.size for entry in entries)
         return SnapshotCost(size, sum(entry.kind == "file" for entry in entries), size)
 
     def snapshot(self, place: str) -> TakenSnapshot:
-        """Copy everything that is there."""
+        """Copy everything in the resource."""
         self._check("snapshot")
         entries: list[FileEntry] = []
         for entry, data in _walk(Path(place)):
@@ -69,7 +69,7 @@ class CopyDriver:
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None
     ) -> list[FileChange]:
-        """Make the place equal to a state."""
+        """Restore a snapshot."""
         self._check("restore")
         root = Path(place)
         now = {entry.path: entry for entry, _ in _walk(root)} if os.path.lexists(root) else {}
@@ -77,7 +77,7 @@ class CopyDriver:
         changes = [
             change for change in _compare(now, wanted) if only is None or change.path in only
         ]
-        # What is in the way goes first, deepest first; then everything comes, shallowest first.
+        # Remove obstacles first, deepest first; then create everything, shallowest first.
         for change in reversed(changes):
             if change.old is not None and (
                 change.new is None or change.new.kind != change.old.kind
@@ -89,7 +89,7 @@ class CopyDriver:
         return changes
 
     def fork(self, external: ExtRef, place: str) -> None:
-        """Make a new place in a state."""
+        """Create a new resource from a snapshot."""
         self._check("fork")
         if os.path.lexists(place):
             raise InvalidOperation(f"there is something at {place} already")
@@ -103,7 +103,7 @@ class CopyDriver:
         draft.rename(place)
 
     def discard(self, place: str) -> None:
-        """Remove a place that ``fork`` made."""
+        """Remove a resource that ``fork`` created."""
         if not os.path.lexists(place):
             return
         if not self._mark(place).exists():
@@ -112,7 +112,7 @@ class CopyDriver:
         self._mark(place).unlink()
 
     def list_entries(self, external: ExtRef) -> Iterator[FileEntry]:
-        """Yield what a state holds."""
+        """Yield the entries of a snapshot."""
         for said in orjson.loads(self._get(external.id)):
             yield FileEntry(os.fsdecode(bytes.fromhex(said[0])), *said[1:])
 
@@ -124,7 +124,7 @@ class CopyDriver:
         raise NotFound(f"there is no file {path} in {external.id}")
 
     def compare(self, old: ExtRef | None, new: ExtRef | None) -> list[FileChange]:
-        """Return how two states differ."""
+        """Return how two snapshots differ."""
         before, after = (
             {} if one is None else {entry.path: entry for entry in self.list_entries(one)}
             for one in (old, new)

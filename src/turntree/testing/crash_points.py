@@ -1,7 +1,7 @@
 """Processes that die between two writes to the file system.
 
-The interpreter tells before it opens a file for writing, renames, removes, links or changes a mode;
-a forked process listens and ends there, as if by ``kill -9``.
+An audit hook fires before a file is opened for writing, renamed, removed, linked or changes its
+mode; in a forked process the hook exits there, as if by ``kill -9``.
 """
 
 import os
@@ -24,13 +24,13 @@ _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def dies_before(step: int, work: Callable[[], object]) -> bool:
-    """Do some work in a process that dies before its n-th write; False if it made fewer.
+    """Run some work in a process that dies before its n-th write; False if it made fewer.
 
     Raises:
-        AssertionError: The work itself failed; what happened stands on standard error.
+        AssertionError: The work itself failed; standard error shows why.
     """
     with warnings.catch_warnings():
-        # The child does nothing but the work and ends without ever returning.
+        # The child does only the work and exits without ever returning.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if not pid:

@@ -1,6 +1,6 @@
-"""Scenes for keepers of folders and files: places to make, change and describe.
+"""Fixtures for drivers of folders and files: create, change and describe them.
 
-``describe_folder`` reads a folder by itself: a keeper is never asked to confirm its own word.
+``describe_folder`` reads a folder by itself: a driver is never asked to confirm its own result.
 """
 
 import os
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 MODE = 0o777
-"""What a keeper keeps of a mode."""
+"""The mode bits that a driver preserves."""
 
 Described: TypeAlias = tuple[str, int, bytes]
-"""The kind of what stands at a path, its permission bits, and its bytes or the link's target."""
+"""The kind of an entry, its permission bits, and its bytes or the link's target."""
 
 _LEFT_OUT = {b".git", b".turntree"}
 
@@ -21,17 +21,17 @@ class FolderScene:
     """Folders with files, links, empty folders, odd modes and names."""
 
     def __init__(self, root: Path) -> None:
-        """Make places below a folder."""
+        """Create resources below a folder."""
         self._root = root
         self._made = 0
 
     def free_place(self) -> str:
-        """Return a place where nothing is, another one each time."""
+        """Return an unused location, another one each time."""
         self._made += 1
         return str(self._root / f"place {self._made}")
 
     def make(self) -> str:
-        """Make a folder and return it."""
+        """Create a folder and return it."""
         place = Path(self.free_place())
         (place / "src" / "deep" / "er").mkdir(parents=True)
         (place / "empty").mkdir()
@@ -70,14 +70,14 @@ class FolderScene:
         (top / "src.txt").unlink(missing_ok=True)
 
     def describe(self, place: str) -> dict[bytes, Described] | None:
-        """Return everything in a folder but the repository, by path."""
+        """Return everything in a folder except the repository, by path."""
         return describe_folder(place)
 
     def _write(self, path: bytes, data: bytes) -> None:
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT)
         except OSError:
-            return  # A file system that takes only text for names.
+            return  # This file system accepts only text as names.
         with open(fd, "wb") as file:  # noqa: PTH123 - it is open already
             file.write(data)
 
@@ -86,17 +86,17 @@ class FileScene:
     """Single files."""
 
     def __init__(self, root: Path) -> None:
-        """Make places below a folder."""
+        """Create resources below a folder."""
         self._root = root
         self._made = 0
 
     def free_place(self) -> str:
-        """Return a place where nothing is, another one each time."""
+        """Return an unused location, another one each time."""
         self._made += 1
         return str(self._root / f"file {self._made}")
 
     def make(self) -> str:
-        """Make a file and return it."""
+        """Create a file and return it."""
         place = Path(self.free_place())
         place.write_text("beginning\n" * 30, encoding="utf-8")
         return str(place)
@@ -112,13 +112,13 @@ class FileScene:
         path.chmod(0o755 if step % 2 else 0o600)
 
     def describe(self, place: str) -> Described | None:
-        """Return what a file is and holds."""
+        """Return the kind and the contents of a file."""
         path = os.fsencode(place)
         return _describe(path) if os.path.lexists(path) else None
 
 
 def describe_folder(place: str | Path) -> dict[bytes, Described] | None:
-    """Return everything in a folder but repositories, by path; None if it is not there."""
+    """Return everything in a folder except repositories, by path; None if it is missing."""
     top = os.fsencode(place)
     if not os.path.lexists(top):
         return None

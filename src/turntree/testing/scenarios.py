@@ -1,14 +1,14 @@
-"""Stories: scenes played on a ledger whose process may die, and a picture of what is left.
+"""Scenarios: steps played on a ledger whose process may die, and a picture of the result.
 
-A player holds nothing in memory that a scene needs: whoever comes after a crash reads the
-facts and goes on. Ids and times follow from the place in the story, as in production they
-follow from what was recorded, so two worlds in which one story was told must end in the same
-picture, whatever crashed on the way.
+A runner holds nothing in memory that a step needs: its successor after a crash reads the events and
+continues. Ids and times are derived from the position in the scenario, as in production they are
+derived from recorded events, so two runs of one scenario must end in the same picture, whatever
+crashed on the way.
 
-The model and the tools are scripted by the words of the query. Each word is one round:
-``tool`` asks for a tool, ``tools`` for two at once, ``silence`` is a model that never answers.
-After the last word the model says so. The tools may be repeated: a call that was begun and lost
-is settled by carrying it out again.
+The model and the tools are scripted by the words of the query. Each word is one round: ``tool``
+calls a tool, ``tools`` two at once, ``silence`` is a model that never replies. After the last word
+the model says so. The tools are idempotent: a call that was started and lost is settled by running
+it again.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ _FACT_MS: Final = 1000
 
 @value
 class PostStep:
-    """Somebody says something to a session, which begins if there is none."""
+    """Posts a message to a session, which is created if it does not exist."""
 
     session: str
     text: str
@@ -68,7 +68,7 @@ class PostStep:
 
 @value
 class ForkStep:
-    """A session begins where another stands; nothing happens if there is nothing to fork."""
+    """Forks a session at its head; does nothing if there is nothing to fork."""
 
     session: str
     label: str
@@ -76,14 +76,14 @@ class ForkStep:
 
 @value
 class RewindStep:
-    """A session goes back a turn, if it has two."""
+    """Rewinds a session by one turn, if it has two."""
 
     session: str
 
 
 @value
 class UndoMove:
-    """A session takes its last move back, if there is one."""
+    """Undoes a session's last move, if there is one."""
 
     session: str
 
@@ -106,7 +106,7 @@ nothing and moves no session, and one that was cut short after a tool had run.""
 
 @value
 class OtherWriter:
-    """The parts of an adapter that a story, or the contract, is played on."""
+    """The parts of a ledger implementation that a scenario or the contract runs on."""
 
     ledger: LedgerPort
     sessions: Sessions
@@ -115,7 +115,7 @@ class OtherWriter:
 
 
 async def play(neighbours: OtherWriter, story: Sequence[Scene], dying: CrashPlan) -> dict[str, Any]:
-    """Tell a story, beginning a scene again whenever the process dies; return the picture."""
+    """Run a scenario, restarting a step whenever the process dies; return the picture."""
     player = ScenarioRunner(neighbours, CrashingLedger(neighbours.ledger, dying), dying)
     for number, scene in enumerate(story):
         while not await _survives(player, number, scene):
@@ -124,7 +124,7 @@ async def play(neighbours: OtherWriter, story: Sequence[Scene], dying: CrashPlan
 
 
 async def picture(neighbours: OtherWriter, story: Sequence[Scene]) -> dict[str, Any]:
-    """Return all that a story left: heads, moves and every event and turn by its digest."""
+    """Return the result of a scenario: heads, moves, and every event and turn by digest."""
     found: dict[str, Any] = {}
     for label in sorted({name for scene in story for name in _names(scene)}):
         session = await neighbours.sessions.find(label)
@@ -151,14 +151,14 @@ async def picture(neighbours: OtherWriter, story: Sequence[Scene]) -> dict[str, 
 
 @value
 class ScenarioRunner:
-    """A process that plays scenes until it dies."""
+    """A process that runs steps until it dies."""
 
     neighbours: OtherWriter
     ledger: LedgerPort
     dying: CrashPlan
 
     async def tell(self, number: int, scene: Scene) -> None:
-        """Play a scene, or what is left of it.
+        """Run a step, or the rest of it.
 
         Raises:
             Crash: The process died.
@@ -240,12 +240,12 @@ class ScenarioRunner:
                 )
             )
         except InvalidOperation:
-            return  # There was nothing to undo.
+            return  # Nothing to undo.
 
 
 @dataclass(slots=True)
 class ScenarioAttempt:
-    """One process's share of a run: from the facts that were there to the sealed turn."""
+    """One process's share of a run: from the existing events to the sealed turn."""
 
     ledger: LedgerPort
     number: int
@@ -255,7 +255,7 @@ class ScenarioAttempt:
     run: Run
 
     async def drive(self) -> None:
-        """Do what the run says until it is sealed.
+        """Drive the run until it is sealed.
 
         Raises:
             Crash: The process died.
@@ -283,7 +283,7 @@ class ScenarioAttempt:
                     assert_never(step)
 
     async def _ask(self) -> None:
-        # A request that was recorded and not answered is this very request.
+        # A recorded request without a response is this same request.
         if self.last.event.kind != "model_call.started":
             await self._append("model_call.started", model=MODEL)
         said = scripted_reply(self.run)
@@ -328,7 +328,7 @@ class ScenarioAttempt:
         sealed = seal(header, self.run.query, step.reply)
         data = {"outcome": step.outcome, "turn": sealed.turn.digest}
         finished = record(Event(self.run.id, self.run.seq, "run.finished", at, data))
-        # An agent must not forget what it did: a turn that did nothing moves no session.
+        # An agent must not forget what it did; only a turn without effects moves no session.
         advances = step.outcome == "completed" or bool(self.run.begun)
         await self.ledger.seal(
             sealed,
@@ -343,7 +343,7 @@ class ScenarioAttempt:
 
 
 def scripted_reply(run: Run) -> Message | None:
-    """Return what the model says next, or None if it never answers."""
+    """Return the model's next message, or None if it never replies."""
     words = run.query[0].text.split()
     done = sum(1 for said in run.reply if said.role == "assistant")
     if done >= len(words):
@@ -360,7 +360,7 @@ def scripted_reply(run: Run) -> Message | None:
 
 
 def moment(number: int, place: int) -> Timestamp:
-    """Return the time at which a fact of a scene is recorded, whoever records it."""
+    """Return the timestamp of an event of a step, whichever process records it."""
     return instant(START_MS + number * _SCENE_MS + place * _FACT_MS)
 
 

@@ -1,8 +1,8 @@
 """Hypothesis strategies for everything that is sealed: messages, exchanges, turns, events.
 
-Needs Hypothesis, which Turntree itself does not: install it beside. What these strategies draw
-is lawful, and it is drawn to be awkward: signs that sort or escape differently from one
-library to the next, numbers at the edge of a double, parts of every kind.
+Needs Hypothesis, which Turntree itself does not: install it separately. The values drawn are valid,
+and awkward on purpose: characters that libraries sort or escape differently, numbers at the edge of
+a double, parts of every kind.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.turn import AgentRole, Header, Outcome, SealedTurn, seal
 
 Exchange = tuple[tuple[Message, ...], tuple[Message, ...]]
-"""What was sent in, and what came back."""
+"""A query and its reply."""
 
 EARLIEST_MS = 0
 LATEST_MS = 4_102_444_800_000
@@ -50,7 +50,7 @@ _ROLES: SearchStrategy[Role] = st.sampled_from(ROLES)
 
 @cache
 def texts(*, min_size: int = 0, max_size: int = 8) -> SearchStrategy[str]:
-    """Draw words, among them signs that libraries sort, escape or encode differently."""
+    """Draw text with characters that libraries sort, escape or encode differently."""
     return st.one_of(
         st.text(_SIGNS, min_size=min_size, max_size=max_size),
         st.text(st.characters(exclude_categories=["Cs"]), min_size=min_size, max_size=max_size),
@@ -60,7 +60,7 @@ def texts(*, min_size: int = 0, max_size: int = 8) -> SearchStrategy[str]:
 @cache
 def json_values() -> SearchStrategy[Json]:
     """Draw values that have a canonical form, a few levels deep."""
-    # Levels that are spelt out draw ten times faster than st.recursive does.
+    # Levels that are written out draw ten times faster than st.recursive does.
     level: SearchStrategy[Any] = st.one_of(
         st.none(),
         st.booleans(),
@@ -89,19 +89,19 @@ def ids() -> SearchStrategy[str]:
 
 @cache
 def digests() -> SearchStrategy[Digest]:
-    """Draw digests of nothing in particular, from so few that two may be equal."""
+    """Draw arbitrary digests, from so few that two may be equal."""
     return st.integers(0, 255).map(lambda n: digest_bytes(bytes([n])))
 
 
 @cache
 def instants() -> SearchStrategy[Timestamp]:
-    """Draw moments of this century and the end of the last."""
+    """Draw timestamps of this century and the end of the last."""
     return st.integers(EARLIEST_MS, LATEST_MS).map(instant)
 
 
 @cache
 def principals() -> SearchStrategy[Principal]:
-    """Draw somebody who acts, now and then on behalf of others."""
+    """Draw a principal, sometimes acting on behalf of others."""
     kinds, names = st.sampled_from(get_args(PrincipalKind)), texts(min_size=1)
     level: SearchStrategy[Principal] = st.builds(Principal, kinds, names)
     for _ in range(2):
@@ -111,7 +111,7 @@ def principals() -> SearchStrategy[Principal]:
 
 @cache
 def words() -> SearchStrategy[Part]:
-    """Draw parts that neither call a tool nor answer one."""
+    """Draw parts that are neither tool calls nor tool results."""
     kinds = texts(min_size=1).map(lambda text: f"acme.{text}")
     opaque = st.tuples(json_objects(), kinds).map(
         lambda drawn: OpaquePart({**drawn[0], "kind": drawn[1]})
@@ -130,7 +130,7 @@ def words() -> SearchStrategy[Part]:
 
 
 def tool_uses(call_id: str) -> SearchStrategy[Part]:
-    """Draw a call, as it was made or lifted."""
+    """Draw a tool call, inline or offloaded."""
     return _tool_uses().map(lambda part: replace(part, call_id=call_id))
 
 
@@ -144,7 +144,7 @@ def _tool_uses() -> SearchStrategy[ToolUse | ObjectRef]:
 
 
 def tool_results(call_id: str) -> SearchStrategy[Part]:
-    """Draw the answer to a call, as it came or lifted."""
+    """Draw a tool result, inline or offloaded."""
     return _tool_results().map(lambda part: replace(part, call_id=call_id))
 
 
@@ -160,14 +160,14 @@ def _tool_results() -> SearchStrategy[ToolResult | ObjectRef]:
 
 @st.composite
 def messages(draw: DrawFn, role: Role | None = None) -> Message:
-    """Draw a message that may stand alone: it calls no tool and answers none."""
+    """Draw a message that is complete by itself: no tool calls or results."""
     chosen = draw(_ROLES) if role is None else role
     return draw(dressed(chosen, tuple(draw(st.lists(words(), max_size=3)))))
 
 
 @st.composite
 def dressed(draw: DrawFn, role: Role, parts: tuple[Part, ...]) -> Message:
-    """Draw a message of given parts, now and then with whatever else a message may carry."""
+    """Draw a message of given parts, sometimes with optional members."""
     if draw(_COIN):
         return Message(role, parts)
     return Message(
@@ -183,7 +183,7 @@ def dressed(draw: DrawFn, role: Role, parts: tuple[Part, ...]) -> Message:
 
 @st.composite
 def replies(draw: DrawFn, *, answer_all: bool = True) -> tuple[Message, ...]:
-    """Draw a reply: rounds of calls and results, then a last word.
+    """Draw a reply: rounds of calls and results, then a last text.
 
     Without ``answer_all`` some calls have no result, as if the agent had been interrupted.
     """
@@ -204,7 +204,7 @@ def replies(draw: DrawFn, *, answer_all: bool = True) -> tuple[Message, ...]:
 
 @st.composite
 def exchanges(draw: DrawFn) -> Exchange:
-    """Draw what a completed turn may hold."""
+    """Draw the exchange of a completed turn."""
     senders: SearchStrategy[Role] = st.sampled_from(("user", "system"))
     roles = draw(st.lists(senders, min_size=1, max_size=3))
     return tuple([draw(messages(role)) for role in roles]), draw(replies())
@@ -212,7 +212,7 @@ def exchanges(draw: DrawFn) -> Exchange:
 
 @st.composite
 def headers(draw: DrawFn, parent: Digest | None = None) -> Header:
-    """Draw a header; with a parent, one that follows it."""
+    """Draw a header; with a parent, of a child turn."""
     started, sealed = sorted((draw(instants()), draw(instants())))
     header = Header(
         TurnId(draw(ids())),
@@ -253,13 +253,13 @@ def compactions() -> SearchStrategy[Compaction]:
 
 @st.composite
 def turns(draw: DrawFn, parent: Digest | None = None) -> SealedTurn:
-    """Draw a sealed turn; with a parent, one that follows it."""
+    """Draw a sealed turn; with a parent, a child of it."""
     return seal(draw(headers(parent)), *draw(exchanges()))
 
 
 @st.composite
 def events(draw: DrawFn) -> Event:
-    """Draw facts, of our kinds and of others'."""
+    """Draw events, of our kinds and of third parties'."""
     foreign = texts(min_size=1).map(lambda text: f"acme.{text}")
     moments = sorted({draw(instants()), draw(instants())})
     return Event(

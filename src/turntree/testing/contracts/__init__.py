@@ -1,1 +1,1 @@
-"""Tests that every implementation of a port must pass."""
+"""Tests that every implementation of an interface must pass."""

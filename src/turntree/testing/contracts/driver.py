@@ -1,11 +1,11 @@
-"""What every keeper of resources promises, as checks that anybody can run on places of their own.
+"""The contract of resource drivers, as checks that authors can run on their own resources.
 
     from turntree.testing.contracts.driver import check_keeper
     check_keeper(MyKeeper(home), MyScene(folder))
 
-A *scene* makes and changes places of the keeper's kind; scenes for folders and files are in
-``keeper_scenes``. A check that fails raises ``AssertionError`` and says which promise was broken.
-What a keeper cannot do it must refuse, and is not checked for. Needs a system that can fork.
+A *fixture* creates and changes resources of the driver's kind; ``driver_fixtures`` has those for
+folders and files. A failed check raises ``AssertionError`` and says which promise was broken. A
+driver must refuse what it cannot do, and is not checked for it. Needs a system that can fork.
 """
 
 import re
@@ -25,24 +25,24 @@ _UNKNOWN = "sha256:" + "0" * 64
 
 
 class DriverFixture(Protocol):
-    """Places of one kind, with things in them that a snapshot holds."""
+    """Resources of one kind, with contents that a snapshot holds."""
 
     def free_place(self) -> str:
-        """Return a place where nothing is, another one each time."""
+        """Return an unused location, another one each time."""
         ...
 
     def make(self) -> str:
-        """Make a place with something in it and return it."""
+        """Create a resource with contents and return its location."""
         ...
 
     def change(self, place: str, step: int) -> None:
-        """Change a place; another step leaves it in another state."""
+        """Change a resource; each step leads to another state."""
         ...
 
     def describe(self, place: str) -> object:
-        """Return what a snapshot should hold of a place, None where nothing is.
+        """Return what a snapshot should hold of a location, None if nothing exists there.
 
-        What is made of paths that change one by one is described as a mapping of them.
+        A resource made of paths that change one by one is described as a mapping of them.
         """
         ...
 
@@ -66,12 +66,12 @@ def check_keeper(keeper: ResourceDriver, scene: DriverFixture) -> None:
 
 
 def looks_into(keeper: ResourceDriver) -> TypeGuard[HasFiles]:
-    """Say whether a keeper's states are made of files that one can look into."""
+    """Whether a driver's snapshots are made of files that can be listed."""
     return all(hasattr(keeper, name) for name in ("list_entries", "read", "compare"))
 
 
 def check_unsupported(keeper: ResourceDriver, scene: DriverFixture) -> None:
-    """What a keeper cannot do it refuses, and leaves everything as it was."""
+    """Check that unsupported operations are refused and change nothing."""
     place = scene.make()
     before = scene.describe(place)
     state = ExtRef("unknown", _UNKNOWN)
@@ -88,7 +88,7 @@ def check_unsupported(keeper: ResourceDriver, scene: DriverFixture) -> None:
 
 
 def check_snapshot(keeper: ResourceDriver, scene: DriverFixture) -> None:
-    """A snapshot names a state: the same for the same, another for another."""
+    """Check that a snapshot's id is the same for the same state, and different otherwise."""
     nowhere, place = scene.free_place(), scene.make()
     assert keeper.probe(nowhere) == "dead", "where nothing is, nothing lives"
     with _refused(NotFound, "where nothing is, nothing can be kept"):
@@ -112,7 +112,7 @@ def check_snapshot(keeper: ResourceDriver, scene: DriverFixture) -> None:
 
 
 def check_restore(keeper: ResourceDriver, scene: DriverFixture) -> None:
-    """A state comes back as it was, however often it is asked for."""
+    """Check that a snapshot restores its state, however often."""
     place = scene.make()
     states: list[tuple[TakenSnapshot, object]] = []
     for step in range(4):
@@ -131,7 +131,7 @@ def check_restore(keeper: ResourceDriver, scene: DriverFixture) -> None:
 
 
 def check_fork(keeper: ResourceDriver, scene: DriverFixture) -> None:
-    """A fork is a place of its own, made and removed as a whole."""
+    """Check that a fork is a resource of its own, created and removed as a whole."""
     place, new = scene.make(), scene.free_place()
     taken, described = keeper.snapshot(place), scene.describe(place)
     keeper.fork(taken.external, new)
@@ -152,7 +152,7 @@ def check_fork(keeper: ResourceDriver, scene: DriverFixture) -> None:
 
 
 def check_entries(keeper: HasFiles, scene: DriverFixture) -> None:
-    """Entries, bytes and changes tell the same story."""
+    """Check that entries, bytes and changes agree."""
     place = scene.make()
     old = keeper.snapshot(place)
     scene.change(place, 1)
@@ -185,7 +185,7 @@ def check_entries(keeper: HasFiles, scene: DriverFixture) -> None:
 def _check_some_paths(
     keeper: HasFiles, place: str, state: ExtRef, changes: list[FileChange]
 ) -> None:
-    """Only the paths that are named go back."""
+    """Check that a restore of some paths changes only those."""
     chosen = {change.path for change in changes if change.old is not None}
     chosen = set(sorted(chosen)[:1])
     before = keeper.snapshot(place)
@@ -195,7 +195,7 @@ def _check_some_paths(
 
 
 def check_crashes(keeper: ResourceDriver, scene: DriverFixture) -> None:
-    """Whoever dies between two writes leaves the old or the new, and asking again finishes it."""
+    """Check that a crash between two writes leaves old or new, and a retry completes it."""
     place = scene.make()
     first, old = keeper.snapshot(place), scene.describe(place)
     second, new = first, old
@@ -240,7 +240,7 @@ def _check_fork_crashes(
 
 
 def _crashes(work: Callable[[], object]) -> Iterator[int]:
-    """Die before the first write, the second, and so on, until the work ends by itself."""
+    """Crash before the first write, the second, and so on, until the work completes."""
     for step in count():
         assert step < CRASHES_MAX, "the work ends after some number of writes"
         if not dies_before(step, work):

@@ -1,11 +1,11 @@
-"""What every embedder must do, as tests that any adapter can run.
+"""The contract of embedders, as tests that any implementation can run.
 
 Inherit from the class in a test module and give it a fixture ``embedder``. The tests are
 coroutines: mark the module for AnyIO.
 
     class TestMyEmbedder(EmbedderContract): ...
 
-This module knows the port. Must never know an adapter, nor a test runner.
+This module knows the interface. It must never know an implementation or a test runner.
 """
 
 import math
@@ -24,7 +24,7 @@ NEAR: Final = 1e-3
 
 
 class EmbedderContract:
-    """The promises of ``ports.embedder.Embedder``."""
+    """The promises of an ``Embedder``."""
 
     async def test_it_says_who_it_is(self, embedder: Embedder) -> None:
         assert embedder.id.strip() == embedder.id != ""

@@ -1,11 +1,11 @@
-"""What every engine must do, as tests that any adapter can run.
+"""The contract of engines, as tests that any implementation can run.
 
-Inherit from the class in a test module and give it a fixture ``engine`` that nobody serves yet.
+Inherit from the class in a test module and give it a fixture ``engine`` that is not serving yet.
 The tests are coroutines: mark the module for AnyIO.
 
     class TestMyEngine(EngineContract): ...
 
-This module knows the port. Must never know an adapter, nor a test runner.
+This module knows the interface. It must never know an implementation or a test runner.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ TWO: Final = SessionId(uuid7(1, 2))
 PATIENCE_S: Final = 60.0
 LOOK_S: Final = 0.02
 MOMENT_S: Final = 0.5
-"""Long enough for what must not happen to happen."""
+"""Long enough for a forbidden event to occur, if it does."""
 FEW: Final = 2
 FOREVER: Final = Timestamp("9999-01-01T00:00:00.000Z")
 
 
 class InjectedFailure(Exception):
-    """Something that nobody foresaw."""
+    """An unexpected error."""
 
 
 @dataclass(slots=True)
 class EngineHarness:
-    """Notes who was handled, and does what it is told to besides."""
+    """Records which sessions were handled, and misbehaves on request."""
 
     seen: list[SessionId] = field(default_factory=list[SessionId])
     canceled: list[SessionId] = field(default_factory=list[SessionId])
@@ -43,7 +43,7 @@ class EngineHarness:
     at_once_max: int = 0
 
     async def handle(self, session: SessionId) -> None:
-        """Handle a session: note it, fail if there are mishaps left, and wait at the gate."""
+        """Handle a session: record it, fail if failures are left, and wait at the gate."""
         self.seen.append(session)
         if self.mishaps:
             self.mishaps -= 1
@@ -59,7 +59,7 @@ class EngineHarness:
             self.at_once -= 1
 
     async def wait_for(self, count: int) -> None:
-        """Wait until so many sessions were handled, or at least begun."""
+        """Wait until a number of sessions were handled, or at least started."""
 
         async def are_seen() -> bool:
             return len(self.seen) >= count
@@ -68,16 +68,16 @@ class EngineHarness:
 
 
 def open_desk(*, mishaps: int = 0) -> EngineHarness:
-    """Return a desk where nobody has to wait."""
+    """Return a harness whose gate is open: no session waits."""
     desk = EngineHarness(mishaps=mishaps)
     desk.gate.set()
     return desk
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for something to come true."""
+    """Wait until a condition is true."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110 - Nobody tells us: we look.
+        while not await condition():  # noqa: ASYNC110 - No event to wait for, so poll.
             await asyncio.sleep(LOOK_S)
 
 
@@ -104,13 +104,13 @@ async def serving(
 async def wake(
     engine: Engine, session: SessionId, number: int = 1, *, delay_s: float = 0.0
 ) -> None:
-    """Wake a session up in a transaction of its own."""
+    """Wake a session in a transaction of its own."""
     async with engine.transaction() as transaction:
         await transaction.wake(session, number, delay_s=delay_s)
 
 
 async def until_idle(engine: Engine, *wakes: tuple[SessionId, int]) -> None:
-    """Wait until wake-ups are over."""
+    """Wait until all wake-ups are handled."""
 
     async def are_over() -> bool:
         return not await engine.list_live(wakes)
@@ -119,7 +119,7 @@ async def until_idle(engine: Engine, *wakes: tuple[SessionId, int]) -> None:
 
 
 class EngineContract:
-    """The promises of ``ports.engine.Engine``."""
+    """The promises of an ``Engine``."""
 
     async def test_what_was_committed_is_handled(self, engine: Engine) -> None:
         desk = open_desk()

@@ -1,9 +1,9 @@
-"""What every importer promises, as checks that anybody can run on files of their own.
+"""The contract of importers, as checks that authors can run on their own files.
 
     from turntree.testing.contracts.importer import check_importer
     check_importer(MyImporter(), Path("fixtures"))
 
-A check that fails raises ``AssertionError`` and says which promise was broken.
+A failed check raises ``AssertionError`` and says which promise was broken.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _HOSTILE = (
 
 
 def check_importer(importer: Importer, path: Path) -> list[SealedDraft]:
-    """Check every promise on the transcripts under a path and return the turns they hold."""
+    """Check every promise on the transcripts under a path and return their turns."""
     bundles = sorted(importer.open(path), key=lambda bundle: bundle.id)
     assert bundles, f"{importer.origin} finds nothing in {path}"
     assert len({bundle.id for bundle in bundles}) == len(bundles), "a bundle's id is its own"
@@ -35,7 +35,7 @@ def check_importer(importer: Importer, path: Path) -> list[SealedDraft]:
 
 
 def check_sessions(projection: Projection) -> None:
-    """Check that sessions come once and stand at turns that the projection has."""
+    """Check that each session occurs once and its head is a turn of the projection."""
     keys = {turn.key for turn in projection.turns}
     ids = [session.id for session in projection.sessions]
     assert len(set(ids)) == len(ids), "a session comes once"
@@ -65,7 +65,7 @@ def _check_projection(
 
 
 def _check_hostile(importer: Importer, bundle: TranscriptRef, records: Sequence[RawRecord]) -> None:
-    """Strange records, cut records and missing records change what is told, and never raise."""
+    """Check that odd, cut and missing records change the result and never raise."""
     by = Principal("agent", importer.origin)
     file = records[0].file if records else bundle.files[0].name
     strange = [RawRecord(file, number, data) for number, data in enumerate(_HOSTILE)]

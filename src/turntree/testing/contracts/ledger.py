@@ -1,12 +1,12 @@
-"""What every ledger must do, as tests that any adapter can run.
+"""The contract of ledgers, as tests that any implementation can run.
 
-Inherit from the two classes in a test module and give them a fixture ``neighbours`` that
-returns a fresh, empty ``OtherWriter``. The tests are coroutines: mark the module for AnyIO.
+Inherit from the two classes in a test module and give them a fixture ``neighbours`` that returns a
+fresh, empty ``OtherWriter``. The tests are coroutines: mark the module for AnyIO.
 
     class TestMyLedger(LedgerContract): ...
     class TestMySessions(SessionsContract): ...
 
-This module knows ports and values. Must never know an adapter, nor a test runner.
+This module knows interfaces and values. It must never know an implementation or a test runner.
 """
 
 from collections.abc import Generator
@@ -40,17 +40,17 @@ NOBODY: Final = "01a0c3a8-2001-7000-8000-00000000dead"
 
 
 def moment(number: int) -> Timestamp:
-    """Return the time at which a numbered thing happens."""
+    """Return the timestamp of a numbered event."""
     return instant(START_MS + number * 1000)
 
 
 def id_of(number: int) -> str:
-    """Return the id of a numbered thing."""
+    """Return the id of a numbered object."""
     return uuid7(START_MS + number * 1000, number)
 
 
 def a_turn(number: int, parent: SealedTurn | None = None, said: str = "") -> SealedTurn:
-    """Return a turn that follows another, or begins a tree."""
+    """Return a turn with the given parent, or a root."""
     header = Header(
         TurnId(id_of(number)),
         None if parent is None else parent.turn.digest,
@@ -62,14 +62,14 @@ def a_turn(number: int, parent: SealedTurn | None = None, said: str = "") -> Sea
 
 
 def a_fact(run: RunId, seq: int, kind: str, said: Message | None = None) -> RunEvent:
-    """Return a fact of a run; what was said is bound to it by its digest."""
+    """Return an event of a run; its message is bound to it by digest."""
     data = {} if said is None else {"message": digest_bytes(line_of(said))}
     return RunEvent.of(Event(run, seq, kind, moment(seq), data), said)
 
 
 @contextmanager
 def raises(error: type[TurntreeError]) -> Generator[None, None, None]:
-    """Say that what happens inside is refused with this error."""
+    """Check that the block raises this error."""
     try:
         yield
     except error:
@@ -78,7 +78,7 @@ def raises(error: type[TurntreeError]) -> Generator[None, None, None]:
 
 
 async def begin(neighbours: OtherWriter, label: str, number: int = 900) -> SessionId:
-    """Begin an empty session."""
+    """Create an empty session."""
     session = SessionId(id_of(number))
     await neighbours.sessions.create(session, Label(label), by=BY, at=moment(0))
     return session
@@ -102,7 +102,7 @@ async def grow(
 
 
 class LedgerContract:
-    """Turns, runs, events and objects: what becomes true together, and what refuses it."""
+    """Turns, runs, events and objects: what is committed together, and what is refused."""
 
     async def test_a_sealed_turn_is_the_head_of_its_session(self, neighbours: OtherWriter) -> None:
         session = await begin(neighbours, "main")
@@ -243,7 +243,7 @@ class LedgerContract:
         )
         facts = await neighbours.ledger.facts(run)
         assert [fact.event.kind for fact in facts] == ["run.started", "run.finished"]
-        # The words stand in the turn now, and nowhere else.
+        # The message is stored in the turn now, and nowhere else.
         assert [fact.message for fact in facts] == [None, None]
         with raises(NotFound):
             await neighbours.ledger.take(run)
@@ -278,7 +278,7 @@ class LedgerContract:
 
 
 class SessionsContract:
-    """Pointers that move, their reflogs, and the tree they point into."""
+    """Sessions with moving heads, their reflogs, and the tree they point into."""
 
     async def test_a_name_belongs_to_one_session(self, neighbours: OtherWriter) -> None:
         session = await begin(neighbours, "main")

@@ -1,7 +1,7 @@
-"""The provider contract: what everything that answers for models must do.
+"""The contract of providers: what every service that runs models must do.
 
-Subclass ``ProviderContract`` in a test module and give it a service that says what it is told to.
-Needs pytest and its anyio plugin, which Turntree itself does not: install them beside.
+Subclass ``ProviderContract`` in a test module and give it a service that replies as told. Needs
+pytest and its anyio plugin, which Turntree itself does not: install them separately.
 """
 
 from abc import ABC, abstractmethod
@@ -36,16 +36,16 @@ STATUSES: tuple[ToolStatus, ...] = ("ok", "error", "timeout", "canceled", "inter
 
 
 class ProviderContract(ABC):
-    """Subclass it, and pytest asks the provider."""
+    """Subclass it, and pytest tests the provider."""
 
     pytestmark = pytest.mark.anyio
 
     model: str
-    """Which model is asked."""
+    """The model to ask."""
 
     @abstractmethod
     def saying(self, *answers: Scripted) -> AbstractAsyncContextManager[Provider]:
-        """Give a provider whose service answers this, one after the other."""
+        """Return a provider whose service gives these replies, one after the other."""
 
     async def test_the_pieces_of_an_answer_are_the_answer(self) -> None:
         async with self.saying(Reply("One and two and three.")) as provider:

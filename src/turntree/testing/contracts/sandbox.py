@@ -1,8 +1,8 @@
-"""What every sandbox must withstand: attempts to reach the machine it runs on.
+"""The contract of sandboxes: attempts to reach the host machine must fail.
 
-An attempt is a program that tries one thing and says what it got. ``attempt`` runs it against
-things that are really there: a secret file, open ports, a living process. A sandbox passes if no
-attempt gets anything. Public, so that a sandbox of somebody else's can be held to the same.
+An attempt is a program that tries one thing and reports what it got. ``attempt`` runs it against
+real targets: a secret file, open ports, a living process. A sandbox passes if no attempt gets
+anything. Public, so that third-party sandboxes can run it too.
 """
 
 import socket
@@ -27,7 +27,7 @@ ENVIRONMENT_NAME: Final = "TURNTREE_ATTEMPT_SECRET"
 
 @value
 class Host:
-    """What an attempt could get hold of."""
+    """The targets of an attempt."""
 
     secret: Path
     folder: Path
@@ -37,7 +37,7 @@ class Host:
     victim: int
 
     def to_json(self) -> dict[str, Json]:
-        """Return where everything is; whoever attacks knows it."""
+        """Return where every target is; an attacker is assumed to know."""
         return {
             "secret": str(self.secret),
             "folder": str(self.folder),
@@ -52,9 +52,9 @@ class Host:
 
 @contextmanager
 def a_host() -> Generator[Host, None, None]:
-    """Lend a machine with a secret, open doors and somebody to harm."""
+    """Yield a host with a secret, open ports and a process to harm."""
     folder = Path(tempfile.mkdtemp(prefix="turntree-attempt-"))
-    # As open as a careless person's: only the sandbox stands before it.
+    # World-readable, as on a careless machine: only the sandbox protects it.
     folder.chmod(0o777)
     secret = folder / "secret.txt"
     secret.write_text(SECRET, encoding="utf-8")
@@ -84,7 +84,7 @@ def a_host() -> Generator[Host, None, None]:
 
 
 async def attempt(sandbox: Sandbox, name: str, host: Host) -> str | None:
-    """Make one attempt; return what it got, or None if the sandbox withstood.
+    """Run one attempt; return what it got, or None if the sandbox held.
 
     Raises:
         SandboxUnavailable: It cannot start here.

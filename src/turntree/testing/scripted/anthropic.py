@@ -1,4 +1,4 @@
-"""Anthropic's Messages, as the scripted model speaks them.
+"""Anthropic's Messages API, as the scripted model speaks it.
 
 Knows the JSON and the events of ``/v1/messages``. Must never know a script's rules.
 """
@@ -25,11 +25,11 @@ from turntree.testing.scripted.script import (
 )
 
 SIGNATURE = "c2NyaXB0ZWQ="
-"""What a thought is signed with; programs send it back and look no further."""
+"""Signature of a thinking block; clients send it back unchecked."""
 
 
 def asked(_: str, body: Document) -> ScriptRequest:
-    """Return what a request asks for."""
+    """Return the request in neutral form."""
     return ScriptRequest(
         model=body.get("model", MODEL),
         system="\n".join(texts(body.get("system"))),
@@ -40,7 +40,7 @@ def asked(_: str, body: Document) -> ScriptRequest:
 
 
 def message(sent: Sent) -> Document:
-    """Return the message that holds a whole reply."""
+    """Return the message of a complete reply."""
     return {
         **_opening(sent),
         "content": _blocks(sent),
@@ -50,8 +50,8 @@ def message(sent: Sent) -> Document:
 
 
 def events(sent: Sent) -> Iterator[Event]:
-    """Yield the events that a reply is streamed in."""
-    # The output is not known when the first event leaves; real servers send a small number.
+    """Yield the events of a streamed reply."""
+    # The output tokens are unknown at the first event; real servers send a small number.
     started = {**_opening(sent), "usage": {**_usage(sent), "output_tokens": 1}}
     yield _event({"type": "message_start", "message": started})
     for index, block in enumerate(_blocks(sent)):
@@ -66,7 +66,7 @@ def events(sent: Sent) -> Iterator[Event]:
 
 
 def failure(failed: Failure) -> Document:
-    """Return how a request is refused."""
+    """Return an error response."""
     status = failed.status
     kind = "rate_limit_error" if status == 429 else "api_error"  # noqa: PLR2004 (HTTP's own)
     if status in {400, 404}:
@@ -118,7 +118,7 @@ def _blocks(sent: Sent) -> list[Document]:
 
 
 def _deltas(block: Document) -> tuple[Document, list[Document]]:
-    """Return a block as it begins, and what is added to it."""
+    """Return the start of a block, and its deltas."""
     match block["type"]:
         case "thinking":
             pieces = chunks(block["thinking"])

@@ -23,12 +23,12 @@ from turntree.testing.scripted.script import MODEL, RequestMessage, ScriptReques
 
 
 def says(text: str, **more: Any) -> Document:
-    """Return the completion in which a model says something; ``more`` goes on top."""
+    """Return a completion with a text; ``more`` adds members."""
     return completion({"role": "assistant", "content": text}, "stop", **more)
 
 
 def calls(*uses: tuple[str, str, str], **more: Any) -> Document:
-    """Return the completion in which a model asks for tools: (call id, tool, arguments)."""
+    """Return a completion with tool calls: (call id, tool, arguments)."""
     message = {"role": "assistant", "content": None, "tool_calls": [_call(*use) for use in uses]}
     return completion(message, "tool_calls", **more)
 
@@ -46,7 +46,7 @@ def completion(message: Mapping[str, Any], finish_reason: str, **more: Any) -> D
 
 
 def asked(_: str, body: Document) -> ScriptRequest:
-    """Return what a request asks for."""
+    """Return the request in neutral form."""
     messages = documents(body.get("messages"))
     functions = [tool.get("function") for tool in documents(body.get("tools"))]
     return ScriptRequest(
@@ -64,7 +64,7 @@ def asked(_: str, body: Document) -> ScriptRequest:
 
 
 def answer(sent: Sent) -> Document:
-    """Return the completion that holds a whole reply."""
+    """Return the completion of a complete reply."""
     message: Document = {"role": "assistant", "content": sent.reply.text or None}
     if sent.reply.reasoning:
         message["reasoning_content"] = sent.reply.reasoning
@@ -75,7 +75,7 @@ def answer(sent: Sent) -> Document:
 
 
 def events(sent: Sent) -> Iterator[Event]:
-    """Yield the chunks that a reply is streamed in; the last one carries the usage."""
+    """Yield the chunks of a streamed reply; the last one carries the usage."""
     yield None, _chunk(sent, {"role": "assistant", "content": ""})
     for piece in chunks(sent.reply.reasoning):
         yield None, _chunk(sent, {"reasoning_content": piece})

@@ -1,7 +1,7 @@
-"""What the dialects of the scripted model share: the shape of one, and what each is given.
+"""The interface of the scripted model's dialects, and what each is given.
 
-Knows that a request is a JSON document and an answer one document or a stream of events. Must
-never know which vendor speaks how: that is what a dialect is for.
+Knows that a request is a JSON document and a response is one document or a stream of events. Must
+never know a vendor's format: that is what a dialect is for.
 """
 
 import json
@@ -18,17 +18,17 @@ Event: TypeAlias = tuple[str | None, Document | str]
 
 @value
 class Sent:
-    """A reply on its way: what the script said, with everything it left to the server."""
+    """A reply to send: the scripted one, with the server's additions."""
 
     name: str
-    """Part of every id, so that no two servers ever give one id twice."""
+    """Part of every id, so that ids differ between servers."""
     number: int
-    """The place of the request in the server's log, from 0."""
+    """Index of the request in the server's log."""
     model: str
     reply: Reply
 
     def id(self, prefix: str, place: int = 0) -> str:
-        """Return an id of this reply, or of the part of it that stands at a place."""
+        """Return an id of this reply, or of its n-th part."""
         return f"{prefix}{self.name}{self.number:06}{place:02}"
 
     def calls(self, prefix: str) -> tuple[tuple[str, Call], ...]:
@@ -40,11 +40,11 @@ class Sent:
 
 @value
 class Dialect:
-    """How one vendor's requests are read and its answers written."""
+    """How one vendor's requests are parsed and its responses written."""
 
     name: str
     call_prefix: str
-    """How the ids of its tool calls begin."""
+    """Prefix of its tool call ids."""
     reads: Callable[[str, Document], ScriptRequest]
     writes: Callable[[Sent], Document]
     streams: Callable[[Sent], Iterable[Event]]
@@ -52,36 +52,36 @@ class Dialect:
 
 
 def arguments_text(call: Call) -> str:
-    """Return the arguments as the text that OpenAI's formats carry."""
+    """Return the arguments as text, as in OpenAI's formats."""
     given = call.arguments
     return given if isinstance(given, str) else json.dumps(given, separators=(",", ":"))
 
 
 def arguments_value(call: Call) -> Any:
-    """Return the arguments as the value that the other formats carry."""
+    """Return the arguments as a value, as in the other formats."""
     return json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments
 
 
 def documents(value: object) -> list[Document]:
-    """Return those members of a list that are documents; anything else has none."""
+    """Return the members of a list that are JSON objects; empty for anything else."""
     if not isinstance(value, list):
         return []
     return [cast("Document", one) for one in cast("list[object]", value) if isinstance(one, dict)]
 
 
 def texts(value: object) -> list[str]:
-    """Return the texts of what may be a text or a list of parts."""
+    """Return the texts of a value that may be a text or a list of parts."""
     if isinstance(value, str):
         return [value]
     return [str(one["text"]) for one in documents(value) if "text" in one]
 
 
 def member(value: object, name: str) -> Any:
-    """Return a member of what may be a document, or None."""
+    """Return a member of a value that may be a JSON object, or None."""
     return cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
 
 
 def chunks(text: str) -> list[str]:
-    """Return a text in two pieces, so that whoever reads a stream has to join them."""
+    """Return a text in two pieces, so that stream readers have to join them."""
     middle = (len(text) + 1) // 2
     return [piece for piece in (text[:middle], text[middle:]) if piece]

@@ -1,7 +1,7 @@
 """Google's generateContent, as the scripted model speaks it.
 
-Knows the JSON of ``/v1beta/models/…:generateContent`` and of its stream. Must never know a
-script's rules.
+Knows the JSON of ``/v1beta/models/…:generateContent`` and of its stream. Must never know a script's
+rules.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def asked(path: str, body: Document) -> ScriptRequest:
-    """Return what a request asks for; the model and the stream are named by its path."""
+    """Return the request in neutral form; its path names the model and the stream."""
     model, _, method = path.rpartition("/")[2].partition(":")
     system = body.get("systemInstruction") or body.get("system_instruction")
     contents = documents(body.get("contents"))
@@ -53,12 +53,12 @@ def asked(path: str, body: Document) -> ScriptRequest:
 
 
 def content(sent: Sent) -> Document:
-    """Return the document that holds a whole reply."""
+    """Return the document of a complete reply."""
     return _piece(sent, _parts(sent), last=True)
 
 
 def events(sent: Sent) -> Iterator[Event]:
-    """Yield the documents that a reply is streamed in."""
+    """Yield the documents of a streamed reply."""
     *early, last = _streamed(sent)
     for part in early:
         yield None, _piece(sent, [part])
@@ -66,7 +66,7 @@ def events(sent: Sent) -> Iterator[Event]:
 
 
 def failure(failed: Failure) -> Document:
-    """Return how a request is refused."""
+    """Return an error response."""
     is_theirs = failed.status < 500  # noqa: PLR2004 (HTTP's own)
     kind = _KINDS.get(failed.status) or ("INVALID_ARGUMENT" if is_theirs else "UNAVAILABLE")
     told = {"code": failed.status, "message": failed.message, "status": failed.code or kind}
@@ -97,7 +97,7 @@ def _parts(sent: Sent) -> list[Document]:
         for id, call in sent.calls(DIALECT.call_prefix)
     ]
     if sent.reply.signature is not None and parts:
-        # It signs the thoughts and stands with what came of them.
+        # The signature covers the thoughts and is sent with the part that follows them.
         parts[-1]["thoughtSignature"] = sent.reply.signature
     return parts or [{"text": ""}]
 

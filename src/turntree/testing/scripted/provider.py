@@ -1,12 +1,12 @@
-"""A provider that answers from the words of the query, and a toolset that goes with it.
+"""A provider that replies by the words of the query, and a toolset that goes with it.
 
-Each word is one round: ``tool`` asks for a tool, ``tools`` for two at once, ``long`` says more than
-a message holds in line, ``wide`` asks for a tool with as much, ``risk`` for one that may not be
-repeated, ``ask`` and ``send`` for one whose arguments say so. ``busy`` fails twice before it
-answers, ``broken`` once in the middle of a sentence, ``silence`` for good. Any other word is said
-with an exclamation mark. After the last word it says how much was said.
+Each word is one round: ``tool`` calls a tool, ``tools`` two at once, ``long`` says more than a
+message holds inline, ``wide`` calls a tool with as much, ``risk`` one that may not be repeated,
+``ask`` and ``send`` one whose arguments say so. ``busy`` fails twice before it replies, ``broken``
+once in the middle of a sentence, ``silence`` for good. Any other word is said with an exclamation
+mark. After the last word it says how much was said.
 
-Whoever hands in ``before_piece`` may wait, count or die between any two pieces of an answer.
+``before_piece`` may wait, count or die between any two pieces of a reply.
 """
 
 from collections import Counter
@@ -37,18 +37,18 @@ async def _at_once(piece: str) -> None:
 
 @dataclass(slots=True)
 class EchoProvider:
-    """Says what the query's words ask for. See ``ports.provider``."""
+    """Replies as the query's words ask. See ``models.provider``."""
 
     name: str = "scripted"
     before_piece: Callable[[str], Awaitable[None]] = _at_once
     asked: int = 0
-    """How often it was asked."""
+    """Number of requests."""
     _failures: Counter[str] = field(default_factory=Counter[str])
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
     ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the answer in pieces, and the whole of it last."""
+        """Yield the reply in pieces, and the complete reply last."""
         del settings
         self.asked += 1
         word, said = _next(prompt)
@@ -70,22 +70,22 @@ class EchoProvider:
         yield ModelReply(said, Usage(len(prompt.messages), 1), model, "stop", None)
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the whole answer at once."""
+        """Return the complete reply at once."""
         async for piece in self.stream(model, prompt, settings):
             if isinstance(piece, ModelReply):
                 return piece
         raise ProviderError("it said nothing", "broken")
 
     async def list_models(self) -> list[str]:
-        """Return the one it has."""
+        """Return its only model."""
         return [MODEL]
 
     async def aclose(self) -> None:
-        """Let go of nothing."""
+        """Do nothing."""
 
 
 def _next(prompt: Prompt) -> tuple[str, Message]:
-    """Return the word that is to be answered, and the answer."""
+    """Return the next word to reply to, and the reply."""
     last = max(place for place, said in enumerate(prompt.messages) if said.role == "user")
     words = prompt.messages[last].text.split()
     replied = prompt.messages[last + 1 :]
@@ -120,18 +120,18 @@ async def _no_more(use: ToolUse, occasion: ToolContext) -> None:
 
 @dataclass(slots=True)
 class ScriptedTools:
-    """``nod`` may be repeated and does nothing; ``append`` may not. See ``ports.tools``."""
+    """``nod`` is idempotent and does nothing; ``append`` is not."""
 
     before: Callable[[ToolUse], Awaitable[None]] = _nothing
-    """What happens before a tool has done anything."""
+    """Called before a tool does anything."""
     after: Callable[[ToolUse, ToolContext], Awaitable[None]] = _no_more
-    """What a tool does, and what happens then."""
+    """The effect of a tool, and what follows it."""
     timeout_s: float = 10.0
     made: list[tuple[RunId, str]] = field(default_factory=list[tuple[RunId, str]])
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """What a model is told of them."""
+        """The specifications for the model."""
         shape: dict[str, Json] = {"type": "object"}
         return (
             ToolSpec("nod", "Nods.", shape, is_repeatable=True, timeout_s=self.timeout_s),
@@ -139,7 +139,7 @@ class ScriptedTools:
         )
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
-        """Do what a call asks for."""
+        """Execute a tool call."""
         await self.before(use)
         self.made.append((occasion.run, use.call_id))
         await self.after(use, occasion)
@@ -148,11 +148,11 @@ class ScriptedTools:
 
 
 class RequestLike(Protocol):
-    """What a prompt is assembled from. See ``runtime.asking.Question``."""
+    """What a prompt is assembled from."""
 
     @property
     def run(self) -> Run:
-        """The run as far as it got."""
+        """The run so far."""
         ...
 
     @property
@@ -163,7 +163,7 @@ class RequestLike(Protocol):
 
 @value
 class PlainRequest:
-    """What is sent to the scripted model. See ``runtime.asking.Assembled``."""
+    """What is sent to the scripted model."""
 
     prompt: Prompt
     provider: EchoProvider
@@ -174,14 +174,14 @@ class PlainRequest:
 
 @value
 class PlainAssembly:
-    """Sends the whole thread, the query and the reply so far, as they are."""
+    """Sends the complete thread, the query and the reply so far, unchanged."""
 
     threads: Threads
     provider: EchoProvider
     specs: Sequence[ToolSpec] = ()
 
     async def __call__(self, question: RequestLike) -> PlainRequest:
-        """Return what the model is sent."""
+        """Return the request to the model."""
         before: list[Message] = []
         if question.parent is not None:
             for placed in await self.threads.list_range(question.parent):

@@ -1,7 +1,7 @@
-"""OpenAI's Responses, as the scripted model speaks them.
+"""OpenAI's Responses API, as the scripted model speaks it.
 
-Knows the JSON and the events of ``/v1/responses``. Must never know a script's rules, nor keep a
-response: whoever asks sends everything it means.
+Knows the JSON and the events of ``/v1/responses``. Must never know a script's rules, nor store a
+response: clients have to send the complete input.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ CREATED_AT = 1_790_000_000
 
 
 def asked(_: str, body: Document) -> ScriptRequest:
-    """Return what a request asks for."""
+    """Return the request in neutral form."""
     given = body.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else documents(given)
     return ScriptRequest(
@@ -41,7 +41,7 @@ def asked(_: str, body: Document) -> ScriptRequest:
 
 
 def response(sent: Sent) -> Document:
-    """Return the response that holds a whole reply."""
+    """Return the response of a complete reply."""
     return {
         **_opening(sent),
         "status": "completed",
@@ -51,13 +51,13 @@ def response(sent: Sent) -> Document:
 
 
 def events(sent: Sent) -> Iterator[Event]:
-    """Yield the events that a reply is streamed in, numbered as clients expect."""
+    """Yield the events of a streamed reply, numbered as clients expect."""
     for place, data in enumerate(_unnumbered(sent)):
         yield data["type"], {**data, "sequence_number": place}
 
 
 def failure(failed: Failure) -> Document:
-    """Return how a request is refused."""
+    """Return an error response."""
     is_theirs = failed.status < 500  # noqa: PLR2004 (HTTP's own)
     kind = "invalid_request_error" if is_theirs else "server_error"
     told = {"message": failed.message, "type": kind, "param": None, "code": failed.code}
@@ -74,7 +74,7 @@ def _instructions(body: Document, items: list[Document]) -> Iterator[str]:
 def _tool_names(body: Document) -> Iterator[str]:
     for tool in documents(body.get("tools")):
         yield str(tool.get("name") or tool.get("type"))
-        # A namespace holds tools of its own.
+        # A namespace contains tools of its own.
         for inner in documents(tool.get("tools")):
             yield str(inner.get("name"))
 

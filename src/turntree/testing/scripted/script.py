@@ -1,7 +1,7 @@
-"""What a scripted model says, and when: replies, rules, and how the next reply is found.
+"""The script of a scripted model: replies, rules, and how the next reply is found.
 
-Knows what a request to a model asks for, whoever's words it was put in. Must never know a wire
-format or a socket: the dialects read and write those, and the server carries them.
+Knows the contents of a request, independent of its vendor. Must never know a wire format or a
+socket: the dialects parse and write those, and the server transports them.
 """
 
 import re
@@ -14,26 +14,26 @@ from turntree.core.usage import Usage
 from turntree.core.value import value
 
 MODEL = "scripted-1"
-"""The model that answers when a request names none."""
+"""The default model."""
 USAGE = Usage(input=10, output=5)
-"""What a reply used, unless it says otherwise."""
+"""The default usage of a reply."""
 
-# Programs put notes for the model between tags: reminders, the environment, a date. Nobody
-# typed those, so they are no prompt.
+# Clients put notes for the model between tags: reminders, the environment, a date. The user
+# did not type them, so they are not part of the prompt.
 _NOTE = re.compile(r"\s*<([\w-]+)(?: [^>]*)?>.*</\1(?: [^>]*)?>\s*", re.DOTALL)
 
 
 @value
 class MatchedRule:
-    """Stands in the arguments of a call for what a tool has returned since the prompt."""
+    """A placeholder in the arguments of a call for text that a tool returned since the prompt."""
 
     pattern: str
-    """Its first group is taken from the latest result that it is found in."""
+    """Its first group, in the latest result that matches, is the value."""
 
 
 @value
 class Call:
-    """A tool that a reply asks for."""
+    """A tool call of a reply."""
 
     tool: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict[str, Any])
@@ -42,20 +42,20 @@ class Call:
     Anthropic's and Google's formats carry values instead of text: there it has to be JSON.
     """
     id: str | None = None
-    """None for an id that no other call of any server has."""
+    """None for a globally unique id."""
     namespace: str | None = None
-    """Where the tool stands, in the one format that keeps tools in namespaces: Responses."""
+    """The tool's namespace, in the one format that has them: Responses."""
 
 
 @value
 class Failure:
-    """What the server says instead of a reply, in the error format of whoever asked."""
+    """An error instead of a reply, in the format of the request's vendor."""
 
     status: int
     message: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     code: str | None = None
-    """The vendor's word for it, where its format has a place for one."""
+    """The vendor's error code, if its format has one."""
 
 
 @value
@@ -63,26 +63,26 @@ class Break:
     """A stream that ends too early."""
 
     after: int
-    """How many of its events arrive."""
+    """Number of events that arrive."""
     failure: Failure | None = None
-    """What is said in the stream before it ends; None for one that just ends."""
+    """The error sent before the end; None for a stream that just ends."""
     is_reset: bool = False
-    """The connection breaks instead of ending."""
+    """Whether the connection breaks instead of closing."""
 
 
 @value
 class Reply:
-    """What the model says once: thoughts, then words, then calls, and what that used."""
+    """One reply of the model: reasoning, then text, then calls, and the usage."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
     usage: Usage = USAGE
     signature: str | None = None
-    """What the thoughts are signed with, where the format has a place for it."""
+    """Signature of the reasoning, if the format has one."""
     breaks: Break | None = None
     pause_s: float = 0.0
-    """How long a stream is silent before each of its events."""
+    """Delay before each event of a stream."""
 
 
 Answer: TypeAlias = Reply | Failure
@@ -90,25 +90,25 @@ Answer: TypeAlias = Reply | Failure
 
 @value
 class Rule:
-    """Answers for one kind of prompt: the first for the prompt itself, the next after its tools.
+    """Replies to one kind of prompt: the first to the prompt itself, the next after its tools.
 
-    Everything that is set has to hold. The patterns are searched for, so an empty one always
-    holds. After the last answer it is given again, unless it asks for tools: a loop that
-    never ended would be of no use to a test.
+    Every condition that is set must match. Patterns are searched for, so an empty one always
+    matches. The last reply is repeated, unless it calls tools: an endless loop would be of no use
+    to a test.
     """
 
     answers: tuple[Answer, ...]
     prompt: str = ""
-    """A pattern for what was said last by whoever is not the model."""
+    """A pattern for the last message that is not the model's."""
     system: str = ""
     """A pattern for the instructions."""
     offers: str | None = None
     """A tool that the request must offer."""
     name: str | None = None
-    """What the log calls a request that this rule answered."""
+    """The name of this rule in the log."""
 
     def holds(self, asked: "ScriptRequest") -> bool:
-        """Say whether a request is of this kind."""
+        """Whether the rule applies to a request."""
         return (
             re.search(self.prompt, asked.prompt) is not None
             and re.search(self.system, asked.system) is not None
@@ -116,7 +116,7 @@ class Rule:
         )
 
     def answer(self, step: int) -> Answer | None:
-        """Return the answer for a step, or None after the last."""
+        """Return the reply for a step, or None after the last."""
         if step < len(self.answers):
             return self.answers[step]
         last = self.answers[-1] if self.answers else None
@@ -125,16 +125,16 @@ class Rule:
 
 @value
 class RequestMessage:
-    """One piece of what a request holds."""
+    """One message of a request."""
 
     by: Literal["user", "model", "tool"]
     text: str
     call: str | None = None
-    """For a tool's result, the id of the call."""
+    """The id of the call, for a tool result."""
 
 
 def said_by_user(texts: Iterable[str]) -> RequestMessage:
-    """Return what is left of a message when the notes between tags are taken out."""
+    """Return a message without the notes between tags."""
     return RequestMessage(
         "user", "\n".join(text for text in texts if not _NOTE.fullmatch(text)).strip()
     )
@@ -142,7 +142,7 @@ def said_by_user(texts: Iterable[str]) -> RequestMessage:
 
 @value
 class ScriptRequest:
-    """What a request asks for, in no vendor's words."""
+    """A request, independent of its vendor."""
 
     model: str
     system: str
@@ -152,19 +152,19 @@ class ScriptRequest:
 
     @property
     def prompt(self) -> str:
-        """What was said last by whoever is not the model; notes between tags are not in it."""
+        """The last message that is not the model's, without notes between tags."""
         place = self._prompt()
         return "" if place is None else self.said[place].text
 
     @property
     def step(self) -> int:
-        """How many replies the model has given since the prompt."""
+        """The number of replies since the prompt."""
         speakers = ("user", *(one.by for one in self._since()))
         return sum(now == "model" and last != "model" for last, now in pairwise(speakers))
 
     @property
     def results(self) -> tuple[RequestMessage, ...]:
-        """What tools have returned since the prompt."""
+        """The tool results since the prompt."""
         return tuple(one for one in self._since() if one.by == "tool")
 
     def _since(self) -> tuple[RequestMessage, ...]:
@@ -177,18 +177,18 @@ class ScriptRequest:
 
 
 class Script:
-    """Finds the answer to each request: by a rule, else the next of those that come in order."""
+    """Finds the reply to each request: by a rule, else the next in order."""
 
     def __init__(self, answers: Sequence[Answer] = (), rules: Iterable[Rule] = ()) -> None:
-        """Take answers that are given once each, in order, and rules that hold for ever."""
+        """Take replies that are given once each, in order, and rules that always apply."""
         self._answers = list(answers)
         self._rules = tuple(rules)
         self._given = 0
 
     def answer(self, asked: ScriptRequest) -> tuple[Answer, str | None]:
-        """Return what the first rule that holds says, with its name, else the next in order.
+        """Return the reply of the first matching rule, with its name, else the next in order.
 
-        A script that has nothing to say fails with a status that no client tries again.
+        Without a reply it fails with a status that no client retries.
         """
         for rule in self._rules:
             if rule.holds(asked):
@@ -204,7 +204,7 @@ class Script:
 
 
 def _filled(answer: Answer, asked: ScriptRequest) -> Answer:
-    """Return an answer with what was found in the place of each ``MatchedRule``."""
+    """Return a reply with every ``MatchedRule`` replaced by what it matched."""
     if isinstance(answer, Failure):
         return answer
     try:

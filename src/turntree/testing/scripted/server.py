@@ -1,7 +1,7 @@
-"""A model that answers from a script, over HTTP on 127.0.0.1, in four vendors' words.
+"""A model server that follows a script, over HTTP on 127.0.0.1, in four vendors' protocols.
 
-Knows HTTP, through the standard library, and which address speaks which dialect. Must never
-know a ledger, nor send anything anywhere: whoever tests with it looks at both sides.
+Knows HTTP, through the standard library, and which path has which dialect. Must never know a
+ledger, nor send anything anywhere: a test looks at both sides.
 
     >>> from turntree.testing.scripted.server import Call, Reply, Rule, ScriptedModel
     >>> look = Reply("Let me look.", calls=(Call("Bash", {"command": "ls"}),))
@@ -11,7 +11,7 @@ know a ledger, nor send anything anywhere: whoever tests with it looks at both s
     True
 
 Anthropic's clients take ``url`` as their base, OpenAI's take ``url + "/v1"``, Google's take
-``url``. Everything that arrives is kept in ``exchanges`` and, if wished, in a file of JSON lines.
+``url``. Every request is recorded in ``exchanges`` and, optionally, in a file of JSON lines.
 """
 
 import gzip
@@ -64,13 +64,13 @@ __all__ = [
 ]  # fmt: skip
 
 TOKENS_COUNTED = 100
-"""What every request for a count of tokens is told."""
+"""The response to every token count request."""
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "x-goog-api-key"})
 
 
 @value
 class RecordedExchange:
-    """One request as it arrived, and what it was answered."""
+    """One request as it arrived, and its response."""
 
     number: int
     method: str
@@ -78,24 +78,24 @@ class RecordedExchange:
     headers: Mapping[str, str]
     """In lower case, without those that carry keys."""
     body: Any
-    """The JSON that was sent; None if there was none."""
+    """The JSON body; None if there was none."""
     dialect: str | None = None
-    """None for a request that asked no model."""
+    """None for a request that does not ask a model."""
     rule: str | None = None
-    """The name of the rule that answered."""
+    """The name of the rule that applied."""
     model: str | None = None
     id: str | None = None
-    """The id of the reply, as the client read it."""
+    """The id of the reply, as sent to the client."""
     answer: Answer | None = None
     call_ids: tuple[str, ...] = ()
-    """Of the tool calls in the reply, in order."""
+    """The ids of the tool calls in the reply, in order."""
 
 
 class ScriptedModel:
-    """Answers requests to a model from a script, and keeps every one of them.
+    """Replies to model requests from a script, and records every one of them.
 
-    The first rule that holds for a request answers it; if none does, the next of the answers
-    that come in order. A request that the script does not foresee is refused with status 400.
+    The first matching rule replies; if there is none, the next reply in order. A request that the
+    script does not expect gets status 400.
     """
 
     def __init__(
@@ -106,15 +106,15 @@ class ScriptedModel:
         log: Path | None = None,
         name: str | None = None,
     ) -> None:
-        """Take the script; nothing listens before the ``with`` statement begins.
+        """Take the script; nothing listens before the ``with`` block begins.
 
-        ``log`` is the file that gets a JSON line for each request. ``name`` is part of every
-        id the model gives; without one it is a random one.
+        ``log`` is the file that gets a JSON line for each request. ``name`` is part of every id the
+        model gives; by default it is random.
         """
         self.exchanges: list[RecordedExchange] = []
-        """What arrived, in order of arrival."""
+        """All requests, in order of arrival."""
         self.left: list[str] = []
-        """The paths of the streams that whoever asked for them left before their end."""
+        """Paths of the streams that clients closed early."""
         self._script = Script(answers, rules)
         self._log = log
         self._name = name or secrets.token_hex(6)
@@ -122,13 +122,13 @@ class ScriptedModel:
 
     @property
     def url(self) -> str:
-        """Where the model listens, without a path."""
+        """The base URL, without a path."""
         host, port = self._http.server_address[:2]
         return f"http://{host!s}:{port}"
 
     @property
     def requests(self) -> list[Any]:
-        """The bodies of those requests that asked a model, in order."""
+        """The bodies of the requests to a model, in order."""
         return [one.body for one in self.exchanges if one.dialect is not None]
 
     def __enter__(self) -> Self:
@@ -146,14 +146,14 @@ class ScriptedModel:
         self._thread.join()
 
     def note(self, method: str, path: str, headers: Mapping[str, str], body: object = None) -> None:
-        """Keep a request that asks no model."""
+        """Record a request that does not ask a model."""
         with self._lock:
             self._keep(RecordedExchange(len(self.exchanges), method, path, headers, body))
 
     def answer(
         self, dialect: Dialect, path: str, headers: Mapping[str, str], body: Document
     ) -> tuple[ScriptRequest, Sent | Failure]:
-        """Decide what a request is told, and keep both."""
+        """Choose the response to a request, and record both."""
         asked = dialect.reads(path.partition("?")[0], body)
         with self._lock:
             answer, rule = self._script.answer(asked)
@@ -178,7 +178,7 @@ class ScriptedModel:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that left: a program that is ended leaves in the middle."""
+        """Ignore clients that disconnect: a killed program disconnects in the middle."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(404, _unknown(self.path))
 
     def do_CONNECT(self) -> None:
-        """Refuse to be a proxy, and keep who was to be reached."""
+        """Refuse to be a proxy, and record the destination."""
         self.model.note("CONNECT", self.path, self._open_headers())
         self.close_connection = True
         self._send_json(403, {"error": {"message": "this proxy leads nowhere"}})
@@ -232,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(200, dialect.writes(told))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: a test's output is its own."""
+        """Print nothing: a test's output is its own."""
 
     def _open_headers(self) -> dict[str, str]:
         named = ((name.lower(), value) for name, value in self.headers.items())
@@ -277,7 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.model.left.append(self.path)
             return
         if reply.breaks is not None and reply.breaks.is_reset:
-            # Without this the connection would end as one that has said all it had to say.
+            # Without this the connection would look as if it had closed normally.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
 
@@ -285,7 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
-        # The stream has no length: its end is the end of the connection.
+        # The stream has no length: the end of the connection ends it.
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
@@ -298,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _dialect(path: str) -> Dialect | None:
-    """Return the dialect that is spoken at a path; whatever stands before it does not matter."""
+    """Return the dialect of a path, with any prefix."""
     if path.endswith("/messages"):
         return scripted_anthropic.DIALECT
     if path.endswith("/responses"):
