@@ -33,7 +33,7 @@ def begun(rights: Permissions = EVERYTHING) -> ExecutionContext:
 
 def test_nobody_acts_outside_of_every_context() -> None:
     assert find_current() is None
-    with pytest.raises(PermissionDenied, match="nobody acts here"):
+    with pytest.raises(PermissionDenied, match="no execution context is active"):
         current()
 
 
@@ -170,5 +170,5 @@ def test_a_key_is_drawn_once_and_is_its_owners_alone(tmp_path: Path) -> None:
     assert kept.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in settings.home.iterdir()] == ["token.key"]
     kept.write_bytes(b"short")
-    with pytest.raises(InvalidOperation, match="is no key"):
+    with pytest.raises(InvalidOperation, match="is not a key"):
         load_token_key(settings)

@@ -205,7 +205,7 @@ def test_a_token_that_protects_nothing_is_not_issued(
 def test_nothing_to_narrow_is_refused() -> None:
     with pytest.raises(InvalidOperation, match="nothing to narrow"):
         narrow(token())
-    with pytest.raises(InvalidOperation, match="with rights"):
+    with pytest.raises(InvalidOperation, match="with permissions"):
         narrow(token(), to=ATLAS)
 
 

@@ -147,7 +147,7 @@ def test_files_says_which_changes_may_be_anothers(
     assert doubts == {"a.py": False, "theirs.py": True}
     monkeypatch.setenv("TURNTREE_USER", "bob")
     shown = turntree("files", "main").out
-    assert "by a turn that is closed to you: a.py" in shown
+    assert "by a turn that is hidden from you: a.py" in shown
     assert "secret" not in shown
 
 

@@ -131,7 +131,7 @@ def test_rewind_moves_the_session_its_revision_speaks_of(planted: Call) -> None:
 def test_a_rewind_to_a_stranger_says_what_would_work(reader: Call) -> None:
     answer = reader("rewind", "demo/opus")
     assert answer.code == 1
-    assert "is no ancestor of demo/fix-login" in answer.err
+    assert "is not an ancestor of demo/fix-login" in answer.err
     assert "next: turntree session replay demo/fix-login" in answer.err
 
 

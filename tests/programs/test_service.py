@@ -471,7 +471,7 @@ async def test_information_is_validated_by_its_schema(tree: Tree, programs: Prog
         "information.created", "information.updated", "information.validated",
         "information.state_changed", "information.updated",
     ]  # fmt: skip
-    with pytest.raises(InvalidOperation, match="no JSON Schema"):
+    with pytest.raises(InvalidOperation, match="not a JSON Schema"):
         await programs.create("information", "bad", {"info_type": "schema", "content": {"type": 1}})
 
 

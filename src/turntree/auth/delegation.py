@@ -119,14 +119,14 @@ class DelegationChain:
             InvalidOperation: The principal is in the chain already, or it is too long.
         """
         if to.on_behalf_of is not None:
-            raise InvalidOperation(f"{to} acts on behalf of {to.on_behalf_of} and of nobody else")
+            raise InvalidOperation(f"{to} already acts on behalf of {to.on_behalf_of}")
         if (to.kind, to.id) == (self.last.kind, self.last.id):
             raise InvalidOperation(f"{to} cannot delegate to itself; narrow its rights instead")
         return DelegationChain((*self.links, DelegationLink(to.kind, to.id, rights)))
 
     def decide(self, wanted: Right) -> Decision:
         """Return whether the end of the chain has a permission, and which link decided."""
-        decision = Decision(wanted, allowed=False, reason="nobody acts")
+        decision = Decision(wanted, allowed=False, reason="the delegation chain is empty")
         for link in self.links:
             decision = link.rights.decide(wanted)
             if not decision.allowed:
@@ -175,4 +175,4 @@ def link_from_json(document: object) -> DelegationLink:
             said = cast("Mapping[str, Any]", document)
             return DelegationLink(kind, id, Permissions.from_json(said["rights"]))
         case _:
-            raise InvalidOperation(f"{document!r} is no link of a chain of delegation")
+            raise InvalidOperation(f"{document!r} is not a link of a delegation chain")

@@ -38,7 +38,7 @@ def current() -> "ExecutionContext":
     """
     found = _CURRENT.get()
     if found is None:
-        raise PermissionDenied("nobody acts here: enter an execution context first")
+        raise PermissionDenied("no execution context is active")
     return found
 
 

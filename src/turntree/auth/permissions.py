@@ -42,7 +42,7 @@ def right(kind: RightKind, name: str) -> Right:
         InvalidOperation: The name is invalid.
     """
     if _NAME.fullmatch(name) is None or len(name) > NAME_CHARS_MAX:
-        raise InvalidOperation(f"{name[:NAME_CHARS_MAX]!r} is no name of a {kind}")
+        raise InvalidOperation(f"{name[:NAME_CHARS_MAX]!r} is not a valid {kind} name")
     return Right(f"{kind}:{name}")
 
 
@@ -90,7 +90,7 @@ class Permissions:
         object.__setattr__(self, "allow", _outermost(self.allow))
         object.__setattr__(self, "deny", _outermost(self.deny))
         if len(self.allow) + len(self.deny) > PATTERNS_MAX:
-            raise InvalidOperation(f"a set of rights holds at most {PATTERNS_MAX} patterns")
+            raise InvalidOperation(f"a set of permissions holds at most {PATTERNS_MAX} patterns")
 
     def decide(self, wanted: Right) -> Decision:
         """Return whether a permission is granted, and by which pattern."""
@@ -164,7 +164,7 @@ class Permissions:
         known: dict[str, RightKind] = {f"{kind}s": kind for kind in KINDS}
         if strangers := sorted(set(document) - set(known)):
             raise InvalidOperation(
-                f"{strangers[0]!r} is no kind of right; there are {', '.join(known)}"
+                f"unknown kind of permission {strangers[0]!r}; known: {', '.join(known)}"
             )
         allow: list[Pattern] = []
         deny: list[Pattern] = []
@@ -172,7 +172,7 @@ class Permissions:
             kind = known[plural]
             given = cast("Document", sides) if isinstance(sides, Mapping) else {"allow": sides}
             if not set(given) <= {"allow", "deny"}:
-                raise InvalidOperation(f"{plural} has lists to allow and to deny, and nothing else")
+                raise InvalidOperation(f"{plural} may hold only the lists allow and deny")
             allow += _patterns(kind, given.get("allow", ()))
             deny += _patterns(kind, given.get("deny", ()))
         return cls(tuple(allow), tuple(deny))
@@ -220,11 +220,11 @@ def _of_kind(patterns: Sequence[Pattern], kind: RightKind) -> tuple[Pattern, ...
 
 def _patterns(kind: RightKind, texts: object) -> list[Pattern]:
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise InvalidOperation(f"the names of {kind}s stand in a list, not {texts!r}")
+        raise InvalidOperation(f"the names of {kind}s must be a list, not {texts!r}")
     found: list[Pattern] = []
     for text in cast("Sequence[object]", texts):
         if not isinstance(text, str):
-            raise InvalidOperation(f"{text!r} is no name of a {kind}")
+            raise InvalidOperation(f"{text!r} is not a valid {kind} name")
         found.append(pattern(kind, text))
     return found
 

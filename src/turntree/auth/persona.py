@@ -62,7 +62,9 @@ class ToolsetConfig:
             case {"name": str(name), "version": int(version), "tools": [*names]} if version >= 1:
                 return toolset(name, names, version)
             case _:
-                raise InvalidOperation(f"{dict(document)!r} is no toolset: name, version and tools")
+                raise InvalidOperation(
+                    f"{dict(document)!r} is not a toolset: it needs name, version and tools"
+                )
 
 
 def toolset(name: str, names: Iterable[str], version: int = 1) -> ToolsetConfig:
@@ -152,7 +154,7 @@ class Persona:
                 a toolset that does not exist.
         """
         if self.version < 1:
-            raise InvalidOperation(f"the versions of a persona begin with 1, not {self.version}")
+            raise InvalidOperation(f"the version of a persona is at least 1, not {self.version}")
         if self.visibility == "public" and self.scopes:
             names = ", ".join(sorted(self.scopes))
             raise InvalidOperation(
@@ -243,7 +245,7 @@ class Persona:
         visibility: Visibility = get("visibility", "private")
         if role not in AGENT_ROLES or visibility not in ("public", "private"):
             raise InvalidOperation(
-                f"{role!r} and {visibility!r} are no role and visibility of an agent"
+                f"{role!r} and {visibility!r} are not a role and a visibility of an agent"
             )
         try:
             return cls(
@@ -260,7 +262,7 @@ class Persona:
                 scopes=frozenset(get("scopes", ())),
             )
         except (KeyError, TypeError) as error:
-            raise InvalidOperation(f"this is no persona: {error}") from error
+            raise InvalidOperation(f"not a persona: {error}") from error
 
 
 def worker_of(

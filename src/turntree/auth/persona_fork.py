@@ -57,7 +57,7 @@ def decide_fork(asked: PersonaForkRequest) -> PersonaForkDecision:
     change = _change(asked.source, target.permitted)
     against: list[str] = []
     if not asked.may_read:
-        against.append("whoever asks may not read the thread")
+        against.append("the caller may not read the thread")
     if unknown := sorted(asked.scopes - target.scopes):
         whom = f"{target.agent} is {target.visibility}"
         against.append(f"the thread holds {', '.join(unknown)}, and {whom} and not cleared for it")

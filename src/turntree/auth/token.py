@@ -148,7 +148,7 @@ def issue(
     if len(key) < KEY_BYTES_MIN:
         raise InvalidOperation(f"a key that signs tokens has at least {KEY_BYTES_MIN} bytes")
     if len(nonce) < NONCE_CHARS_MIN:
-        raise InvalidOperation(f"a nonce has at least {NONCE_CHARS_MIN} signs")
+        raise InvalidOperation(f"a nonce has at least {NONCE_CHARS_MIN} characters")
     limits = _checked(TokenLimits(audience, expires_at))
     first = canonical({
         "turntree": "token/1",
@@ -187,7 +187,7 @@ def narrow(
         document["rights"] = rights.to_json()
     if to is not None:
         if rights is None or to.on_behalf_of is not None:
-            raise InvalidOperation("a token is handed to one principal, with rights")
+            raise InvalidOperation("a token is delegated to one principal, with permissions")
         check_holder(to.kind, to.id)
         document["to"] = {"kind": to.kind, "id": to.id}
     if config:
@@ -210,7 +210,7 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
     for block in blocks:
         expected = _sign(expected, block)
     if not hmac.compare_digest(expected, signature):
-        raise PermissionDenied("the token was not signed with this key, or somebody changed it")
+        raise PermissionDenied("the token was not signed with this key, or was changed")
     documents = [_document(block) for block in blocks]
     expires_at = _check_limits(documents, audience, now)
     try:
@@ -221,7 +221,7 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
             DelegationChain(read.links), read.config, str(documents[0]["nonce"]), expires_at
         )
     except InvalidOperation as error:
-        raise PermissionDenied(f"the token is no chain of delegation: {error}") from error
+        raise PermissionDenied(f"the token is not a valid delegation chain: {error}") from error
 
 
 def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
@@ -231,10 +231,10 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
     are refused: they may have been meant to narrow.
     """
     if strangers := document.keys() - (_MEMBERS if read.links else _FIRST_MEMBERS):
-        raise InvalidOperation(f"it holds {min(strangers)!r}, which means nothing here")
+        raise InvalidOperation(f"it holds an unknown member {min(strangers)!r}")
     said = document.get("config", {})
     if not isinstance(said, Mapping):
-        raise InvalidOperation("settings have names")
+        raise InvalidOperation("settings must be an object")
     config = _add_config(read.config, cast("Mapping[str, Json]", said))
     match document:
         case {"links": [*links]}:
@@ -243,7 +243,7 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
             link = link_from_json({"kind": kind, "id": id, "rights": rights})
             return _Read((*read.links, link), config)
         case {"to": _} | {"links": _}:
-            raise InvalidOperation("a block hands the token to one principal, with rights")
+            raise InvalidOperation("a block delegates the token to one principal, with permissions")
         case {"rights": rights} if read.links:
             last = read.links[-1]
             link = link_from_json({"kind": last.kind, "id": last.id, "rights": rights})
@@ -272,10 +272,10 @@ def _check_limits(
             )
         if (moment := document.get("expires_at")) is not None:
             if not isinstance(moment, str) or not is_instant(moment):
-                raise PermissionDenied(f"{moment!r} is no moment at which a token could end")
+                raise PermissionDenied(f"{moment!r} is not a valid expiry")
             moments.append(Timestamp(moment))
     if not moments or "audience" not in documents[0] or "nonce" not in documents[0]:
-        raise PermissionDenied("the token says not for whom or until when it counts")
+        raise PermissionDenied("the token names no audience or no expiry")
     if now >= min(moments):
         raise PermissionDenied(f"the token expired at {min(moments)}")
     return min(moments)
@@ -283,9 +283,9 @@ def _check_limits(
 
 def _checked(limits: TokenLimits) -> TokenLimits:
     if limits.expires_at is not None and not is_instant(limits.expires_at):
-        raise InvalidOperation(f"{limits.expires_at!r} is no moment")
+        raise InvalidOperation(f"{limits.expires_at!r} is not a valid timestamp")
     if limits.audience == "":
-        raise InvalidOperation("a token is meant for somebody")
+        raise InvalidOperation("a token needs an audience")
     return limits
 
 
@@ -297,18 +297,18 @@ def _spell(blocks: Sequence[bytes], signature: bytes) -> str:
     """Return ``tt1.block.block.signature``; blocks travel as the bytes that were signed."""
     token = ".".join((RECIPE, *map(_encode, blocks), _encode(signature)))
     if len(token) > TOKEN_CHARS_MAX:
-        raise InvalidOperation(f"a token has at most {TOKEN_CHARS_MAX} signs")
+        raise InvalidOperation(f"a token has at most {TOKEN_CHARS_MAX} characters")
     return token
 
 
 def _parse(token: str) -> tuple[list[bytes], bytes]:
     recipe, *pieces = token.split(".") if len(token) <= TOKEN_CHARS_MAX else [""]
     if recipe != RECIPE or not 2 <= len(pieces) <= BLOCKS_MAX + 1:  # noqa: PLR2004  (block, signature)
-        raise PermissionDenied("this is no token of ours")
+        raise PermissionDenied("not a Turntree token")
     try:
         *blocks, signature = (_decode(piece) for piece in pieces)
     except (ValueError, binascii.Error) as error:
-        raise PermissionDenied("this is no token of ours") from error
+        raise PermissionDenied("not a Turntree token") from error
     return blocks, signature
 
 
@@ -318,7 +318,7 @@ def _document(block: bytes) -> Mapping[str, Any]:
     except orjson.JSONDecodeError as error:
         raise PermissionDenied("a block of the token cannot be read") from error
     if not isinstance(document, dict):
-        raise PermissionDenied("a block of the token is no document")
+        raise PermissionDenied("a block of the token is not a JSON object")
     return cast("Mapping[str, Any]", document)
 
 

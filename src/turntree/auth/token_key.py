@@ -33,6 +33,6 @@ def read_or_draw_key(home: Path) -> bytes:
     key = path.read_bytes()
     if len(key) < KEY_BYTES_MIN:
         raise InvalidOperation(
-            f"{path} holds {len(key)} bytes and is no key; remove it to get another"
+            f"{path} holds {len(key)} bytes and is not a key; remove it to get another"
         )
     return key

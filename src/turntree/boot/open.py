@@ -490,7 +490,7 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
 
                 note_ledger(home, ledger)
         if kind not in loaded:
-            raise Unsupported(f"nothing is installed that looks after resources of kind {kind}")
+            raise Unsupported(f"no driver installed for resource kind {kind!r}")
         return loaded[kind]
 
     return find
@@ -778,7 +778,7 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
     if settings.is_user_declared and settings.user != _login():
         # The server belongs to one person, and access to files and keys is decided by user name.
         raise InvalidOperation(
-            f"the embedded server belongs to {_login()} and is used as no one else, not as "
+            f"the embedded server belongs to {_login()} and cannot be used as "
             f"{settings.user}: unset TURNTREE_USER and `turntree config unset user`, or name a "
             "PostgreSQL for several people with TURNTREE_DATABASE_URL"
         )

@@ -80,4 +80,4 @@ def _language(word: str) -> Language:
     for one in LANGUAGES:
         if one == word:
             return one
-    raise InvalidOperation(f"{word!r} is no language here; there are {', '.join(LANGUAGES)}")
+    raise InvalidOperation(f"unknown language {word!r}; there are {', '.join(LANGUAGES)}")

@@ -142,7 +142,7 @@ async def check_provider(programs: Registry, model: Program, named: str) -> Prog
                 f"lets others in with `turntree program invite {word} NAME`, or name another with "
                 f"`turntree model configure {model.name} --provider PROVIDER`"
             )
-    assert found is not None, "whoever acts was asked for"
+    assert found is not None, "the caller was checked"
     if found.kind != "provider":
         raise ProviderNotConfigured(
             f"{named} is {a_kind(found.kind)}, and a provider has to answer"
@@ -175,7 +175,7 @@ async def _default_model(programs: Registry, session: Program | None) -> Program
     names = ", ".join(one.name if chosen else f"{one.name} ({one.owner}'s)" for one in named)
     tag = f", or for all with `turntree tag add '{named[0].address}' default`" if chosen else ""
     raise InvalidOperation(
-        f"nobody says which model answers, and there are {names}: name one with --model, or for a "
+        f"no model is chosen, and there are {names}: name one with --model, or for a "
         f"session with `turntree session configure SESSION --model {named[0].name}`{tag}"
     )
 

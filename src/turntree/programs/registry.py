@@ -155,7 +155,9 @@ class Registry:
             PermissionDenied: Only the owner may.
         """
         if right not in RIGHTS:
-            raise InvalidOperation(f"{right!r} is no right: there are {', '.join(RIGHTS)}")
+            raise InvalidOperation(
+                f"{right!r} is not an access level: there are {', '.join(RIGHTS)}"
+            )
         program = await self.get(name)
         await self.commit(grant(program, as_principal(grantee), right, on=on, by=str(self.by)))
         return await self.get(program.id)

@@ -35,14 +35,14 @@ def check(schema: Any) -> Mapping[str, Any] | bool:
         NoSchemaError: It is not a JSON Schema.
     """
     if not isinstance(schema, Mapping | bool):
-        raise NoSchemaError("this is no JSON Schema: that is a document, true or false")
+        raise NoSchemaError("not a JSON Schema: that is a document, true or false")
     document = cast("Mapping[str, Any] | bool", schema)
     try:
         Draft202012Validator.check_schema(document)
     except SchemaError as error:
-        raise NoSchemaError(f"this is no JSON Schema: {_told(error)}") from error
+        raise NoSchemaError(f"not a JSON Schema: {_told(error)}") from error
     except RecursionError as error:
-        raise NoSchemaError("this is no JSON Schema: it is nested too deeply") from error
+        raise NoSchemaError("not a JSON Schema: it is nested too deeply") from error
     return document
 
 

@@ -354,7 +354,7 @@ class Programs(Registry):
             tried = label if number == 1 else f"{label}-{number}"
             if await self.sessions.find(tried) is None:
                 return tried
-        raise InvalidOperation(f"{label} was begun {LABELS_TRIED_MAX} times: that is enough")
+        raise InvalidOperation(f"no free label: {label} exists {LABELS_TRIED_MAX} times")
 
 
 @value
@@ -435,7 +435,7 @@ class _InvocationContext:
     async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
         """Send a message to a session and return the reply."""
         if self.programs.voices is None:
-            raise ProviderNotConfigured("no provider wired, so nobody answers in the session")
+            raise ProviderNotConfigured("no provider wired, so the session cannot reply")
         return await self.programs.voices.send(self.programs, session, request, self.hear)
 
     def _workplace(self) -> ExecutionHost:

@@ -273,7 +273,7 @@ class ScenarioAttempt:
                 case Fail(reason):
                     await self._append("run.failed", reason=reason)
                 case WaitForUnpark(reason):
-                    raise InvalidOperation(f"nobody in a story unparks a run: {reason}")
+                    raise InvalidOperation(f"a scenario never unparks a run: {reason}")
                 case Seal():
                     await self._seal(step)
                     return

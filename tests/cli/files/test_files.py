@@ -139,7 +139,7 @@ def test_a_line_is_blamed_on_the_turn_that_wrote_it(turntree: Call, shop: Projec
 
 
 def test_a_line_that_no_turn_wrote_is_said_to_be_outside(turntree: Call, shop: Project) -> None:
-    assert "outside of any turn" in turntree("blame", "README.md:3").out
+    assert "outside any turn" in turntree("blame", "README.md:3").out
     shop.write({"src/sum.py": "total = 0\ntotal += 1\nround(total)\nmine\n"})
     kinds = [line["by"] for line in turntree("blame", "src/sum.py", "--lines", "--json").documents]
     assert kinds == ["earlier", "turn", "turn", "outside"]

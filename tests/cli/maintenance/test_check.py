@@ -133,7 +133,7 @@ def test_the_doctor_sees_a_wall_that_is_down(planted: Call) -> None:
         connection.execute("ALTER TABLE turntree.turns DISABLE ROW LEVEL SECURITY")
     answer = planted("doctor")
     assert answer.code == 1
-    assert "not walled: turns" in answer.out
+    assert "without row-level security: turns" in answer.out
 
 
 def test_the_doctor_sees_a_function_that_lends_other_rights(planted: Call) -> None:

@@ -119,7 +119,7 @@ def test_a_type_of_provider_that_nobody_here_knows_is_said_to_be_so(turntree: Ca
     hint = "next: turntree provider configure gate --type TYPE"
     told = turntree("provider", "create", "gate", "--type", "antropic")
     assert told.code == 0
-    assert "nobody here knows providers of type antropic: there are anthropic, " in told.err
+    assert "unknown provider type antropic here: there are anthropic, " in told.err
     assert hint in told.err
     assert hint in turntree("provider", "configure", "gate", "--base-url", "http://x").err
     assert hint not in turntree("provider", "configure", "gate", "--type", "anthropic").err

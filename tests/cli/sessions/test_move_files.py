@@ -218,7 +218,7 @@ def test_undo_removes_the_place_that_a_rewind_made_anew(turntree: Call, shop: Pr
     assert not shop.folder.exists()
     turntree("rewind", "main~1", "--files")
     (shop.folder / "b.py").write_text("by hand")
-    assert "somebody has worked there since" in turntree("undo").out
+    assert "it was gone before, but has changed since" in turntree("undo").out
     assert (shop.folder / "b.py").read_text() == "by hand"
 
 
@@ -291,7 +291,7 @@ def test_what_nobody_knows_is_not_made_up(turntree: Call, project: Project) -> N
     short = turntree("show", turn, "--json").document["digest"][7:15]
     refused = turntree("rewind", turn, "--before", "--files")
     assert refused.code == 3
-    assert "nobody knows how the files were before" in refused.err
+    assert "no snapshot shows the files before" in refused.err
     assert f"next: turntree rewind main {short} --files\n" in refused.err
     # Whoever asked for a folder beside the present one must not be told to change this one.
     refused = turntree("worktree", turn, "my there", "--before")

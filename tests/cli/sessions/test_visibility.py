@@ -151,7 +151,7 @@ def test_a_fork_of_it_says_that_it_is_private_and_how_to_open_it(
     assert len(turntree("session", "list", "--json").documents) == 1
     monkeypatch.setenv("TURNTREE_USER", "ana")
     opened = turntree("fork", "secret", "loud", "--public")
-    assert "everybody here can read it" in opened.err
+    assert "the whole workspace can read it" in opened.err
     assert "undo with: turntree program visibility loud private" in opened.err
     monkeypatch.setenv("TURNTREE_USER", "carl")
     assert WORD in turntree("show", "loud").out

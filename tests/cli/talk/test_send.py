@@ -53,13 +53,13 @@ def test_an_answer_is_one_document_or_one_a_step(talk: Call) -> None:
 def test_a_secret_key_is_taken_out_before_it_is_stored(talk: Call) -> None:
     key = "ghp_" + "a1B2" * 9
     answer = talk("send", "main", f"use {key} please")
-    assert "1 secret key taken out" in answer.err
+    assert "1 secret key redacted" in answer.err
     assert key not in answer.out
     assert "use [redacted:" in answer.out
     told = chat([f"and {key} again"])
     assert key not in told.out
     assert "and [redacted:" in told.out
-    assert "1 secret key taken out" in told.err
+    assert "1 secret key redacted" in told.err
 
 
 def test_words_come_from_stdin_too(talk: Call) -> None:
@@ -130,7 +130,7 @@ def test_what_was_sent_is_taken_back_and_nothing_else(talk: Call) -> None:
     second = talk("send", "main", "two", "--no-wait", "--json").document
     assert second["undo"] == f"turntree cancel {second['run']}"
     told = talk(*second["undo"].split()[1:])
-    assert "is taken back: nobody had begun to answer it" in told.out
+    assert "is canceled: it was still queued" in told.out
     assert f"turntree cancel {first['run']}" in talk("cancel", "main").err
     chat([])
     assert [turn["title"] for turn in talk("log", "main", "--json").documents] == ["one"]
@@ -262,7 +262,7 @@ def test_a_model_that_is_not_there_is_told_of_afterwards(talk: Call) -> None:
 
 def test_what_failed_is_asked_again_as_it_is_told_to(talk: Call) -> None:
     talk("model", "create", "second", "--backend", "scripted-1", "--provider", "script")
-    assert "nobody says which model" in talk("send", "main", "hello").err
+    assert "no model is chosen" in talk("send", "main", "hello").err
     (failed,) = talk("status", "--json").document["failed"]
     talk("session", "configure", "main", "--model", "second")
     again = talk("rerun", failed["run"], "--json")
@@ -365,7 +365,7 @@ def test_an_agent_whom_no_model_answers_is_given_the_task_all_the_same(turntree:
     turntree("task", "create", "Do it", "--name", "it")
     told = turntree("agent", "assign", "idler", "it")
     assert told.code == 0
-    assert "nobody works on it yet: there is no model that could answer" in told.err
+    assert "it has not started yet: there is no model that could answer" in told.err
 
 
 def test_a_task_that_is_only_begun_is_for_the_workers(turntree: Call) -> None:

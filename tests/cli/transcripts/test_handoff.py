@@ -92,7 +92,7 @@ def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
         owner.execute("REVOKE INSERT ON turntree.handoffs FROM turntree_app")
     answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
     assert answer.code == 0
-    assert "nobody will know where it came from" in answer.err
+    assert "its origin was not recorded" in answer.err
     assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 1
 
 

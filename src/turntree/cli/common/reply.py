@@ -106,7 +106,7 @@ def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:
     """Print how many secrets were redacted from a message before it was stored."""
     if posted.redacted:
         what = "1 secret key" if posted.redacted == 1 else f"{posted.redacted} secret keys"
-        terminal.note(f"{what} taken out before the message was stored: nobody is sent it")
+        terminal.note(f"{what} redacted before the message was stored; the model does not get it")
 
 
 @value

@@ -70,7 +70,7 @@ def nothing_known(short: str, command: str) -> NotFound:
     The command asks for the same files as the turn left them.
     """
     return NotFound(
-        f"nobody knows how the files were before {short}: no turn up to it pinned them then"
+        f"no snapshot shows the files before {short}: no turn up to it pinned them then"
         f"\nthe earliest state that is known is what it left: `{command}`"
     )
 

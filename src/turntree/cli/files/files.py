@@ -150,7 +150,9 @@ def _draw_held(one: FileListing, terminal: Terminal, *, depth_max: int | None) -
     signs: dict[str, DiffKind] = {diff.path: diff.kind for diff in one.diffs or ()}
     yield from draw_tree(one.entries, signs, terminal, depth_max=depth_max)
     if one.diffs is None:
-        yield terminal.paint("what it changed is not known: nobody looked as it began", "dim")
+        yield terminal.paint(
+            "what it changed is unknown: there is no snapshot from before it", "dim"
+        )
     elif not one.diffs:
         yield terminal.paint("it changed none of them", "dim")
     else:
@@ -166,7 +168,7 @@ def _draw_doubts(one: FileListing, terminal: Terminal) -> Iterator[str]:
         grouped.setdefault((doubt.turns, doubt.is_theirs), []).append(shown_path(doubt.path))
     for (turns, is_theirs), paths in grouped.items():
         named = [f"{digits(one.rivals[turn].digest)} {title(one.rivals[turn])}" for turn in turns]
-        who = ", ".join(named) or "a turn that is closed to you"
+        who = ", ".join(named) or "a turn that is hidden from you"
         deed = "changed" if is_theirs else "perhaps changed"
         line = f"  at the same time {deed} by {who}: {name_some(paths)}"
         yield terminal.paint(line, "warn")

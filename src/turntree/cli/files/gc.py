@@ -159,6 +159,6 @@ def _say_unfinished(count: int, workspace: str, own: str) -> str:
         command = f"TURNTREE_WORKSPACE={quote(workspace)} {command}"
         where = f" of the workspace {workspace}"
     return (
-        f"{counted(count, 'plan')}{where} that nobody finished may need any state: bring what was "
-        f"left unfinished to an end with `{command}`"
+        f"{counted(count, 'plan')}{where} left unfinished may need any snapshot: complete or "
+        f"roll back with `{command}`"
     )

@@ -75,7 +75,7 @@ def _reconcile(terminal: Terminal) -> None:
         ended = "finished" if outcome.end == "completed" else "taken back"
         terminal.say(f"{outcome.plan.id}  {outcome.plan.kind}  {ended}")
         for path in outcome.left:
-            terminal.note(f"  left as somebody else has changed it: {clean(path)}")
+            terminal.note(f"  left as it is, because it was changed meanwhile: {clean(path)}")
     if not outcomes:
         terminal.note("nothing was left unfinished.")
 

@@ -146,5 +146,5 @@ def find_folder(here: Path) -> Path:
     # A home directory can be a repository; it still is not one project.
     around = [at for at in (here, *here.parents) if at != home and at not in home.parents]
     if not around:
-        raise InvalidOperation(f"{here} is no project: name the folder with `turntree pin DIR`")
+        raise InvalidOperation(f"{here} is not a project: name the folder with `turntree pin DIR`")
     return next((at for at in around if (at / ".git").exists()), here)

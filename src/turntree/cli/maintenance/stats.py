@@ -69,5 +69,5 @@ def _moment(words: str | None, now: Timestamp) -> Timestamp | None:
         return None
     moment = find_moment(words, now)
     if moment is None:
-        raise click.UsageError(f"{words!r} is no time; write {EXAMPLES}")
+        raise click.UsageError(f"{words!r} is not a time; write {EXAMPLES}")
     return moment

@@ -108,7 +108,7 @@ def _pattern(text: str) -> Pattern:
         if known == kind:
             return pattern(known, name)
     raise InvalidOperation(
-        f"{text!r} is no right: it is a kind and a name, of kinds {', '.join(KINDS)}"
+        f"{text!r} is not a permission: write KIND:NAME, with a kind of {', '.join(KINDS)}"
     )
 
 

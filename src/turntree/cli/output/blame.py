@@ -138,12 +138,12 @@ def draw_line(line: FileLine, blamed: BlamedLines, terminal: Terminal) -> Iterat
             yield f"written by {_turn_words(turns[0], blamed.now)}"
         case "mixed" if len(turns) == 1:
             yield f"written by {_turn_words(turns[0], blamed.now)}"
-            yield "or about then outside of any turn: nobody can tell"
+            yield "or at about that time outside any turn"
         case "mixed":
             yield "mixed: written while several turns were at work, and none alone says it did so"
             yield from (f"  {_turn_words(turn, blamed.now)}" for turn in turns)
         case "outside":
-            yield "written outside of any turn" + ("" if not turns else ", after")
+            yield "written outside any turn" + ("" if not turns else ", after")
             yield from (f"  {_turn_words(turn, blamed.now)}" for turn in turns)
         case "earlier":
             yield "written before the first turn that pinned its files"

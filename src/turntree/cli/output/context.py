@@ -116,7 +116,7 @@ def _tokens(call: ModelCallContext) -> str:
 
 def _proof(call: ModelCallContext, seen: TurnContext) -> str:
     if call.taped.input is None:
-        return "nobody recorded its digest"
+        return "its digest was not recorded"
     sent = f"request {digits(call.taped.input)}"
     if call.is_same:
         return f"{sent} · assembled again it is the same"

@@ -45,7 +45,7 @@ def draw_stats(found: Sequence[EmbeddingStats], terminal: Terminal) -> Iterator[
         if one.turns_missing:
             rows.append((f"  {one.turns_missing:,}", f"{_plural(TURN, one.turns_missing)} missing"))
         if one.described:
-            rows.append((f"  {one.described:,}", "in words that somebody gave"))
+            rows.append((f"  {one.described:,}", "with a text of their own"))
         yield from table(rows)
 
 

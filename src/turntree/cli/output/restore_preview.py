@@ -127,7 +127,7 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
     elif item.fate == "goes":
         yield "  goes: it was gone before, and made anew"
     elif item.fate == "outlives":
-        yield "  stays: it was gone before, but somebody has worked there since"
+        yield "  stays: it was gone before, but has changed since"
     elif shown.diffs:
         yield from draw_table(shown.diffs, terminal, shown_max=PATHS_SHOWN_MAX)
     elif item.acts:
@@ -141,7 +141,7 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
     if item.conflicts:
         fates = ("is in the way", "are in the way") if preview.plan.undecided else ("stays", "stay")
         many = _subject(item.conflicts, *fates)
-        what = f"a turn changed {_it(item.conflicts)}, and somebody else too"
+        what = "changed by a turn and outside it"
         yield terminal.paint(f"  {many}: {what}", "warn")
         yield from _paths(item.conflicts, CONFLICTS_SHOWN_MAX, terminal)
 

@@ -43,7 +43,7 @@ def privacy_hints(
     Also for one that was made public on purpose.
     """
     if program is None or program.visibility == "public":
-        return ("everybody here can read it",) if opened else ()
+        return ("the whole workspace can read it",) if opened else ()
     if program.owner != by:
         return (f"it is private: only {clean(program.owner)} opens it",)
     return (f"it is private; open it with: turntree program visibility {session.label} public",)

@@ -40,7 +40,7 @@ FindCost = Callable[[Turn, ModelCall], Decimal | None]
 
 @dataclass(slots=True)
 class StreamPrinter:
-    """Shows one answer; see ``runtime.following`` for what it may be told."""
+    """Prints one reply from the items that a run reports."""
 
     terminal: Terminal
     write: Callable[[str], None]

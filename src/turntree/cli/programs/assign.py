@@ -106,7 +106,7 @@ def _tell_given(terminal: Terminal, given: _Given) -> None:
         ),
     )
     if given.waits is not None and not terminal.as_json:
-        terminal.note(f"nobody works on it yet: {clean(given.waits)}")
+        terminal.note(f"it has not started yet: {clean(given.waits)}")
 
 
 def _tell_done(terminal: Terminal, done: AssignmentStatus) -> None:

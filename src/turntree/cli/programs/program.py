@@ -145,8 +145,8 @@ def note_type(terminal: Terminal, program: Program) -> None:
     type, known = str(program.config.get("provider_type")), provider_types()
     if type not in known:
         terminal.note(
-            f"nobody here knows providers of type {clean(type)}: there are {', '.join(known)}; "
-            "whoever answers needs the package that brings it"
+            f"unknown provider type {clean(type)} here: there are {', '.join(known)}; "
+            "a worker needs the package that provides it"
         )
         terminal.note(f"next: turntree provider configure {program.name} --type TYPE")
 
@@ -280,7 +280,7 @@ def refs(terminal: Terminal, name: str) -> None:
     if rows:
         terminal.page(table(rows))
     else:
-        terminal.note("it names nobody, and nobody names it.")
+        terminal.note("it refers to no program, and none refers to it.")
 
 
 @verb()

@@ -19,7 +19,7 @@ class _JsonText(click.ParamType[Json]):
         try:
             document: Json = json.loads(value) if isinstance(value, str) else value
         except ValueError:
-            self.fail(f"{value!r} is no JSON", param, ctx)
+            self.fail(f"{value!r} is not JSON", param, ctx)
         return document
 
 

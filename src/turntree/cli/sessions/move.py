@@ -274,7 +274,7 @@ async def _check_rewind(opened: CliContext, session: Session, turn: TurnId) -> N
     label, short = session.label, digits(await find_digest(opened, turn))
     if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
         raise InvalidOperation(
-            f"{short} is no ancestor of {label}, so this is no rewind: "
+            f"{short} is not an ancestor of {label}, so this is not a rewind: "
             f"move it there with `turntree session replay {label} {short}`"
         )
 

@@ -140,7 +140,7 @@ def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
     for line in draw_summary(preview, terminal):
         terminal.say(line)
     if done.outcome.left:
-        terminal.note("changed by somebody else meanwhile, and left so:")
+        terminal.note("changed meanwhile, and left as they are:")
         terminal.note("\n".join(f"  {shown_path(path)}" for path in done.outcome.left))
     if done.undo is not None:
         terminal.note(f"undo with: {done.undo}")
@@ -258,7 +258,7 @@ def _conflict(preview: Preview, terminal: Terminal) -> InvalidOperation:
     }[preview.plan.move]
     listed: Sequence[str] = list(draw_conflicts(preview, terminal))
     said = (
-        f"{label} was not moved: a turn changed these files, and somebody else did too",
+        f"{label} was not moved: these files were changed by a turn and outside it",
         *listed,
         f"--keep leaves them alone, --exact makes everything as it was: `{command} --keep`",
     )

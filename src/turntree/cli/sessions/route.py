@@ -83,7 +83,9 @@ def _principal(text: str) -> Principal:
         case "human" | "agent" | "session" | "system" as known:
             return Principal(known, id if colon else text)
         case _:
-            raise click.UsageError(f"{text!r} is nobody: say ana, human:ana or agent:atlas")
+            raise click.UsageError(
+                f"{text!r} is not a principal: write ana, human:ana or agent:atlas"
+            )
 
 
 @verb()
@@ -106,5 +108,5 @@ def identify(terminal: Terminal, kind: str, id: str, entity: str) -> None:
         f"{found.label} is also reached as {names}",
         session_row_document(found),
         undo=None,
-        then=("a name is not taken back: whoever has written it down should still arrive",),
+        then=("a name cannot be removed: it may be in use elsewhere",),
     )

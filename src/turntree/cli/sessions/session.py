@@ -137,7 +137,7 @@ def create(
         return await tree.sessions.get(named)
 
     made = _act(terminal, act)
-    invites = (f"let somebody in with: turntree program invite {made.label} NAME",) * private
+    invites = (f"share it with: turntree program invite {made.label} NAME",) * private
     terminal.tell(
         f"{made.label} begins, {'private, ' if private else ''}with no turns yet",
         session_row_document(made),
@@ -183,8 +183,8 @@ def show(terminal: Terminal, name: str) -> None:
 
 def _seen(program: Program | None) -> str:
     if program is None or program.visibility == "public":
-        return "by everybody here"
-    return f"by {clean(program.owner)}, who owns it, and whoever was let in"
+        return "by the whole workspace"
+    return f"by {clean(program.owner)}, who owns it, and its grantees"
 
 
 @verb()
@@ -228,7 +228,7 @@ def alias(terminal: Terminal, name: str, other: str) -> None:
         terminal.document({**session_row_document(found), "undo": None})
         return
     terminal.say(f"{clean(other)} leads to {found.label} now")
-    terminal.note("an alias is not taken back: whoever has written it down should still arrive")
+    terminal.note("an alias cannot be removed: it may be in use elsewhere")
 
 
 @verb()

@@ -75,7 +75,7 @@ def _write(terminal: Terminal, key: str, value: str) -> None:
     choices, check = KEYS[key].choices, KEYS[key].check
     if not value or (choices and value not in choices):
         meant = f"one of {', '.join(choices)}" if choices else "not empty"
-        raise InvalidOperation(f"{value!r} is no value for {key}: it is {meant}")
+        raise InvalidOperation(f"invalid value {value!r} for {key}: it must be {meant}")
     if check is not None:
         check(value)
     values = read_file()

@@ -180,8 +180,10 @@ def _database(conninfo: str, *, is_embedded: bool) -> Iterator[Examined]:
         "migrations", health.missing_migrations, "all applied", "missing", "turntree up"
     )
     yield _complaint("roles", health.missing_roles, "all there", "missing", "turntree status")
-    walls = "row-level security is on for every table"
-    yield _complaint("walls", health.unwalled_tables, walls, "not walled:", "turntree fsck")
+    secured = "row-level security is on for every table"
+    yield _complaint(
+        "walls", health.unwalled_tables, secured, "without row-level security:", "turntree fsck"
+    )
     lent = "its functions belong to turntree_searcher"
     strayed = "not turntree_searcher's:"
     yield _complaint("search", health.strayed_functions, lent, strayed, "turntree status")

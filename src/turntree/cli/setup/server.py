@@ -232,7 +232,7 @@ def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
 def _failed_rows(counts: Counts) -> Iterator[tuple[str, str]]:
     """Yield failed messages, newest first, with what to do about them."""
     for failed in counts.failed[: -RUNS_SHOWN_MAX - 1 : -1]:
-        why = cut(clean(failed.reason or "nobody knows why"), REASON_WIDTH_MAX)
+        why = cut(clean(failed.reason or "unknown reason"), REASON_WIDTH_MAX)
         when = age(failed.at, counts.now)
         yield "failed", f"a message to {clean(failed.label)}, {when}: {why}"
         yield "", f"turntree tail {failed.run} reads it, turntree rerun {failed.run} asks again"

@@ -64,7 +64,7 @@ def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
         _tell_started(terminal, started, _found_document(found))
         if not terminal.as_json:
             draw_found(terminal, count_found(found), found)
-            terminal.note("nothing was imported: there is nobody to ask")
+            terminal.note("nothing was imported: there is no terminal to ask on")
             terminal.note("next: turntree up --yes")
         return
     if not terminal.as_json:

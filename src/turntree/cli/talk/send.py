@@ -127,7 +127,7 @@ def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
             )
             return
         if run in waiting:
-            said = f"{run} is taken back: nobody had begun to answer it, and nobody will"
+            said = f"{run} is canceled: it was still queued and will not run"
             terminal.tell(said, document, undo=None)
             return
         if not wait:
@@ -188,7 +188,7 @@ async def _find(opened: CliContext, *, what: str) -> Session | RunId:
             if await opened.tree.ledger.facts(run) or await opened.tree.runs.find_waiting(run):
                 return run
         raise InvalidOperation(
-            f"{what} is no session, turn or run: see `turntree status`"
+            f"{what} is not a session, turn or run: see `turntree status`"
         ) from error
 
 

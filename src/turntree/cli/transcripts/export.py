@@ -62,7 +62,7 @@ def export(
     if everything and form != "jsonl":
         raise click.UsageError(f"only jsonl can hold everything; name a REV for {form}")
     if terminal.as_json and form in READ:
-        raise click.UsageError(f"{form} is for people to read and is no JSON; jsonl is")
+        raise click.UsageError(f"{form} is for people to read and is not JSON; jsonl is")
     if output == "-":
         note = _write(terminal, sys.stdout, revision, form)
     else:

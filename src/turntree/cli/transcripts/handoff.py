@@ -187,7 +187,7 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
         by = f"human:{opened.settings.user}"
         await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
     except TurntreeError as error:
-        terminal.note(f"the session is there, but nobody will know where it came from: {error}")
+        terminal.note(f"the session was written, but its origin was not recorded: {error}")
 
 
 def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> Made:

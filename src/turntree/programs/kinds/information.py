@@ -79,9 +79,9 @@ async def check_content(program: Program, around: ProgramContext) -> None:
         return
     schema = await around.get(str(named))
     if schema.config.get("info_type") != "schema":
-        raise InvalidOperation(f"{schema.address} is no schema, so it validates nothing")
+        raise InvalidOperation(f"{schema.address} is not a schema, so it validates nothing")
     faults = await find_faults(schema.config["content"], program.config["content"])
     if faults:
         raise InvalidOperation(
-            "\n".join([f"{program.address} is not as {schema.address} says", *faults])
+            "\n".join([f"{program.address} does not match {schema.address}", *faults])
         )

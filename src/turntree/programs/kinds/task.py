@@ -98,7 +98,7 @@ class TaskKind:
                 return {"task": task.name, "state": task.state, "reason": reason}
             case _:
                 raise InvalidOperation(
-                    f"{action!r} is nothing a task does: start, report, complete or fail"
+                    f"unknown action {action!r} of a task: start, report, complete or fail"
                 )
 
 

@@ -62,7 +62,7 @@ def check_config(
     try:
         known = model.model_validate(dict(config))
     except ValidationError as error:
-        lines = [f"this is no config of {a_kind(kind.name)}", *_complaints(error, kind)]
+        lines = [f"not a valid config of {a_kind(kind.name)}", *_complaints(error, kind)]
         raise InvalidOperation(
             "\n".join(lines) + f": `turntree {kind.name} create --help`"
         ) from error

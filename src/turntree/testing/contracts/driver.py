@@ -124,7 +124,7 @@ def check_restore(keeper: ResourceDriver, scene: DriverFixture) -> None:
         assert keeper.snapshot(place).external == taken.external, "and is the same state"
         assert keeper.restore(taken.external, place) == [], "asked again, nothing has to change"
     before = scene.describe(place)
-    with _refused(NotFound, "a state that nobody kept is not found"):
+    with _refused(NotFound, "an unknown snapshot is not found"):
         keeper.restore(ExtRef(states[0][0].external.kind, _UNKNOWN), place)
     assert keeper.restore(states[0][0].external, place, only=()) == [], "no path, no change"
     assert scene.describe(place) == before, "what is not found changes nothing"
@@ -141,7 +141,7 @@ def check_fork(keeper: ResourceDriver, scene: DriverFixture) -> None:
     assert scene.describe(new) == described, "what is refused changes nothing"
     scene.change(new, 1)
     assert scene.describe(place) == described, "what is done in a fork stays there"
-    with _refused(NotFound, "a state that nobody kept is not found"):
+    with _refused(NotFound, "an unknown snapshot is not found"):
         keeper.fork(ExtRef(taken.external.kind, _UNKNOWN), scene.free_place())
     keeper.discard(new)
     assert scene.describe(new) is None, "what is discarded is gone"

@@ -52,7 +52,7 @@ class ProviderContract(ABC):
             *pieces, last = await self._hear(provider, user("count"))
             assert isinstance(last, ModelReply)
             assert _text(pieces, "text") == last.message.text == "One and two and three."
-            assert len(pieces) > 1, "somebody is waiting in front of it"
+            assert len(pieces) > 1, "a streamed reply comes in pieces"
             assert last.finish_reason == "stop"
 
     async def test_asked_for_the_whole_it_says_the_same(self) -> None:
