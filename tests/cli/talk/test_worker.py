@@ -70,7 +70,7 @@ def test_a_second_worker_of_the_same_name_is_refused(turntree: Call) -> None:
         with working("--name", "bee") as other:
             assert other.wait(BEGIN_S) == 1
             assert other.stderr is not None
-            assert "the name bee is taken" in other.stderr.read()
+            assert "a worker named bee is already running" in other.stderr.read()
 
 
 def test_what_a_killed_worker_left_is_answered_by_the_next_command(turntree: Call) -> None:
