@@ -32,6 +32,7 @@ from turntree.core.run import RunEvent
 from turntree.core.thread import SealResult
 from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
+from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.store import Ledger
@@ -225,7 +226,7 @@ class Charge:
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WatchedLedger(Ledger):
     """The real ledger, which tells of turns that are sealed by a process not in charge."""
 
