@@ -40,7 +40,7 @@ from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import build_provider
 from turntree.runs.model_call import PromptInput
-from turntree.runs.request_builder import Assembled, RequestBuilder
+from turntree.runs.request_builder import BuiltRequest, RequestBuilder
 from turntree.runs.request_resolver import RequestResolver
 from turntree.testing.fakes import FakeClock
 from turntree.tools.toolset import ToolContext
@@ -131,7 +131,7 @@ class Pair:
 
     sessions: tuple[SessionId, ...]
     queries: tuple[str, ...]
-    asked: tuple[Assembled, ...]
+    asked: tuple[BuiltRequest, ...]
 
 
 async def fork_pair(stage: "Stage", chance: random.Random, number: int) -> Pair:
@@ -149,7 +149,7 @@ async def fork_pair(stage: "Stage", chance: random.Random, number: int) -> Pair:
     at, model = chance.choice(turns), f"m{chance.choice(CONTEXTS)}"
     sessions: list[SessionId] = []
     queries: list[str] = []
-    asked: list[Assembled] = []
+    asked: list[BuiltRequest] = []
     for side in ("left", "right"):
         session = await tree.sessions.fork(at, f"{name}-{side}")
         await tree.programs.configure(
@@ -216,7 +216,7 @@ def without(body: bytes, query: str) -> bytes:
     return b"?".join(parts)
 
 
-def spoil(asked: Assembled, session: SessionId) -> Assembled:
+def spoil(asked: BuiltRequest, session: SessionId) -> BuiltRequest:
     """Return what would be sent if a fact of the session stood in the instructions."""
     system = (*asked.prompt.system, f"The session is {session}.")
     return replace(asked, prompt=replace(asked.prompt, system=system))
@@ -281,14 +281,14 @@ class Stage:
     heard: Heard
     providers: dict[str, Provider]
 
-    async def ask(self, label: str, text: str, **options: Any) -> Assembled:
+    async def ask(self, label: str, text: str, **options: Any) -> BuiltRequest:
         """Return what a model is given when something is sent to a session."""
         session = await self.tree.sessions.get_or_create(label)
         run = Run(RunId(self.tree.turns.world.new_id()), 1, (user(text),))
         started: dict[str, Json] = {"by": "human:ana", "options": options}
         return await self.assembly(PromptInput(run, session.id, session.head, started))
 
-    async def send(self, vendor: str, asked: Assembled) -> bytes:
+    async def send(self, vendor: str, asked: BuiltRequest) -> bytes:
         """Return what reaches a vendor's server."""
         self.heard.bodies.clear()
         try:

@@ -39,7 +39,7 @@ GPT: Final = ("gpt-5.2", "openai")
 
 
 @value
-class Call:
+class DemoCall:
     """A tool call in a scene, and its result."""
 
     tool: str
@@ -60,7 +60,7 @@ class Scene:
     answers: str
     tokens: tuple[int, int, int]
     """Fresh input, cached input and output."""
-    tools: tuple[Call, ...] = ()
+    tools: tuple[DemoCall, ...] = ()
     outcome: Outcome = "completed"
     seconds: int = 20
     summarizes: int = 0
@@ -91,8 +91,8 @@ STORY: Final = (
                 "follows the question mark is lost. The resolver still has the whole address.",
                 (2_310, 1_640, 412),
                 (
-                    Call("fs.read", {"path": "src/login.py"}, "def redirect(path):\n    ..."),
-                    Call("fs.grep", {"pattern": "redirect\\(", "path": "src"}, "7 matches"),
+                    DemoCall("fs.read", {"path": "src/login.py"}, "def redirect(path):\n    ..."),
+                    DemoCall("fs.grep", {"pattern": "redirect\\(", "path": "src"}, "7 matches"),
                 ),
                 seconds=31,
             ),
@@ -103,8 +103,8 @@ STORY: Final = (
                 "It fails, as it should.",
                 (1_120, 6_880, 803),
                 (
-                    Call("fs.write", {"path": "tests/test_login.py"}, "+18 -0"),
-                    Call("runtime.exec", {"command": "pytest tests -q"}, "1 failed", "error"),
+                    DemoCall("fs.write", {"path": "tests/test_login.py"}, "+18 -0"),
+                    DemoCall("runtime.exec", {"command": "pytest tests -q"}, "1 failed", "error"),
                 ),
                 seconds=74, tags=("has-test",),
             ),
@@ -133,7 +133,7 @@ STORY: Final = (
                 "I sent a worker through src/. Besides login, SSO and the cart are wrong.",
                 (1_050, 820, 331),
                 (
-                    Call(
+                    DemoCall(
                         "agent.spawn", {"agent": "worker", "task": "scan src/ for redirect("},
                         "report: two more callers are wrong",
                     ),
@@ -146,9 +146,9 @@ STORY: Final = (
                 "The change is four lines in src/resolver.py. All 14 tests pass, the new one too.",
                 (431, 1_980, 693),
                 (
-                    Call("fs.read", {"path": "src/resolver.py"}, "class Resolver:\n    ..."),
-                    Call("fs.write", {"path": "src/resolver.py"}, "+4 -4"),
-                    Call("runtime.exec", {"command": "pytest -q"}, "14 passed"),
+                    DemoCall("fs.read", {"path": "src/resolver.py"}, "class Resolver:\n    ..."),
+                    DemoCall("fs.write", {"path": "src/resolver.py"}, "+4 -4"),
+                    DemoCall("runtime.exec", {"command": "pytest -q"}, "14 passed"),
                 ),
                 seconds=62, tags=("to-review",),
             ),
@@ -177,11 +177,11 @@ STORY: Final = (
             Scene(
                 "resolver", 63, BRUNO, OPUS, "Fix it in the resolver",
                 "Done in src/resolver.py; the signature of redirect() has one parameter more.",
-                (1_300, 6_900, 911), (Call("fs.write", {"path": "src/resolver.py"}, "+9 -3"),),
+                (1_300, 6_900, 911), (DemoCall("fs.write", {"path": "src/resolver.py"}, "+9 -3"),),
             ),
             Scene(
                 "sso", 58, BRUNO, OPUS, "Now the same for SSO", "", (420, 0, 0),
-                (Call("db.migrate", {"target": "head"}, "denied by a rule", "error"),),
+                (DemoCall("db.migrate", {"target": "head"}, "denied by a rule", "error"),),
                 outcome="failed", seconds=4,
             ),
         ),
@@ -193,7 +193,7 @@ STORY: Final = (
             Scene(
                 "scan", 30, ATLAS, HAIKU, "scan src/ for redirect(",
                 "11 calls in 7 files; I read each of them.", (6_100, 0, 402),
-                (Call("fs.grep", {"pattern": "redirect\\(", "path": "src"}, "11 matches"),),
+                (DemoCall("fs.grep", {"pattern": "redirect\\(", "path": "src"}, "11 matches"),),
             ),
             Scene(
                 "report", 28, ATLAS, HAIKU, "report: which callers are wrong?",
@@ -253,12 +253,12 @@ async def plant_demo(tree: Tree) -> list[str]:
     past = _Past(tree.revisions.world.now())
     planted: dict[str, tuple[TurnId, Session]] = {}
     for act in STORY:
-        await _Stage(tree, past, planted).play(act)
+        await _DemoStage(tree, past, planted).play(act)
     return labels
 
 
 @value
-class _Stage:
+class _DemoStage:
     """Records the acts of the story in a tree."""
 
     tree: Tree
@@ -349,7 +349,7 @@ def _reply(scene: Scene) -> Iterator[Message]:
         yield assistant(scene.answers)
 
 
-def _touched(call: Call) -> dict[str, Json] | None:
+def _touched(call: DemoCall) -> dict[str, Json] | None:
     """Return the file that a call read or wrote, so that ``blame`` finds it."""
     args = call.args
     if call.tool not in USES or not isinstance(args, dict):

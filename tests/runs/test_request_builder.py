@@ -24,7 +24,7 @@ from turntree.core.usage import to_json as call_to_json
 from turntree.ledger.thread_store_port import Threads
 from turntree.models.prompt import Prompt, ToolSpec
 from turntree.models.provider import ModelReply, ReplyDelta
-from turntree.runs.request_builder import Assembled, RequestBuilder
+from turntree.runs.request_builder import BuiltRequest, RequestBuilder
 from turntree.runs.request_resolver import RequestResolver
 from turntree.testing.fakes import FakeClock
 from turntree.tools.toolset import ToolContext
@@ -114,7 +114,7 @@ async def ask(
     *,
     session: str = "main",
     **options: Json,
-) -> Assembled:
+) -> BuiltRequest:
     return await assembly(await question(tree, text, session=session, **options))
 
 

@@ -20,8 +20,8 @@ from turntree.db.database import (
     CONNECT_TIMEOUT_S,
     Connection,
     Database,
+    ErrorTranslator,
     Row,
-    Translated,
     check_address,
     fetch,
     run,
@@ -77,14 +77,14 @@ async def _open_console(
     database: Database, console: str, timeout_s: float
 ) -> AsyncGenerator[Connection, None]:
     check_address(console)
-    async with Translated():
+    async with ErrorTranslator():
         connection = await AsyncConnection[Row].connect(
             console, connect_timeout=int(CONNECT_TIMEOUT_S)
         )
     async with connection:
         # All statements from here on are in one transaction, which cannot be made writable.
         await connection.set_read_only(True)
-        async with Translated():
+        async with ErrorTranslator():
             await _require_reader(connection)
             scope = {"workspace": str(database.workspace), "viewer": database.sight}
             await run(connection, "set_console_role", {**scope, "timeout": f"{timeout_s}s"})

@@ -227,7 +227,7 @@ class Database:
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
         """Open a connection under another role, for the same workspace and viewer."""
-        async with Translated():
+        async with ErrorTranslator():
             connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
             async with connection:
                 await _take_role(connection, role, self.workspace, self.sight)
@@ -277,7 +277,7 @@ class Database:
         """
         assert isinstance(driver, AsyncConnection), "expected a psycopg connection"
         connection = cast("Connection", driver)
-        async with Translated():
+        async with ErrorTranslator():
             role = {"role": "turntree_app", "workspace": str(self.workspace), "sight": self.sight}
             await run(connection, "set_local_role", role)
             yield connection
@@ -346,7 +346,7 @@ async def open_database(
         connection_class=AsyncConnection[Row],
         kwargs={"autocommit": True},
     )
-    async with Translated():
+    async with ErrorTranslator():
         try:
             await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
         except PoolTimeout as late:
@@ -373,7 +373,7 @@ async def open_plain_database(
     """
     check_address(conninfo)
     sights = ViewerConnections(WeakKeyDictionary())
-    async with Translated():
+    async with ErrorTranslator():
         first = await _connect(conninfo)
         is_ready = False
         try:
@@ -431,7 +431,7 @@ def sqlalchemy_url(conninfo: str) -> str:
 
 async def ensure_database(conninfo: str, name: str) -> str:
     """Create a database if it is missing and return its conninfo."""
-    async with Translated():
+    async with ErrorTranslator():
         connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
         async with connection:
             if not await fetch(connection, "find_database", name=name):
@@ -467,7 +467,7 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
             between this process and PostgreSQL.
     """
     check_address(conninfo)
-    async with Translated(), await _connect(conninfo) as connection:
+    async with ErrorTranslator(), await _connect(conninfo) as connection:
         return await _prepare(connection, workspace_name, new_id)
 
 
@@ -527,7 +527,7 @@ async def _take_role(connection: Connection, role: str, workspace: UUID, sight: 
     require_direct(connection, pid)
 
 
-class Translated:
+class ErrorTranslator:
     """Translates PostgreSQL's errors into errors that a caller can act on."""
 
     async def __aenter__(self) -> None:

@@ -78,7 +78,7 @@ class HookTimeline:
 
 
 @dataclass(slots=True)
-class _Folding:
+class _SpanFold:
     spans: list[TurnSpan] = field(default_factory=list[TurnSpan])
     announced: list[HookEvent] = field(default_factory=list[HookEvent])
     open: dict[AgentStream, HookEvent] = field(default_factory=dict[AgentStream, HookEvent])
@@ -111,7 +111,7 @@ class _Folding:
 
 def fold_sightings(sightings: Iterable[HookEvent]) -> HookTimeline:
     """Return the spans of hook events, whatever order they come in."""
-    folding = _Folding()
+    folding = _SpanFold()
     for sighting in sorted(sightings, key=lambda sighting: (unix_ms(sighting.at), sighting.id)):
         folding.take(sighting)
     return HookTimeline(folding.spans, folding.announced, list(folding.open.values()), folding.idle)

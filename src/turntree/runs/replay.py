@@ -37,7 +37,7 @@ from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import ModelCaller, PromptInput
 from turntree.runs.model_context import ModelContexts
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls, with_words
-from turntree.runs.request_builder import Assembled, RequestFrame
+from turntree.runs.request_builder import BuiltRequest, RequestFrame
 from turntree.runs.runner import Runner
 from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.toolset import ToolContext
@@ -147,7 +147,7 @@ class _RecordedTools:
         del run, seq
         return self.placed.turn.header.sealed_at
 
-    async def _assemble(self, question: PromptInput) -> Assembled:
+    async def _assemble(self, question: PromptInput) -> BuiltRequest:
         run, frame = question.run, self.frame
         if run.steps >= len(self.calls):
             raise _TapeEnded
@@ -158,7 +158,7 @@ class _RecordedTools:
         self.prompts.append(prompt.digest == taped.input)
         answerer = _RecordedModel(self, taped)
         pinned = frame.pinned
-        return Assembled(
+        return BuiltRequest(
             prompt, pinned.model, answerer, pinned.settings, pinned.manifest, dict(taped.request)
         )
 

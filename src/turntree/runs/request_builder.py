@@ -66,7 +66,7 @@ class Question(Protocol):
 
 
 @value
-class Assembled:
+class BuiltRequest:
     """What is sent to a model, and what the journal records of it."""
 
     prompt: Prompt
@@ -105,7 +105,7 @@ class RequestBuilder:
         default_factory=OrderedDict[RunId, RequestFrame]
     )
 
-    async def __call__(self, question: Question) -> Assembled:
+    async def __call__(self, question: Question) -> BuiltRequest:
         """Return the next request of a run.
 
         Raises:
@@ -128,7 +128,7 @@ class RequestBuilder:
         )
         pinned, provider = frame.pinned, self._provider(frame.pinned)
         request = _request(frame, prompt, is_first=is_first)
-        return Assembled(
+        return BuiltRequest(
             prompt,
             pinned.model,
             provider,

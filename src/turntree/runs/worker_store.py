@@ -16,7 +16,15 @@ from turntree.core.errors import Conflict, DatabaseUnavailable
 from turntree.core.ids import RunId, SessionId
 from turntree.core.value import value
 from turntree.db.arrays import text_array
-from turntree.db.database import Connection, Database, Translated, as_uuid, as_uuids, fetch, run
+from turntree.db.database import (
+    Connection,
+    Database,
+    ErrorTranslator,
+    as_uuid,
+    as_uuids,
+    fetch,
+    run,
+)
 from turntree.runs.engine import Engine
 from turntree.runs.inbox import FailedRun, OpenRun
 
@@ -58,7 +66,7 @@ class WorkerStore:
             lease = self._leases[worker]
         scope = {"workspace": self.database.workspace, "worker": worker}
         try:
-            async with Translated():
+            async with ErrorTranslator():
                 rows = await fetch(lease.connection, "heartbeat_worker", **scope)
         except (DatabaseUnavailable, asyncio.CancelledError):
             # The connection's state is unknown, so the next heartbeat opens a new one.
@@ -73,7 +81,7 @@ class WorkerStore:
             if (lease := self._leases.get(worker)) is not None and not lease.connection.closed:
                 # A server may notice late that a connection has ended, so unlock explicitly.
                 scope = {"workspace": self.database.workspace, "worker": worker}
-                async with Translated():
+                async with ErrorTranslator():
                     await fetch(lease.connection, "unlock_worker", **scope)
         finally:
             await self._drop(worker)

@@ -157,7 +157,7 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
         InvalidOperation: A turn comes before its parent, or is not valid.
     """
     known = {
-        key: _Known(turn.id, turn.digest, None, turn.depth)
+        key: _KnownTurn(turn.id, turn.digest, None, turn.depth)
         for key, turn in projection.planted.items()
     }
     for draft in projection.turns:
@@ -179,25 +179,25 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
             [lift_parts(said, objects, _lift) for said in whole],
         )
         turn = sealed.turn
-        known[draft.key] = _Known(turn.id, turn.digest, draft.parent, 1 + _depth(parent))
+        known[draft.key] = _KnownTurn(turn.id, turn.digest, draft.parent, 1 + _depth(parent))
         parent_id = None if parent is None else parent.id
         yield SealedDraft(draft, sealed, parent_id, tuple(objects), repaired)
 
 
 @value
-class _Known:
+class _KnownTurn:
     id: TurnId
     digest: Digest
     parent: Key | None
     depth: int
 
 
-def _depth(known: _Known | None) -> int:
+def _depth(known: _KnownTurn | None) -> int:
     return 0 if known is None else known.depth
 
 
 def _header(
-    draft: DraftTurn, parent: _Known | None, by: Principal, known: Mapping[Key, _Known]
+    draft: DraftTurn, parent: _KnownTurn | None, by: Principal, known: Mapping[Key, _KnownTurn]
 ) -> Header:
     return Header(
         id=TurnId(""),
@@ -214,7 +214,7 @@ def _header(
     )
 
 
-def _compaction(draft: DraftTurn, known: Mapping[Key, _Known]) -> Compaction | None:
+def _compaction(draft: DraftTurn, known: Mapping[Key, _KnownTurn]) -> Compaction | None:
     details = draft.compaction
     if details is None:
         return None

@@ -83,7 +83,7 @@ class Progress:
 
 
 @value
-class _Taken:
+class _ReadTranscript:
     """A transcript that has been read."""
 
     importer: Importer
@@ -139,7 +139,7 @@ class ImportService:
             else:
                 changed.append((importer, bundle, cursor))
         changed.sort(key=lambda one: _last_written(one[1]))
-        batch: list[_Taken] = []
+        batch: list[_ReadTranscript] = []
         size = 0
         # Whatever stops this, such as Ctrl-C, also ends the reader processes.
         async with aclosing(self._read_ahead(changed)) as ahead:
@@ -171,7 +171,7 @@ class ImportService:
 
     async def _read_ahead(
         self, changed: Sequence[tuple[Importer, TranscriptRef, ImportCursor | None]]
-    ) -> AsyncGenerator[_Taken, None]:
+    ) -> AsyncGenerator[_ReadTranscript, None]:
         """Yield transcripts in order, while free readers read the next ones."""
         worth = sum(bundle.size for _, bundle, _ in changed) >= PROCESSES_FROM_BYTES
         processes = min(self.reader_processes, len(changed)) if worth else 0
@@ -198,7 +198,7 @@ class ImportService:
                     # Nothing is stored and its cursor stays: the next import tries again.
                     self.progress.failed[f"{bundle.origin}/{bundle.id}"] = str(error)
                     continue
-                yield _Taken(importer, bundle, cursor, read)
+                yield _ReadTranscript(importer, bundle, cursor, read)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             readers.close()
@@ -234,7 +234,7 @@ class ImportService:
             task, packing = replace(self._task(bundle, cursor), gap=gap), self.imports.packing
             take = partial(take_records, importer, task, packing, records, replaces=replaces)
             read = await anyio.to_thread.run_sync(take)
-            await self._store([_Taken(importer, bundle, cursor, read)])
+            await self._store([_ReadTranscript(importer, bundle, cursor, read)])
         return self.progress
 
     def _is_current(self, cursor: ImportCursor, importer: Importer, bundle: TranscriptRef) -> bool:
@@ -248,7 +248,7 @@ class ImportService:
             and (cursor.redactor >= RULES_VERSION or not self.redacting)
         )
 
-    def _count(self, taken: _Taken) -> None:
+    def _count(self, taken: _ReadTranscript) -> None:
         progress, read = self.progress, taken.read
         progress.bundles_read += 1
         progress.bytes_read += taken.bundle.size
@@ -262,7 +262,7 @@ class ImportService:
         if read.error is not None:
             progress.failed[f"{taken.bundle.origin}/{taken.bundle.id}"] = read.error
 
-    async def _store(self, batch: Sequence[_Taken]) -> None:
+    async def _store(self, batch: Sequence[_ReadTranscript]) -> None:
         if not batch:
             return
         async with self.hurrying():
@@ -270,7 +270,7 @@ class ImportService:
         await self.imports.mark(cursors, self.world.now())
         self.report(self.progress)
 
-    async def _store_all(self, batch: Sequence[_Taken]) -> list[ImportCursor]:
+    async def _store_all(self, batch: Sequence[_ReadTranscript]) -> list[ImportCursor]:
         """Store the content of transcripts, and return their cursors, which are written last."""
         turns = [turn for taken in batch for turn in taken.read.turns]
         await self._store_turns(batch)
@@ -287,7 +287,7 @@ class ImportService:
             self._count(taken)
         return cursors
 
-    async def _store_turns(self, batch: Sequence[_Taken]) -> None:
+    async def _store_turns(self, batch: Sequence[_ReadTranscript]) -> None:
         turns = (turn for taken in batch for turn in taken.read.turns)
         try:
             stored = await self.imports.store_turns(turns)
@@ -302,7 +302,7 @@ class ImportService:
             self.progress.turns_added += stored.added
             self.progress.turns_known += stored.known
 
-    async def _place_all(self, taken: _Taken) -> dict[str, Any]:
+    async def _place_all(self, taken: _ReadTranscript) -> dict[str, Any]:
         heads = taken.read.heads
         told: dict[str, Any] = {}
         for session in _parents_first(taken.read.sessions):
@@ -313,7 +313,7 @@ class ImportService:
             told[session.id] = {"head": head, "title": session.title, **session.details}
         return told
 
-    async def _carry_on(self, taken: _Taken, draft: DraftSession, head: TurnId) -> None:
+    async def _carry_on(self, taken: _ReadTranscript, draft: DraftSession, head: TurnId) -> None:
         """Move the handed-off session on with the tool, if it is still at that turn."""
         graft = taken.read.graft
         if graft is None or graft.continues is None:
@@ -365,7 +365,7 @@ class ImportService:
         else:
             self.progress.sessions_moved += 1
 
-    def _cursor(self, taken: _Taken, told: Mapping[str, Any]) -> ImportCursor:
+    def _cursor(self, taken: _ReadTranscript, told: Mapping[str, Any]) -> ImportCursor:
         """Return the cursor after what was read."""
         bundle, read = taken.bundle, taken.read
         kept = taken.cursor.blocks if taken.cursor is not None and read.grown else ()

@@ -26,7 +26,7 @@ from turntree.resources.plans.saga import PlanOutcome
 
 
 @value
-class Wanted:
+class ForkRequest:
     """The fork that was asked for on the command line."""
 
     revision: str
@@ -47,7 +47,7 @@ class Wanted:
         return shlex.join(words)
 
 
-def show_plan(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
+def show_plan(terminal: Terminal, wanted: ForkRequest, *, switches: bool) -> None:
     """Print what a fork would do, and do nothing."""
     plan, digests = with_ledger(terminal, partial(_propose, wanted=wanted))
     if terminal.as_json:
@@ -58,7 +58,7 @@ def show_plan(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
     terminal.note(f"nothing was done     carry it out with: {command}")
 
 
-def fork_with_files(terminal: Terminal, wanted: Wanted, *, switches: bool) -> None:
+def fork_with_files(terminal: Terminal, wanted: ForkRequest, *, switches: bool) -> None:
     """Create a session with folders of its own, and print the result."""
     with spinner(terminal, "forking files"):
         plan, session, privacy = with_ledger(terminal, partial(_carry_out, wanted=wanted))
@@ -96,14 +96,16 @@ def _give_back(plan: ForkPlan) -> list[str]:
     ]
 
 
-async def _propose(opened: CliContext, *, wanted: Wanted) -> tuple[ForkPlan, dict[TurnId, Digest]]:
+async def _propose(
+    opened: CliContext, *, wanted: ForkRequest
+) -> tuple[ForkPlan, dict[TurnId, Digest]]:
     plan = await propose(opened, wanted)
     pinning = {item.pinned_by for item in plan.items if item.pinned_by is not None}
     turns = {turn: (await opened.tree.turns.get(turn)).turn.digest for turn in pinning}
     return plan, turns
 
 
-async def propose(opened: CliContext, wanted: Wanted) -> ForkPlan:
+async def propose(opened: CliContext, wanted: ForkRequest) -> ForkPlan:
     """Return the plan of a fork; without a label, only the plan for its resources."""
     place = None if wanted.place is None else str(Path(wanted.place).absolute())  # noqa: ASYNC240
     try:
@@ -125,7 +127,7 @@ async def propose(opened: CliContext, wanted: Wanted) -> ForkPlan:
 
 
 async def _carry_out(
-    opened: CliContext, *, wanted: Wanted
+    opened: CliContext, *, wanted: ForkRequest
 ) -> tuple[ForkPlan, Session, tuple[str, ...]]:
     plan = await propose(opened, wanted)
     check_outcome(await opened.tree.plans.carry_out(plan))

@@ -33,7 +33,7 @@ DAY_S: Final = 86_400
 
 
 @value
-class Collected:
+class GcReport:
     """What was removed, and what was examined."""
 
     swept: GcResult
@@ -80,7 +80,7 @@ class Claims:
     """Needed too, but perhaps stored elsewhere, or lost before a turn referred to them."""
 
 
-async def _collect(opened: CliContext, *, days: int, dry_run: bool) -> Collected:
+async def _collect(opened: CliContext, *, days: int, dry_run: bool) -> GcReport:
     home = opened.settings.home
     _refuse_other_ledgers(opened)
     sweepers = [one for one in load_keepers(home).values() if isinstance(one, CollectsGarbage)]
@@ -102,7 +102,7 @@ async def _collect(opened: CliContext, *, days: int, dry_run: bool) -> Collected
             swept.removed + found.removed, swept.freed + found.freed, swept.left + found.left
         )
         states += len(keep | elsewhere)
-    return Collected(swept, states)
+    return GcReport(swept, states)
 
 
 def _way_on(

@@ -14,7 +14,7 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import (
-    Wanted,
+    ForkRequest,
     check_outcome,
     find_privacy,
     new_places,
@@ -37,7 +37,7 @@ from turntree.resources.worktrees import RemovedWorktree, Worktree, name_some
 
 
 @value
-class Made:
+class NewWorktree:
     """A worktree that was created, and of which turn."""
 
     standing: TurnFiles
@@ -107,7 +107,7 @@ def worktree(
 
 def make_worktree(
     terminal: Terminal, revision: str, folder: str | None, *, before: bool = False
-) -> Made:
+) -> NewWorktree:
     """Create a folder with the files a turn left or found, and a session that works there.
 
     Raises:
@@ -124,10 +124,12 @@ def make_worktree(
     return made
 
 
-async def _make(opened: CliContext, *, revision: str, folder: str | None, before: bool) -> Made:
+async def _make(
+    opened: CliContext, *, revision: str, folder: str | None, before: bool
+) -> NewWorktree:
     standing = await stand(opened, revision)
     place = None if folder is None else settled(folder)
-    first = await propose(opened, Wanted(revision, None, None, {}, before))
+    first = await propose(opened, ForkRequest(revision, None, None, {}, before))
     if not any(item.pinned_by for item in first.items):
         short = digits(standing.asked.turn.digest)
         words = ["turntree", "worktree", short, *([] if folder is None else [folder])]
@@ -137,11 +139,11 @@ async def _make(opened: CliContext, *, revision: str, folder: str | None, before
     choices: dict[str, Choice] = dict.fromkeys(others, "discard")
     name = PurePath(place or next(iter(new_places(first)), "worktree")).name
     label = await _free_label(opened, name)
-    plan = await propose(opened, Wanted(revision, label, place, choices, before))
+    plan = await propose(opened, ForkRequest(revision, label, place, choices, before))
     check_outcome(await opened.tree.plans.carry_out(plan))
     assert plan.session is not None, "a session was asked for"
     session = await opened.tree.sessions.ledger.get(plan.session)
-    return Made(standing, plan, label, before, await find_privacy(opened, session))
+    return NewWorktree(standing, plan, label, before, await find_privacy(opened, session))
 
 
 async def _free_label(opened: CliContext, name: str) -> str:
@@ -155,7 +157,7 @@ async def _free_label(opened: CliContext, name: str) -> str:
         number += 1
 
 
-def _tell_made(terminal: Terminal, made: Made) -> None:
+def _tell_made(terminal: Terminal, made: NewWorktree) -> None:
     if made.before:
         told = f"what {digits(made.standing.asked.turn.digest)} found"
     else:

@@ -38,7 +38,7 @@ _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
 
 
 @value
-class Compared:
+class ThreadComparison:
     """Two threads with the annotations of their turns."""
 
     names: tuple[str, str]
@@ -122,7 +122,7 @@ def say(turn: Turn) -> Iterator[str]:
         yield f"tool: {call.use.tool} {status}"
 
 
-def _sides(compared: Compared, *, thread: bool) -> tuple[list[Turn], list[Turn]]:
+def _sides(compared: ThreadComparison, *, thread: bool) -> tuple[list[Turn], list[Turn]]:
     parted, base = compared.parted, compared.parted.base
     left, right = (
         [placed.turn for placed in side] or ([] if base is None else [base.turn])
@@ -134,14 +134,14 @@ def _sides(compared: Compared, *, thread: bool) -> tuple[list[Turn], list[Turn]]
     return left[-1:], right[-1:]
 
 
-async def _read(opened: CliContext, *, left: str, right: str) -> Compared:
+async def _read(opened: CliContext, *, left: str, right: str) -> ThreadComparison:
     parted = await opened.tree.threads.compare(left, right)
     base = [] if parted.base is None else [parted.base]
     legend = await read_legend(opened, [*base, *parted.left, *parted.right])
-    return Compared((left, right), parted, legend)
+    return ThreadComparison((left, right), parted, legend)
 
 
-def _draw(compared: Compared, terminal: Terminal) -> Iterator[str]:
+def _draw(compared: ThreadComparison, terminal: Terminal) -> Iterator[str]:
     parted, legend = compared.parted, compared.legend
     base = parted.base
     if base is None:
@@ -179,7 +179,7 @@ def _cell(placed: ThreadTurn | None, legend: Annotations, width: int, terminal: 
     return lay(spans, width, terminal)
 
 
-def _document(compared: Compared) -> dict[str, Any]:
+def _document(compared: ThreadComparison) -> dict[str, Any]:
     parted, legend = compared.parted, compared.legend
     return {
         "base": None if parted.base is None else legend.document(parted.base),

@@ -14,7 +14,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import list_call_documents, name_sessions, read_legend
 from turntree.cli.output.parts import Level, draw_part, find_part, part_document
-from turntree.cli.output.turn import Shown, draw_turn
+from turntree.cli.output.turn import TurnView, draw_turn
 from turntree.cli.param_types import REVISION
 from turntree.core.ids import TurnId
 from turntree.transcripts.exporters.jsonl import header_document, message_document
@@ -62,7 +62,7 @@ async def _read_raw(opened: CliContext, *, revision: str) -> str:
     return body
 
 
-async def _read(opened: CliContext, *, revision: str) -> Shown:
+async def _read(opened: CliContext, *, revision: str) -> TurnView:
     tree = opened.tree
     found = await tree.resolve(revision)
     placed = await tree.turns.get(found.turn)
@@ -72,7 +72,7 @@ async def _read(opened: CliContext, *, revision: str) -> Shown:
     near = [placed, *read, *([] if parent is None else [parent])]
     holding = await tree.turns.threads.list_sessions_holding(found.turn)
     used, _ = await tree.threads.usage(found.turn)
-    return Shown(
+    return TurnView(
         placed=placed,
         parent=parent,
         children=tuple(read),
@@ -94,7 +94,7 @@ async def _list_spawned(opened: CliContext, turn: TurnId) -> tuple[str, ...]:
     return tuple(session.label for session in found)
 
 
-def _document(shown: Shown) -> dict[str, Any]:
+def _document(shown: TurnView) -> dict[str, Any]:
     turn = shown.placed.turn
     return {
         **shown.legend.document(shown.placed),

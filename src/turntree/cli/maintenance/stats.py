@@ -22,7 +22,7 @@ INSTALL = "pip install 'turntree[prices]'"
 
 
 @value
-class Gathered:
+class SpendingReport:
     """The spending, and the price list that was used."""
 
     spent: list[Spending]
@@ -54,14 +54,14 @@ def stats(terminal: Terminal, since: str | None, by: str | None) -> None:
         terminal.note(f"costs are unknown: there is no list of prices     next: {INSTALL}")
 
 
-async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> Gathered:
+async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> SpendingReport:
     found = await stats_on(opened.database).list_spending(
         CONTEXT_BANDS, since=_moment(since, opened.now), with_sessions=by == "session"
     )
     prices = find_prices() if found else None
     if prices is None:
-        return Gathered(found, None)
-    return Gathered([replace(one, cost=prices.find_cost(one)) for one in found], prices)
+        return SpendingReport(found, None)
+    return SpendingReport([replace(one, cost=prices.find_cost(one)) for one in found], prices)
 
 
 def _moment(words: str | None, now: Timestamp) -> Timestamp | None:

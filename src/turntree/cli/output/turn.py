@@ -50,7 +50,7 @@ DIGEST_BACK: Final = 4
 
 
 @value
-class Shown:
+class TurnView:
     """A turn and all that is shown with it."""
 
     placed: ThreadTurn
@@ -69,7 +69,7 @@ class Shown:
     """The resources with snapshots before and after it."""
 
 
-def draw_turn(shown: Shown, level: Level, terminal: Terminal) -> Iterator[str]:
+def draw_turn(shown: TurnView, level: Level, terminal: Terminal) -> Iterator[str]:
     """Yield the lines of a turn."""
     facts = _draw_facts(shown, terminal)
     width = min(terminal.width, WIDTH_MAX)
@@ -86,7 +86,7 @@ def draw_turn(shown: Shown, level: Level, terminal: Terminal) -> Iterator[str]:
     yield from _draw_children(shown, width, terminal)
 
 
-def _draw_facts(shown: Shown, terminal: Terminal) -> Iterator[str]:
+def _draw_facts(shown: TurnView, terminal: Terminal) -> Iterator[str]:
     turn = shown.placed.turn
     header = turn.header
     hexadecimal = turn.digest.removeprefix("sha256:")
@@ -125,7 +125,7 @@ def _when(turn: Turn) -> str:
     return f"{header.sealed_at[:16].replace('T', ' ')} UTC, {took}"
 
 
-def _sessions(shown: Shown, terminal: Terminal) -> str:
+def _sessions(shown: TurnView, terminal: Terminal) -> str:
     heads = set(shown.legend.labels.get(shown.placed.turn.id, []))
     # Sessions with this head come first: they are what a person would continue.
     ordered = sorted(shown.holding, key=lambda session: (session.label not in heads, session.label))
@@ -139,7 +139,7 @@ def _sessions(shown: Shown, terminal: Terminal) -> str:
     return ", ".join([*names, *more]) or "none holds it"
 
 
-def _draw_model(shown: Shown, terminal: Terminal) -> Iterator[str]:
+def _draw_model(shown: TurnView, terminal: Terminal) -> Iterator[str]:
     header = shown.placed.turn.header
     if header.model is None and not shown.calls:
         return
@@ -215,7 +215,7 @@ def _draw_tools(
         )
 
 
-def _draw_children(shown: Shown, width: int, terminal: Terminal) -> Iterator[str]:
+def _draw_children(shown: TurnView, width: int, terminal: Terminal) -> Iterator[str]:
     short = digits(shown.placed.turn.digest)
     for place, child in enumerate(shown.children[:NAMES_SHOWN_MAX]):
         unique = shown.legend.unique[child.turn.digest]

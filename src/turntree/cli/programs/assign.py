@@ -21,7 +21,7 @@ from turntree.programs.model_choice import choose_model
 
 
 @value
-class _Given:
+class _AssignedTask:
     """An assigned task, and why it does not start yet, if so."""
 
     task: Program
@@ -66,7 +66,7 @@ def assign(
     _tell_done(terminal, done)
 
 
-async def _give(opened: CliContext, agent: str, task: str) -> _Given:
+async def _give(opened: CliContext, agent: str, task: str) -> _AssignedTask:
     programs = opened.tree.programs
     found, actor = await programs.get(task), await programs.get(agent)
     is_his = found.details.get("assignee") == actor.name and "session" in found.details
@@ -74,14 +74,14 @@ async def _give(opened: CliContext, agent: str, task: str) -> _Given:
         found = await programs.assign(found.id, actor.id)
         actor = await programs.get(actor.id)
     if actor.kind != "agent":
-        return _Given(found, "it is a person's now")
+        return _AssignedTask(found, "it is a person's now")
     if not await programs.is_free(actor, found):
-        return _Given(found, f"{actor.address} is busy with {actor.details['current_task']}")
+        return _AssignedTask(found, f"{actor.address} is busy with {actor.details['current_task']}")
     try:
         await choose_model(programs, session=str(found.details["session"]))
     except (ProviderNotConfigured, InvalidOperation) as error:
-        return _Given(found, str(error))
-    return _Given(found, None)
+        return _AssignedTask(found, str(error))
+    return _AssignedTask(found, None)
 
 
 def _work(
@@ -92,7 +92,7 @@ def _work(
     return wait(talk.begin(lambda hear: assignments.work(task.id, hear)), shown)
 
 
-def _tell_given(terminal: Terminal, given: _Given) -> None:
+def _tell_given(terminal: Terminal, given: _AssignedTask) -> None:
     task, session = given.task, given.task.details.get("session")
     where = "" if session is None else f", in the session {session}"
     terminal.tell(

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.fork_files import Wanted, find_privacy, fork_with_files, show_plan
+from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
 from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import read_head, write_head
@@ -72,7 +72,9 @@ def fork(
     sessions. --plan shows all this first.
     """
     if only_plan or folder is not None:
-        wanted = Wanted(revision, label, folder or None, _choices(named), visibility=visibility)
+        wanted = ForkRequest(
+            revision, label, folder or None, _choices(named), visibility=visibility
+        )
         try:
             if only_plan:
                 show_plan(terminal, wanted, switches=switches)

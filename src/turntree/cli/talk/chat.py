@@ -24,7 +24,7 @@ from turntree.cli.output.dialogue import draw_tail
 from turntree.cli.output.stream_printer import StreamPrinter, write_documents
 from turntree.cli.output.text import clean
 from turntree.cli.param_types import PROGRAM, SESSION
-from turntree.cli.talk.chat_commands import Chatting, CommandError, run_command
+from turntree.cli.talk.chat_commands import ChatState, CommandError, run_command
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId, TurnId
 from turntree.core.redaction import redact
@@ -68,7 +68,7 @@ def chat(
         if session is not None or (is_current and read_head(Path.cwd()) is None):
             write_head(Path.cwd(), found.label)
         line = Lines(talk.opened.settings.home)
-        Chat(terminal, talk, Chatting(terminal, found.label, situation), line).run()
+        Chat(terminal, talk, ChatState(terminal, found.label, situation), line).run()
 
 
 async def _begin(opened: CliContext, name: str | None, model: str | None) -> Session:
@@ -90,7 +90,7 @@ class Chat:
 
     terminal: Terminal
     talk: ChatSession
-    chatting: Chatting
+    chatting: ChatState
     lines: "Lines"
     _was_interrupted: bool = field(default=False, init=False)
 

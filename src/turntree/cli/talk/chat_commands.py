@@ -31,7 +31,7 @@ class CommandError(Exception):
 
 
 @dataclass(slots=True)
-class Chatting:
+class ChatState:
     """The state of a chat: its session and its options."""
 
     terminal: Terminal
@@ -43,10 +43,10 @@ class Chatting:
 class _Command:
     usage: str
     help: str
-    act: "Callable[[CliContext, Chatting, str], Awaitable[list[str]]]"
+    act: "Callable[[CliContext, ChatState, str], Awaitable[list[str]]]"
 
 
-def run_command(talk: ChatSession, chatting: Chatting, text: str) -> bool:
+def run_command(talk: ChatSession, chatting: ChatState, text: str) -> bool:
     """Run a slash command; False ends the chat.
 
     Raises:
@@ -71,7 +71,7 @@ def run_command(talk: ChatSession, chatting: Chatting, text: str) -> bool:
     return True
 
 
-async def _fork(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
+async def _fork(opened: CliContext, chatting: ChatState, name: str) -> list[str]:
     tree = opened.tree
     label = name or await _free_label(opened, chatting.label)
     config = await tree.programs.find(chatting.label)
@@ -96,14 +96,14 @@ async def _free_label(opened: CliContext, label: str) -> str:
     raise CommandError(f"{label} was forked too often: say a name, /fork NAME")
 
 
-async def _switch(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
+async def _switch(opened: CliContext, chatting: ChatState, name: str) -> list[str]:
     session = await opened.tree.sessions.get(_required(name, "switch SESSION"))
     chatting.label = session.label
     write_head(Path.cwd(), session.label)
     return [f"this is {clean(session.label)} now, at {digits(session.head_digest)}"]
 
 
-async def _rewind(opened: CliContext, chatting: Chatting, count: str) -> list[str]:
+async def _rewind(opened: CliContext, chatting: ChatState, count: str) -> list[str]:
     if count and not (count.isascii() and count.isdigit() and int(count)):
         raise CommandError("say how many turns to go back: /rewind 2")
     turn = (await opened.tree.resolve(f"{chatting.label}~{count or 1}")).turn
@@ -111,7 +111,7 @@ async def _rewind(opened: CliContext, chatting: Chatting, count: str) -> list[st
     return _tell_move(*await follow(opened, moved))
 
 
-async def _undo(opened: CliContext, chatting: Chatting, _: str) -> list[str]:
+async def _undo(opened: CliContext, chatting: ChatState, _: str) -> list[str]:
     moved = await opened.tree.sessions.undo(chatting.label)
     return _tell_move(*await follow(opened, moved))
 
@@ -121,7 +121,7 @@ def _tell_move(session: Session, move: Move) -> list[str]:
     return [f"{label} moved {digits(move.after)} <- {move.left}   (nothing was deleted; /undo)"]
 
 
-async def _model(opened: CliContext, chatting: Chatting, name: str) -> list[str]:
+async def _model(opened: CliContext, chatting: ChatState, name: str) -> list[str]:
     programs = opened.tree.programs
     if name:
         address = address_of(name_in(name))
@@ -133,7 +133,7 @@ async def _model(opened: CliContext, chatting: Chatting, name: str) -> list[str]
     return [f"{clean(choice.model.address)}{what} answers{via}"]
 
 
-async def _log(opened: CliContext, chatting: Chatting, count: str) -> list[str]:
+async def _log(opened: CliContext, chatting: ChatState, count: str) -> list[str]:
     session = await opened.tree.sessions.get(chatting.label)
     if session.head is None:
         return ["nothing was said yet"]
@@ -151,14 +151,14 @@ async def _log(opened: CliContext, chatting: Chatting, count: str) -> list[str]:
     return table(rows)
 
 
-async def _context(opened: CliContext, chatting: Chatting, _: str) -> list[str]:
+async def _context(opened: CliContext, chatting: ChatState, _: str) -> list[str]:
     session = await opened.tree.sessions.get(chatting.label)
     if session.head is None:
         return ["nothing was said yet"]
     return [*draw_context(await opened.tree.contexts.read(session.head), chatting.terminal)]
 
 
-async def _cancel(opened: CliContext, chatting: Chatting, _: str) -> list[str]:
+async def _cancel(opened: CliContext, chatting: ChatState, _: str) -> list[str]:
     run = await opened.tree.runs.cancel(chatting.label)
     return ["nothing is being answered" if run is None else "canceled"]
 

@@ -20,7 +20,7 @@ from turntree.cli.command import Function, Terminal, verb
 from turntree.cli.common.thread_objects import WholeThread, read_whole
 from turntree.cli.common.turn_files import note_standing
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.files.worktree import Made, make_worktree
+from turntree.cli.files.worktree import NewWorktree, make_worktree
 from turntree.cli.output.text import cut, digits, title
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
@@ -190,7 +190,7 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
         terminal.note(f"the session was written, but its origin was not recorded: {error}")
 
 
-def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> Made:
+def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
     """Create a worktree of one folder, in which the tool is to work."""
     try:
         made = make_worktree(terminal, asked.revision, asked.into)

@@ -113,14 +113,14 @@ class Scan:
             listing = None
             if before is None or before.own != own:
                 own = (settled(own[0], own[1], time.time_ns()), *own[1:])
-                listing = _Listing(fd, self._aside)
+                listing = _FolderListing(fd, self._aside)
             special = listing.special if listing is not None else before.special if before else ()
             inside = rules
             if special:
                 inside = rules.inside(where, special, top=not path)
             seen = ScannedFolder(path, own, special, before)
             if before is None or listing is not None or before.stamp != _stamp(inside, before):
-                _choose(seen, listing or _Listing(fd, self._aside), inside, where)
+                _choose(seen, listing or _FolderListing(fd, self._aside), inside, where)
             else:
                 seen.is_same = True
                 seen.stamp = before.stamp
@@ -162,7 +162,7 @@ class Scan:
         seen.names, seen.signs = left, b"".join(signs)
 
 
-class _Listing:
+class _FolderListing:
     """What a folder holds, before anything is left out."""
 
     def __init__(self, fd: int, aside: tuple[int, int] | None) -> None:
@@ -195,7 +195,7 @@ def settled(changed_ns: int, modified_ns: int, now_ns: int) -> int:
     return changed_ns if latest + tick < now_ns else NEVER_AGAIN
 
 
-def _choose(seen: ScannedFolder, listing: _Listing, rules: IgnoreRules, where: bytes) -> None:
+def _choose(seen: ScannedFolder, listing: _FolderListing, rules: IgnoreRules, where: bytes) -> None:
     """Leave out what the rules leave out."""
     base = where + b"/"
     found: set[IgnoreDecision] = set()

@@ -50,7 +50,7 @@ _OVER: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED
 
 
 @value
-class _Transaction:
+class _DbosTransaction:
     driver: object
     connection: "AsyncConnection"
     client: "DBOSClient"
@@ -108,7 +108,7 @@ class _LightTransaction:
 
 
 @dataclass(slots=True)
-class _Served:
+class _Handlers:
     """The handlers that DBOS started in this process; they run on our event loop."""
 
     worker: str
@@ -164,7 +164,7 @@ class _Served:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_served: _Served | None = None
+_served: _Handlers | None = None
 _is_registered = False
 
 
@@ -190,7 +190,7 @@ class DbosEngine:
         return f"turntree:{self.workspace}"
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[_Transaction | _LightTransaction, None]:
+    async def transaction(self) -> AsyncGenerator[_DbosTransaction | _LightTransaction, None]:
         """Open a transaction: committed at the end of the block, rolled back on an error."""
         if self.outbox is not None:
             if not await self._is_built(self.outbox):
@@ -202,7 +202,7 @@ class DbosEngine:
         with _translated():
             async with sql.begin() as connection:
                 raw = await connection.get_raw_connection()
-                yield _Transaction(raw.driver_connection, connection, client, self.queue)
+                yield _DbosTransaction(raw.driver_connection, connection, client, self.queue)
 
     async def serve(
         self, worker: str, handle: Handle, *, at_once: int, ready: Callable[[], None]
@@ -215,7 +215,7 @@ class DbosEngine:
         global _served  # noqa: PLW0603 - DBOS itself is one a process.
         if _served is not None:
             raise InvalidOperation("this process serves already: one worker a process")
-        served = _served = _Served(worker, handle, asyncio.get_running_loop())
+        served = _served = _Handlers(worker, handle, asyncio.get_running_loop())
         try:
             _, client = await self._open()
             with _translated():

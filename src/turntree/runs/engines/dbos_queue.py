@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import SessionId
 from turntree.core.value import value
-from turntree.db.database import Connection, Database, Row, Translated, as_uuid, fetch, run
+from turntree.db.database import Connection, Database, ErrorTranslator, Row, as_uuid, fetch, run
 from turntree.db.sql import QUERIES
 
 
@@ -34,14 +34,14 @@ class DbosQueue:
 
     async def is_built(self, driver: object) -> bool:
         """Return whether the enqueue function exists and this login may call it."""
-        async with Translated():
+        async with ErrorTranslator():
             ((is_there,),) = await fetch(cast("Connection", driver), "can_enqueue")
         return bool(is_there)
 
     async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
         """Enqueue a wake-up that takes effect on commit."""
         wake = {"session": as_uuid(session), "number": number, "delay_s": delay_s}
-        async with Translated():
+        async with ErrorTranslator():
             scope = {"workspace": self.database.workspace}
             await run(cast("Connection", driver), "enqueue_call", {**scope, **wake})
 
@@ -58,7 +58,7 @@ class DbosQueue:
         await self._execute(self.engine or self.database.conninfo, "make_door", "knows_queue")
 
     async def _execute(self, conninfo: str, statement: str, question: str | None = None) -> None:
-        async with Translated():
+        async with ErrorTranslator():
             connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
             async with connection, connection.transaction():
                 if question is not None and (await fetch(connection, question)) != [(True,)]:

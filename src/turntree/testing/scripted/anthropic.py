@@ -10,7 +10,7 @@ from turntree.testing.scripted.dialect import (
     Dialect,
     Document,
     Event,
-    Sent,
+    OutgoingReply,
     arguments_value,
     chunks,
     documents,
@@ -39,7 +39,7 @@ def asked(_: str, body: Document) -> ScriptRequest:
     )
 
 
-def message(sent: Sent) -> Document:
+def message(sent: OutgoingReply) -> Document:
     """Return the message of a complete reply."""
     return {
         **_opening(sent),
@@ -49,7 +49,7 @@ def message(sent: Sent) -> Document:
     }
 
 
-def events(sent: Sent) -> Iterator[Event]:
+def events(sent: OutgoingReply) -> Iterator[Event]:
     """Yield the events of a streamed reply."""
     # The output tokens are unknown at the first event; real servers send a small number.
     started = {**_opening(sent), "usage": {**_usage(sent), "output_tokens": 1}}
@@ -90,7 +90,7 @@ def _said(message: Document) -> Iterator[RequestMessage]:
     yield said_by_user(texts(content))
 
 
-def _opening(sent: Sent) -> Document:
+def _opening(sent: OutgoingReply) -> Document:
     return {
         "id": sent.id("msg_"),
         "type": "message",
@@ -102,7 +102,7 @@ def _opening(sent: Sent) -> Document:
     }
 
 
-def _blocks(sent: Sent) -> list[Document]:
+def _blocks(sent: OutgoingReply) -> list[Document]:
     blocks: list[Document] = []
     if sent.reply.reasoning:
         thought = sent.reply.reasoning
@@ -137,11 +137,11 @@ def _deltas(block: Document) -> tuple[Document, list[Document]]:
             ]
 
 
-def _stop_reason(sent: Sent) -> str:
+def _stop_reason(sent: OutgoingReply) -> str:
     return "tool_use" if sent.reply.calls else "end_turn"
 
 
-def _usage(sent: Sent) -> Document:
+def _usage(sent: OutgoingReply) -> Document:
     usage = sent.reply.usage
     return {
         "input_tokens": usage.input,

@@ -11,7 +11,7 @@ from turntree.testing.scripted.dialect import (
     Dialect,
     Document,
     Event,
-    Sent,
+    OutgoingReply,
     arguments_text,
     chunks,
     documents,
@@ -63,7 +63,7 @@ def asked(_: str, body: Document) -> ScriptRequest:
     )
 
 
-def answer(sent: Sent) -> Document:
+def answer(sent: OutgoingReply) -> Document:
     """Return the completion of a complete reply."""
     message: Document = {"role": "assistant", "content": sent.reply.text or None}
     if sent.reply.reasoning:
@@ -74,7 +74,7 @@ def answer(sent: Sent) -> Document:
     return completion(message, _finish_reason(sent), **identity, usage=_usage(sent))
 
 
-def events(sent: Sent) -> Iterator[Event]:
+def events(sent: OutgoingReply) -> Iterator[Event]:
     """Yield the chunks of a streamed reply; the last one carries the usage."""
     yield None, _chunk(sent, {"role": "assistant", "content": ""})
     for piece in chunks(sent.reply.reasoning):
@@ -109,12 +109,12 @@ def _call(id: str, tool: str, arguments: str) -> Document:
     return {"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
-def _tool_calls(sent: Sent) -> list[Document]:
+def _tool_calls(sent: OutgoingReply) -> list[Document]:
     asked = sent.calls(DIALECT.call_prefix)
     return [_call(id, call.tool, arguments_text(call)) for id, call in asked]
 
 
-def _chunk(sent: Sent, delta: Document, finish_reason: str | None = None) -> Document:
+def _chunk(sent: OutgoingReply, delta: Document, finish_reason: str | None = None) -> Document:
     return {
         "id": sent.id("chatcmpl-"),
         "object": "chat.completion.chunk",
@@ -124,11 +124,11 @@ def _chunk(sent: Sent, delta: Document, finish_reason: str | None = None) -> Doc
     }
 
 
-def _finish_reason(sent: Sent) -> str:
+def _finish_reason(sent: OutgoingReply) -> str:
     return "tool_calls" if sent.reply.calls else "stop"
 
 
-def _usage(sent: Sent) -> Document:
+def _usage(sent: OutgoingReply) -> Document:
     usage = sent.reply.usage
     return {
         "prompt_tokens": usage.context,

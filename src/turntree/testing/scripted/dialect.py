@@ -17,7 +17,7 @@ Event: TypeAlias = tuple[str | None, Document | str]
 
 
 @value
-class Sent:
+class OutgoingReply:
     """A reply to send: the scripted one, with the server's additions."""
 
     name: str
@@ -46,8 +46,8 @@ class Dialect:
     call_prefix: str
     """Prefix of its tool call ids."""
     reads: Callable[[str, Document], ScriptRequest]
-    writes: Callable[[Sent], Document]
-    streams: Callable[[Sent], Iterable[Event]]
+    writes: Callable[[OutgoingReply], Document]
+    streams: Callable[[OutgoingReply], Iterable[Event]]
     fails: Callable[[Failure], Document]
 
 

@@ -10,7 +10,7 @@ from turntree.testing.scripted.dialect import (
     Dialect,
     Document,
     Event,
-    Sent,
+    OutgoingReply,
     arguments_value,
     chunks,
     documents,
@@ -52,12 +52,12 @@ def asked(path: str, body: Document) -> ScriptRequest:
     )
 
 
-def content(sent: Sent) -> Document:
+def content(sent: OutgoingReply) -> Document:
     """Return the document of a complete reply."""
     return _piece(sent, _parts(sent), last=True)
 
 
-def events(sent: Sent) -> Iterator[Event]:
+def events(sent: OutgoingReply) -> Iterator[Event]:
     """Yield the documents of a streamed reply."""
     *early, last = _streamed(sent)
     for part in early:
@@ -86,7 +86,7 @@ def _said(content: Document) -> Iterator[RequestMessage]:
     yield said_by_user(texts(parts))
 
 
-def _parts(sent: Sent) -> list[Document]:
+def _parts(sent: OutgoingReply) -> list[Document]:
     parts: list[Document] = []
     if sent.reply.reasoning:
         parts.append({"text": sent.reply.reasoning, "thought": True})
@@ -102,7 +102,7 @@ def _parts(sent: Sent) -> list[Document]:
     return parts or [{"text": ""}]
 
 
-def _streamed(sent: Sent) -> list[Document]:
+def _streamed(sent: OutgoingReply) -> list[Document]:
     return [
         piece
         for part in _parts(sent)
@@ -114,7 +114,7 @@ def _streamed(sent: Sent) -> list[Document]:
     ]
 
 
-def _piece(sent: Sent, parts: list[Document], *, last: bool = False) -> Document:
+def _piece(sent: OutgoingReply, parts: list[Document], *, last: bool = False) -> Document:
     candidate: Document = {"content": {"role": "model", "parts": parts}, "index": 0}
     piece: Document = {
         "candidates": [candidate],
@@ -127,7 +127,7 @@ def _piece(sent: Sent, parts: list[Document], *, last: bool = False) -> Document
     return piece
 
 
-def _usage(sent: Sent) -> Document:
+def _usage(sent: OutgoingReply) -> Document:
     usage = sent.reply.usage
     return {
         "promptTokenCount": usage.context,

@@ -10,7 +10,7 @@ from turntree.testing.scripted.dialect import (
     Dialect,
     Document,
     Event,
-    Sent,
+    OutgoingReply,
     arguments_text,
     chunks,
     documents,
@@ -40,7 +40,7 @@ def asked(_: str, body: Document) -> ScriptRequest:
     )
 
 
-def response(sent: Sent) -> Document:
+def response(sent: OutgoingReply) -> Document:
     """Return the response of a complete reply."""
     return {
         **_opening(sent),
@@ -50,7 +50,7 @@ def response(sent: Sent) -> Document:
     }
 
 
-def events(sent: Sent) -> Iterator[Event]:
+def events(sent: OutgoingReply) -> Iterator[Event]:
     """Yield the events of a streamed reply, numbered as clients expect."""
     for place, data in enumerate(_unnumbered(sent)):
         yield data["type"], {**data, "sequence_number": place}
@@ -90,7 +90,7 @@ def _said(item: Document) -> Iterator[RequestMessage]:
         yield said_by_user(texts(item.get("content")))
 
 
-def _opening(sent: Sent) -> Document:
+def _opening(sent: OutgoingReply) -> Document:
     return {
         "id": sent.id("resp_"),
         "object": "response",
@@ -111,7 +111,7 @@ def _opening(sent: Sent) -> Document:
     }
 
 
-def _items(sent: Sent) -> list[Document]:
+def _items(sent: OutgoingReply) -> list[Document]:
     items: list[Document] = []
     if sent.reply.reasoning:
         summary = [{"type": "summary_text", "text": sent.reply.reasoning}]
@@ -147,7 +147,7 @@ def _items(sent: Sent) -> list[Document]:
     return items
 
 
-def _unnumbered(sent: Sent) -> Iterator[Document]:
+def _unnumbered(sent: OutgoingReply) -> Iterator[Document]:
     yield {"type": "response.created", "response": _opening(sent)}
     yield {"type": "response.in_progress", "response": _opening(sent)}
     for index, item in enumerate(_items(sent)):
@@ -197,7 +197,7 @@ def _call(item: Document, at: Document) -> Iterator[Document]:
     yield {"type": f"{prefix}.done", **at, **done}
 
 
-def _usage(sent: Sent) -> Document:
+def _usage(sent: OutgoingReply) -> Document:
     usage = sent.reply.usage
     return {
         "input_tokens": usage.context,

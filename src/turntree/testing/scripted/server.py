@@ -35,7 +35,7 @@ from turntree.testing.scripted import anthropic as scripted_anthropic
 from turntree.testing.scripted import chat as scripted_chat
 from turntree.testing.scripted import google as scripted_google
 from turntree.testing.scripted import responses as scripted_responses
-from turntree.testing.scripted.dialect import Dialect, Document, Event, Sent
+from turntree.testing.scripted.dialect import Dialect, Document, Event, OutgoingReply
 from turntree.testing.scripted.script import (
     MODEL,
     Answer,
@@ -152,7 +152,7 @@ class ScriptedModel:
 
     def answer(
         self, dialect: Dialect, path: str, headers: Mapping[str, str], body: Document
-    ) -> tuple[ScriptRequest, Sent | Failure]:
+    ) -> tuple[ScriptRequest, OutgoingReply | Failure]:
         """Choose the response to a request, and record both."""
         asked = dialect.reads(path.partition("?")[0], body)
         with self._lock:
@@ -161,7 +161,7 @@ class ScriptedModel:
             told = (
                 answer
                 if isinstance(answer, Failure)
-                else Sent(self._name, number, asked.model, answer)
+                else OutgoingReply(self._name, number, asked.model, answer)
             )
             kept = RecordedExchange(
                 number, "POST", path, headers, body, dialect.name, rule, asked.model
@@ -263,7 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream(self, dialect: Dialect, told: Sent) -> None:
+    def _stream(self, dialect: Dialect, told: OutgoingReply) -> None:
         reply = told.reply
         events: Iterable[Event] = dialect.streams(told)
         if reply.breaks is not None:
@@ -310,7 +310,7 @@ def _dialect(path: str) -> Dialect | None:
     return None
 
 
-def _identity(dialect: Dialect, told: Sent | Failure) -> dict[str, Any]:
+def _identity(dialect: Dialect, told: OutgoingReply | Failure) -> dict[str, Any]:
     if isinstance(told, Failure):
         return {}
     document = dialect.writes(told)

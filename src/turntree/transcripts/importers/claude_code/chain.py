@@ -78,7 +78,7 @@ def arrange(
     ``agents`` maps a file to its subagent; in other files, subagents are found by their records.
     A subagent in ``forks`` continues from the turn it is linked to; every other one starts fresh.
     """
-    work = _Arranging(lines, agents, forks)
+    work = _NodeArranger(lines, agents, forks)
     work.link()
     heads: dict[str, Stem | None] = {}
     orphans: list[int] = []
@@ -93,7 +93,7 @@ def arrange(
     return RecordChain(list(_cut(work.stems)), work.nodes, orphans, heads)
 
 
-class _Arranging:
+class _NodeArranger:
     """Builds nodes parents first, in a loop: a conversation may exceed the recursion limit."""
 
     def __init__(

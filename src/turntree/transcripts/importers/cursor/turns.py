@@ -60,7 +60,7 @@ def project(root: str, records: Sequence[RawRecord]) -> Projection:
 
 
 @dataclass(slots=True)
-class _Growing:
+class _TurnBuilder:
     """A turn while its bubbles are read."""
 
     key: Key
@@ -115,7 +115,7 @@ class _Line:
     calls: list[ToolCallRef] = field(default_factory=list[ToolCallRef])
     orphans: list[int] = field(default_factory=list[int])
     broken: int = 0
-    growing: _Growing | None = None
+    growing: _TurnBuilder | None = None
 
     def ask(self, bubble: Bubble) -> None:
         self.end()
@@ -164,9 +164,9 @@ class _Line:
             growing.parent = key
         return True
 
-    def begin(self, bubble: Bubble, query: Message) -> _Growing:
+    def begin(self, bubble: Bubble, query: Message) -> _TurnBuilder:
         parent = self.turns[-1].key if self.turns else None
-        self.growing = _Growing(Key(f"{self.composer.id}/{bubble.id}"), parent, query)
+        self.growing = _TurnBuilder(Key(f"{self.composer.id}/{bubble.id}"), parent, query)
         return self.growing
 
     def end(self, *, running: bool = False) -> None:

@@ -190,7 +190,7 @@ class TurnReader:
         stretch.reverse()
         stretch = [*self._early.get(id(stretch[0].parent), ()), *stretch]
         parent = self._parent_of(stretch[0])
-        draft = _Draft(self.sender)
+        draft = _GeminiDraft(self.sender)
         for node in stretch:
             draft.add(node)
         key = Key(f"{self.session}/{len(self.drafts)}")
@@ -209,7 +209,7 @@ class TurnReader:
         return None if first.parent is None else self._ends.get(id(first.parent))
 
 
-class _Draft:
+class _GeminiDraft:
     """A turn whose messages are being read."""
 
     def __init__(self, sender: Source) -> None:
