@@ -150,7 +150,7 @@ def _show(
     proof.note(f"{name}, CPU", took, "ms")
     proof.note(f"{name}, least CPU", min(ours), "ms")
     proof.note(f"{name}, {control}", bare, "ms")
-    proof.at_most(f"{name}, ratio to {control}", took / bare, "ratio", bar, of="time")
+    proof.at_most(f"{name}, ratio to {control}", took / bare, "x", bar, of="time")
 
 
 def prove_opens(proof: Proof, stage: Commands) -> None:
