@@ -29,7 +29,7 @@ from turntree.testing.fakes import FakeClock
 
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 STEPS_MAX = 25
-_TELLS = r"(-- Tells a fact of a program.*?)  PERFORM turntree\.insert_event\([^;]*;"
+_TELLS = r"(FUNCTION turntree\.change_program\(.*?)  PERFORM turntree\.insert_event\([^;]*;"
 PLANTS = (
     Plant("a change that leaves no event", ((f"(?s){_TELLS}", r"\1"),)),
     Plant(
