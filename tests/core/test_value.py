@@ -213,6 +213,25 @@ def test_value_subclass_with_an_own_init_keeps_it() -> None:
     assert str(inspect.signature(Pair)) == "(both: int) -> None"
 
 
+def test_value_subclass_without_decorator_keeps_its_class_and_is_frozen() -> None:
+    class Plain(Point):
+        """A subclass without slots of its own: its layout is another."""
+
+    plain: Any = Plain(1, 2)
+    with pytest.raises(FrozenInstanceError):
+        plain.x = 2
+    assert type(plain) is Plain
+
+
+def test_value_init_that_raises_leaves_its_class_frozen() -> None:
+    with pytest.raises(InvalidOperation):
+        Point(-1)
+    point: Any = Point(1)
+    with pytest.raises(FrozenInstanceError):
+        point.x = 2
+    assert type(point) is Point
+
+
 def test_value_init_is_compiled_at_the_first_call_only() -> None:
     cls = _make_class()
     before = cls.__init__

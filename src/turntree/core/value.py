@@ -17,10 +17,14 @@ import inspect
 import sys
 from collections.abc import Callable
 from operator import attrgetter
+from types import new_class
 from typing import Any, Final, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 _MISSING: Final = dataclasses.MISSING
+_PLAIN_STORES_MIN: Final = 3
+"""Fields from which on ``_open_class`` pays: entering and leaving it costs as much as two calls."""
+_SET_CLASS: Final = vars(object)["__class__"].__set__
 _Fields = tuple["dataclasses.Field[Any]", ...]
 
 
@@ -105,10 +109,11 @@ def _compile_at_first_call(cls: type[Any]) -> Callable[..., None]:
 def _compile_init(cls: type[Any]) -> Callable[..., None]:
     """Return the ``__init__`` that ``dataclasses`` would write for a frozen class."""
     fields = dataclasses.fields(cls)
-    given: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": _MISSING}
+    given: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": _MISSING, "_cls": cls}
     positional: list[str] = []
     named: list[str] = []
     body: list[str] = []
+    stored: dict[str, str] = {}
     for field in fields:
         name, default, make = field.name, field.default, field.default_factory
         if default is not _MISSING:
@@ -123,12 +128,26 @@ def _compile_init(cls: type[Any]) -> Callable[..., None]:
             )  # fmt: skip
             (named if field.kw_only else positional).append(source)
         if make is not _MISSING:
-            asked = f"{name} if {name} is not _MISSING else " if field.init else ""
-            body.append(f"_set(self, {name!r}, {asked}_make_{name}())")
+            condition = f"if {name} is _MISSING: " if field.init else ""
+            body.append(f"{condition}{name} = _make_{name}()")
+            stored[name] = name
         elif field.init:
-            body.append(f"_set(self, {name!r}, {name})")
+            stored[name] = name
         elif default is not _MISSING:
-            body.append(f"_set(self, {name!r}, _default_{name})")
+            stored[name] = f"_default_{name}"
+    calls = [f"_set(self, {name!r}, {source})" for name, source in stored.items()]
+    if len(stored) < _PLAIN_STORES_MIN:
+        body += calls
+    else:
+        given |= {"_set_class": _SET_CLASS, "_open": _open_class(cls)}
+        body += [
+            "if self.__class__ is _cls:",
+            "  _set_class(self, _open)",
+            *(f"  self.{name} = {source}" for name, source in stored.items()),
+            "  self.__class__ = _cls",
+            "else:",
+            *(f"  {call}" for call in calls),
+        ]
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     arguments = ", ".join(["self", *positional, *(["*", *named] if named else [])])
@@ -142,6 +161,24 @@ def _compile_init(cls: type[Any]) -> Callable[..., None]:
     init.__annotations__ = {field.name: field.type for field in fields if field.init}
     init.__annotations__["return"] = None
     return init
+
+
+def _open_class(cls: type[Any]) -> type[Any]:
+    """Return a class of the same layout whose members can be set.
+
+    ``__init__`` gives an instance this class while it stores the members, because a frozen class
+    makes each of them a call of ``object.__setattr__``: three to four times the CPU time for the
+    fourteen members of a turn's header. Loading a thread makes twenty values for each turn. No
+    other code sees the instance before it is frozen again.
+    """
+    # Both methods, because they are one slot: with either in Python, a store is a call again.
+    members = {
+        "__slots__": (),
+        "__module__": cls.__module__,
+        "__setattr__": object.__setattr__,
+        "__delattr__": object.__delattr__,
+    }
+    return new_class(cls.__name__, (cls,), exec_body=lambda namespace: namespace.update(members))
 
 
 class _SignatureOfInit:
