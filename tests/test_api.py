@@ -317,8 +317,8 @@ async def test_every_stored_turn_proves_itself_back_to_its_root(
     findings: list[str] = []
     parent: turntree.Digest | None = None
     for placed in await tree.threads.read("main"):
-        ((_, body, *_),) = await database.fetch("find_turn", turn=UUID(placed.turn.id))
-        findings.append(turns.verify(body, placed.turn.digest, parent))
+        ((_, header, said, *_),) = await database.fetch("find_turn", turn=UUID(placed.turn.id))
+        findings.append(turns.verify(f"{header}\n{said}", placed.turn.digest, parent))
         parent = placed.turn.digest
     assert findings == ["erased", "whole", "whole"]
 

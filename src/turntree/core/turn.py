@@ -158,7 +158,16 @@ def _sealed(
 def read(body: str, digest: Digest) -> Turn:
     """Parse a stored body, without verifying it."""
     # A canonical document never contains a line break, so the body can be parsed as one array.
-    head, *lines = orjson.loads(f"[{body.replace(_BREAK, ',')}]")
+    return _from_json(orjson.loads(f"[{body.replace(_BREAK, ',')}]"), digest)
+
+
+def read_lines(header: str, said: str, digest: Digest) -> Turn:
+    """Parse a stored body whose header and messages come separately, without verifying it."""
+    return _from_json(orjson.loads(f"[{header},{said.replace(_BREAK, ',')}]"), digest)
+
+
+def _from_json(documents: Sequence[Mapping[str, Any]], digest: Digest) -> Turn:
+    head, *lines = documents
     return Turn(
         _header_from_json(head),
         head["messages"]["query"],

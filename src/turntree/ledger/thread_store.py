@@ -149,5 +149,5 @@ class TurnIndex:
 
 
 def _placed(row: Row) -> ThreadTurn:
-    digest, body, depth, parent = row
-    return ThreadTurn(turns.read(body, digest_from_raw(bytes(digest))), depth, parent)
+    digest, header, said, depth, parent = row
+    return ThreadTurn(turns.read_lines(header, said, digest_from_raw(bytes(digest))), depth, parent)

@@ -84,8 +84,10 @@ class SearchStore:
         """Return some turns, in their order, with the beginnings of their large parts."""
         rows = await self.database.fetch("search_bodies", turns=as_uuids(turns))
         placed = [
-            ThreadTurn(turns_.read(body, digest_from_raw(bytes(digest))), depth, parent)
-            for digest, body, depth, parent, _ in rows
+            ThreadTurn(
+                turns_.read_lines(header, said, digest_from_raw(bytes(digest))), depth, parent
+            )
+            for digest, header, said, depth, parent, _ in rows
         ]
         wanted = {one.turn.id: list(_lifted(one.turn)) for one in placed}
         found = await self._beginnings([digest for each in wanted.values() for digest in each])

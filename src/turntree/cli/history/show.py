@@ -58,8 +58,8 @@ async def _read_raw(opened: CliContext, *, revision: str) -> str:
     turn = (await opened.tree.resolve(revision)).turn
     row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
     assert row is not None, "it was just resolved"
-    body: str = row[1]
-    return body
+    _, header, said, *_ = row
+    return f"{header}\n{said}"
 
 
 async def _read(opened: CliContext, *, revision: str) -> TurnView:

@@ -18,7 +18,7 @@ SELECT turn_id::text, likeness FROM turntree.search_embeddings(
   %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
 
 -- name: search_bodies
-SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text, t.id::text
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text, t.id::text
   FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS x (id, place),
     LATERAL (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id OFFSET 0) t,
     LATERAL (SELECT header, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = x.id OFFSET 0) b

@@ -2,12 +2,14 @@
 -- otherwise put a hash join inside the recursion, sixty times slower.
 
 -- name: find_turn
-SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turns t
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
 
 -- name: thread_page
--- Returns the turns of a thread between two depths, root first.
+-- Returns the turns of a thread between two depths, root first. The header and the other lines come as
+-- two columns: joined here, they would be read and decompressed before they are sorted, and a long
+-- thread would be sorted on disk.
 WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
   SELECT s.id, s.fork_depth, least(t.depth, %(high)b::int), s.parent_id
     FROM turntree.turns t, LATERAL (SELECT * FROM turntree.segments WHERE workspace_id = %(workspace)b
@@ -19,7 +21,7 @@ WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
       WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
     WHERE c.low >= %(low)b::int
 )
-SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text
   FROM chain c,
     LATERAL (SELECT id, digest, depth, parent_id FROM turntree.turns WHERE workspace_id = %(workspace)b
       AND segment_id = c.segment_id AND depth > c.low AND depth >= %(low)b::int AND depth <= c.high OFFSET 0) t,
@@ -87,13 +89,13 @@ SELECT DISTINCT r.session_id::text FROM below b, LATERAL (SELECT session_id FROM
 
 -- name: list_turns
 -- Newest first. A page ends before the first turn of the next one.
-SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turns t
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b ORDER BY t.id DESC LIMIT %(limit)b;
 
 -- name: list_turns_by_words
 -- Candidates, newest first: the words are somewhere in the body, perhaps not in a message's text.
-SELECT t.digest, b.header || E'\n' || b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
   JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.turn_id
   WHERE b.workspace_id = %(workspace)b AND b.turn_id < %(before)b AND position(%(words)b::text IN lower(b.body)) > 0
   ORDER BY b.turn_id DESC LIMIT %(limit)b;
