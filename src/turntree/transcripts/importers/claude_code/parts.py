@@ -41,22 +41,27 @@ _LINT_LINE: Final = re.compile(
 
 def part_of(block: Mapping[str, Any]) -> Iterator[Part]:
     """Yield the parts of a block: text, thinking, images or calls."""
-    match block:
-        case {"type": "text", "text": str(words)}:
-            if words:
-                yield Text(words)
-            if block.get("citations"):
-                yield OpaquePart({"kind": CITATIONS, "citations": tidy(block["citations"])})
-        case {"type": "thinking"}:
-            signature = text(block.get("signature")) or None
-            # Its text may be withheld; its signature is still needed to send it again.
-            yield Reasoning(text(block.get("thinking")), signature)
-        case {"type": "tool_use", "id": str(call_id), "name": str(name)} if call_id and name:
-            yield ToolUse(word(call_id) or "", word(name) or "", tidy(block.get("input")))
-        case {"type": "image" | "document", "source": dict()}:
-            yield _media(block)
-        case _:
-            yield OpaquePart({"kind": BLOCK, "block": tidy(block)})
+    # Not a match of the block: for every case it would look up all keys of the pattern again.
+    kind = block.get("type")
+    if kind == "text" and isinstance(words := block.get("text"), str):
+        if words:
+            yield Text(words)
+        if block.get("citations"):
+            yield OpaquePart({"kind": CITATIONS, "citations": tidy(block["citations"])})
+    elif kind == "thinking":
+        signature = text(block.get("signature")) or None
+        # Its text may be withheld; its signature is still needed to send it again.
+        yield Reasoning(text(block.get("thinking")), signature)
+    elif (
+        kind == "tool_use"
+        and (call_id := word(block.get("id"))) is not None
+        and (name := word(block.get("name"))) is not None
+    ):
+        yield ToolUse(call_id, name, tidy(block.get("input")))
+    elif kind in ("image", "document") and isinstance(block.get("source"), dict):
+        yield _media(block)
+    else:
+        yield OpaquePart({"kind": BLOCK, "block": tidy(block)})
 
 
 def _media(block: Mapping[str, Any]) -> Part:
