@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -61,6 +62,24 @@ async def test_what_is_wrong_with_a_file_is_raised_here(
     bundle.files[0].unlink()
     with pytest.raises(FileNotFoundError):
         readers.read(importer, ReadTask(bundle, redacting=True, hold_open=False))
+
+
+async def test_an_importer_that_only_this_process_knows_reads_here(
+    found: list[tuple[Importer, TranscriptRef]], readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    importer, bundle = found[0]
+    task = ReadTask(bundle, redacting=True, hold_open=False)
+
+    class Local(type(importer)):  # type: ignore[misc]
+        """Cannot be sent, because it is defined inside a function."""
+
+    assert len(readers.read(Local(), task).turns) == 2
+    unknown = ModuleType("only_here")
+    unknown.Elsewhere = type("Elsewhere", (type(importer),), {"__module__": "only_here"})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "only_here", unknown)
+    assert len(readers.read(unknown.Elsewhere(), task).turns) == 2
+    assert readers.count == 1
+    assert len(readers.read(importer, task).turns) == 2
 
 
 async def test_closed_readers_read_no_more(

@@ -9,7 +9,7 @@ in a transcript are then raised here too. Knows pipes, not a database.
 import contextlib
 import pickle
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from queue import SimpleQueue
 from threading import Lock
 from typing import IO, Any, Final
@@ -64,6 +64,9 @@ class Readers:
         process = self._idle.get()
         try:
             found = None if process is None else _ask(process, importer, task)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            # An importer that cannot be sent, such as one defined inside a function.
+            found = None
         except (OSError, EOFError, ValueError):
             # ValueError: the pipe was closed.
             found, process = None, None
@@ -89,40 +92,32 @@ class Readers:
                     pipe.close()
 
 
-def serve(
-    find: Callable[[str], Importer | None],
-    packing: Packing,
-    stdin: IO[bytes],
-    stdout: IO[bytes],
-) -> None:
-    """Read transcripts until there are no more. One that cannot be read ends the process."""
-    known: dict[str, Importer | None] = {}
-    try:
+def serve(packing: Packing, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+    """Read transcripts until there are no more. One that cannot be read ends the process.
+
+    Answers None where the caller has to read for itself.
+    """
+    with contextlib.suppress(EOFError):
         while True:
-            origin, version, task = _receive(stdin)
-            if origin not in known:
-                known[origin] = find(origin)
-            importer = known[origin]
-            # The caller may use an importer of its own under the name of an installed one.
-            same = importer is not None and importer.version == version
-            _send(stdout, _try(importer, task, packing) if importer and same else None)
-    except EOFError:
-        return
+            _send(stdout, _try(_receive(stdin), packing))
 
 
-def _try(importer: Importer, task: ReadTask, packing: Packing) -> BundleRead | None:
-    """Return the content of a transcript; None if it cannot be opened, which the caller retries."""
+def _try(asked: bytes, packing: Packing) -> BundleRead | None:
+    try:
+        importer, task = _load(asked)
+    except (ImportError, AttributeError):
+        return None  # An importer that only the caller can import.
     try:
         return read_bundle(importer, task, packing)
     except OSError:
-        return None
+        return None  # The caller finds the same, and reports why.
 
 
 def _ask(process: subprocess.Popen[bytes], importer: Importer, task: ReadTask) -> BundleRead | None:
     assert process.stdin is not None, "asked for a pipe"
     assert process.stdout is not None, "asked for a pipe"
-    _send(process.stdin, (importer.origin, importer.version, task))
-    found: BundleRead | None = _receive(process.stdout)
+    _send(process.stdin, (importer, task))
+    found: BundleRead | None = _load(_receive(process.stdout))
     return found
 
 
@@ -133,10 +128,13 @@ def _send(stream: IO[bytes], value: object) -> None:
     stream.flush()
 
 
-def _receive(stream: IO[bytes]) -> Any:
-    size = int.from_bytes(_take(stream, SIZE_BYTES), "big")
+def _receive(stream: IO[bytes]) -> bytes:
+    return _take(stream, int.from_bytes(_take(stream, SIZE_BYTES), "big"))
+
+
+def _load(data: bytes) -> Any:
     # Both ends are this module in processes of one version, and no other process has the pipe.
-    return pickle.loads(_take(stream, size))  # noqa: S301
+    return pickle.loads(data)  # noqa: S301
 
 
 def _take(stream: IO[bytes], size: int) -> bytes:
