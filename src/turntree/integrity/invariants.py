@@ -10,77 +10,106 @@ from typing import Final
 from turntree.core.value import value
 
 INVARIANTS: Final[Mapping[str, str]] = {
-    "I1": "The id of an event, the address of an object and the address of imported records are "
-    "the sha256 of the stored bytes.",
-    "I2": "Stored bytes are canonical, and the columns beside them say what they say.",
-    "I3": "No event stands twice, neither by its id nor by its place.",
-    "I4": "Every moment is written as ISO 8601 in UTC to the millisecond, and what is valid for a "
-    "time is valid before it ends.",
-    "I6": "Every reference leads to a thing of the kind that it asks for.",
+    "I1": (
+        "The id of an event, the address of an object and the address of imported records are "
+        "the sha256 of the stored bytes."
+    ),
+    "I2": "Stored bytes are canonical, and the derived columns match them.",
+    "I3": "No event exists twice, neither by its id nor by its position.",
+    "I4": (
+        "Every timestamp is ISO 8601 in UTC with milliseconds, and every validity starts "
+        "before it ends."
+    ),
+    "I6": "Every reference leads to an existing item of the right kind.",
     "I7": "Every turn but a root has a parent that exists.",
     "I8": "A turn is one deeper than its parent and a root has depth 1, so there is no cycle.",
-    "I9": "A place (segment, depth) is held by one turn, so every turn has one thread.",
-    "I10": "Walking up by parents and reading by segments give the same thread: segments, "
-    "ordinals and jump pointers are as appending makes them.",
+    "I9": "A position (segment, depth) belongs to one turn, so every turn has one thread.",
+    "I10": (
+        "Following parents and reading segments give the same thread: segments, ordinals and "
+        "jump pointers are as appending creates them."
+    ),
     "I11": "The children of a turn by segments are its children by parents.",
-    "I12": "Every body proves its turn's digest and follows its parent, every erased message and "
-    "record has its receipt, and the triggers that refuse change are in force.",
+    "I12": (
+        "Every body proves its turn's digest and follows its parent, every erased message and "
+        "record has its receipt, and the triggers that refuse changes are enabled."
+    ),
     "I13": "No two turns, segments or sessions share an id, and no two turns a digest.",
-    "I14": "Tool calls, files, model calls, compactions and links as rows are those of the body "
-    "and of the events, and no turn is sealed before it started.",
+    "I14": (
+        "The rows of tool calls, files, model calls, compactions and links match the body and "
+        "the events, and no turn is sealed before it started."
+    ),
     "I15": "A body holds as many messages as its header counts.",
-    "I16": "A turn answers a query, and a completed one has a reply; nobody speaks in the "
-    "other's place.",
+    "I16": (
+        "A turn has a query, a completed turn has a reply, and each message has a role that "
+        "fits its side."
+    ),
     "I17": "Every tool call of a sealed turn has a result.",
     "I18": "A result names one call of its turn, and a call has one result.",
-    "I19": "Only a message that was sent in has a source.",
-    "I20": "A file stands once beside a message in each use.",
-    "I21": "A turn uses no tool that its manifest lacks, if that names its tools.",
+    "I19": "Only a query message has a source.",
+    "I20": "A message lists a file once for each kind of use.",
+    "I21": "A turn uses no tool that its manifest lacks, if the manifest names tools.",
     "I22": "A turn uses no tool that the permissions it pins deny.",
     "I23": "A turn is a compaction exactly if it has details of one.",
-    "I24": "A compaction summarises its ancestors, keeps what follows them, and counts them right.",
+    "I24": (
+        "A compaction summarizes its ancestors, keeps the turns after them, and counts them "
+        "correctly."
+    ),
     "I26": "Every session that has a head points at a turn that exists.",
-    "I27": "Every move of a session stands in its reflog and in its stream, without a gap; the "
-    "newest is where the session stands, and its reach and its keys follow from them.",
-    "I28": "Every move is lawful for its kind.",
+    "I27": (
+        "Every move of a session is in its reflog and its stream, without gaps. The newest "
+        "move leads to the head, and the reach and the idempotency keys follow from the "
+        "moves."
+    ),
+    "I28": "Every move is valid for its kind.",
     "I29": "A session advances only to a turn whose parent was its head, and once per version.",
     "I30": "Every session has one label, and every name leads to one session that exists.",
-    "I31": "A subagent's session was begun by a call of a turn that its parent's session held, and "
-    "its first event says so.",
-    "I32": "One importer's two sessions never come from one place.",
-    "I34": "The events of a stream hold the places 0 to n-1, and a session knows its next one.",
-    "I35": "A run starts once, with its first fact, finishes at most once, and then left its turn.",
-    "I36": "A model's response that says what it answers follows that request.",
-    "I37": "Every object that a message or a manifest points to is there, and so are the words of "
-    "an open run and the records that were read.",
-    "I38": "What was interrupted did not go on, and the calls it left open ended interrupted.",
-    "I39": "A fact that was replaced is kept, is not its own replacement, and no chain of "
-    "replacements comes back to itself.",
-    "I40": "What a turn was derived from is there, and nothing is derived from itself.",
-    "I43": "A session works on a resource from when it was attached until it was detached, to read "
-    "or to write.",
-    "I44": "A state is kept of what can be kept, under a digest, as its event says, and a turn "
-    "pins states of the resource it names.",
-    "I45": "What cannot be brought back never is, and no attempt that failed leaves a resource.",
-    "I46": "A fork says once of everything attached what becomes of it: one branch keeps what is "
-    "kept, what is forked has a state, and what acts on the world is not forked.",
-    "I47": "No handle can be brought back.",
-    "I48": "Whether a resource was there, and who held it, is in no fact but the probe's own.",
-    "I49": "No byte of a resource is in the ledger, only where its bytes are.",
-    "I57": "An address names one program, and what a config names is what stands beside it.",
-    "I58": "A program moves only as its lifecycle allows.",
-    "I59": "A session's status, and all that is known of a program, is what their events tell of.",
-    "I60": "A grant names a chain of delegation that begins with a human or the system and never "
-    "comes back to itself, and permits no more than every link of it.",
+    "I31": (
+        "A subagent's session was spawned by a call of a turn in its parent's session, and "
+        "its first event says so."
+    ),
+    "I32": "Two sessions of one importing user never come from the same transcript.",
+    "I34": "The events of a stream have the positions 0 to n-1, and a session knows the next one.",
+    "I35": "A run starts once, with its first event, and finishes at most once, with a turn.",
+    "I36": "A model's response that names a request follows that request.",
+    "I37": (
+        "Every object that a message or a manifest refers to exists, and so do the messages "
+        "of an open run and the records that were read."
+    ),
+    "I38": "An interrupted run did not continue, and its open calls ended as interrupted.",
+    "I39": "A replaced event is kept, does not replace itself, and replacements form no cycle.",
+    "I40": "What a turn was derived from exists, and nothing is derived from itself.",
+    "I43": "A session uses a resource from attaching to detaching, for reading or for writing.",
+    "I44": (
+        "A snapshot is of a resource that supports it, has a digest and matches its event, "
+        "and a turn refers to snapshots of the resource it names."
+    ),
+    "I45": "What cannot be restored never is, and a failed attempt leaves no resource.",
+    "I46": (
+        "A fork decides once about each attached resource: one branch keeps what is kept, "
+        "what is forked has a snapshot, and resources with outside effects are not forked."
+    ),
+    "I47": "No handle can be restored.",
+    "I48": "Liveness and leases of a resource appear in no event except the probe's.",
+    "I49": "The bytes of a resource are not in the ledger, only their location.",
+    "I57": "An address names one program, and the stored references match the config.",
+    "I58": "A program's state changes only as its lifecycle allows.",
+    "I59": "A session's status and a program's row follow from their events.",
+    "I60": (
+        "A grant names a delegation chain that starts with a human or the system and has no "
+        "cycle, and permits no more than every link."
+    ),
     "I61": "Nothing that looks like a secret key is stored.",
-    "I62": "Whatever search keeps is of a turn that exists, and the vectors of one embedder have "
-    "one length.",
-    "I63": "A turn's tags are those that its events tell of.",
-    "I65": "Nothing refers to another workspace, and every table keeps workspaces apart.",
-    "I67": "A message waits with its words or has begun a run, a session has at most one open run, "
-    "and none sleeps while there is something to do for it.",
-    "I68": "Every file and folder of every state that a turn pins on this machine is kept, under "
-    "the sha256 of its bytes.",
+    "I62": "Search rows belong to existing turns, and the vectors of one embedder have one length.",
+    "I63": "A turn's tags follow from its events.",
+    "I65": "Nothing refers to another workspace, and every table separates workspaces.",
+    "I67": (
+        "A message waits with its text or has started a run, a session has at most one open "
+        "run, and no session is idle while it has work."
+    ),
+    "I68": (
+        "Every file and folder of every snapshot on this machine that a turn refers to is "
+        "stored, under the sha256 of its bytes."
+    ),
 }
 WARNINGS: Final = frozenset({"I61"})
 """Invariants whose violations a person has to judge."""
