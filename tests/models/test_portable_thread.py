@@ -24,8 +24,8 @@ from turntree.core.message import (
 from turntree.core.principal import Principal
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Header, Turn
+from turntree.models.messages import ERASED_TEXT, show_turn
 from turntree.models.portable_thread import (
-    ERASED_TEXT,
     PortableMessage,
     fit,
     flatten,
@@ -35,6 +35,7 @@ from turntree.models.portable_thread import (
     text_of,
     without_system,
 )
+from turntree.transcripts.exporters.chat_request import to_chat
 
 AT = Timestamp("2026-11-15T09:30:00.000Z")
 DIGEST = digest_bytes(b"turn")
@@ -85,6 +86,16 @@ def test_a_call_is_followed_by_its_results() -> None:
 def test_an_erased_result_leaves_the_call_with_an_answer() -> None:
     told = hand_over([turn([user("look")], [assistant(LOOK), ErasedMessage(DIGEST)])], {})
     assert told[2].parts == (ToolResult("toolu_1", "interrupted", ERASED_TEXT),)
+
+
+def test_erased_result_reads_the_same_in_prompt_handoff_and_chat() -> None:
+    placed = turn(
+        [user("look")], [assistant("So.", LOOK), ErasedMessage(DIGEST), assistant("Done.")]
+    )
+    roles_read = ["user", "assistant", "tool", "assistant"]
+    assert roles(hand_over([placed], {})) == roles_read
+    assert [said.role for said in show_turn(placed.turn)] == roles_read
+    assert [said["role"] for said in to_chat([placed])] == roles_read
 
 
 def test_an_erased_call_takes_its_result_with_it() -> None:

@@ -18,21 +18,24 @@ with the messages of this one. Parts stored as objects stay references; the prov
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
+from turntree.core.canonical import Json
 from turntree.core.message import (
     ErasedMessage,
     Message,
     ObjectRef,
     Part,
+    Role,
     Text,
     ToolResult,
     answers_call,
-    assistant,
 )
 from turntree.core.turn import Turn
-from turntree.models.portable_thread import ERASED_TEXT, SUMMARY_TEXT
 
+ERASED_TEXT: Final = "[erased]"
+SUMMARY_TEXT: Final = "What was said before this point, in short:\n\n"
 ENDED_TEXT: Final = "[That turn ended before it was finished: {outcome}.]"
 LEFT_OUT_TEXT: Final = "[{count} earlier turns are not shown.]"
 NATIVE: Final = "vendor"
@@ -57,7 +60,41 @@ def show_exchange(
         told(ERASED_TEXT) if isinstance(said, ErasedMessage) else Message(said.role, said.parts)
         for said in query
     )
-    return [said for said in (*asked, *_answered(reply)) if said.parts]
+    answered = (
+        Message(said.role, said.parts, meta=_native(said)) for said in settle(reply, "assistant")
+    )
+    return [said for said in (*asked, *answered) if said.parts]
+
+
+def settle(messages: Sequence[Message | ErasedMessage], erased_role: Role) -> Iterator[Message]:
+    """Yield messages in which each call is followed by its result, and each result has a call.
+
+    This is the one rule for what a model reads of a reply: prompts, handoffs and exports all use
+    it, so that a thread looks the same through each of them. Vendors refuse a request that breaks
+    it. The results of a message's calls are one message, in the order of the calls.
+    """
+    results = {part.call_id: part for said in messages for part in said.parts if answers_call(part)}
+    lost = 0
+    for message in messages:
+        if isinstance(message, ErasedMessage):
+            # After a call without a result it was the result, which is already shown as erased.
+            if lost:
+                lost -= 1
+            else:
+                yield Message(erased_role, (Text(ERASED_TEXT),))
+        elif message.role == "tool":
+            # Text beside a tool's results is not part of the model's reply: show it as a user's.
+            rest = tuple(part for part in message.parts if not answers_call(part))
+            if rest:
+                yield replace(message, role="user", parts=rest, meta=None)
+        else:
+            own = tuple(part for part in message.parts if not answers_call(part))
+            yield message if len(own) == len(message.parts) else replace(message, parts=own)
+            calls = [str(use.call_id) for use in message.tool_uses]
+            lost = sum(1 for call in calls if call not in results)
+            if calls:
+                answers = tuple(results.get(call, _lost(call)) for call in calls)
+                yield Message("tool", answers, at=message.at)
 
 
 def told(text: str) -> Message:
@@ -74,25 +111,10 @@ def _is_words(part: Part) -> bool:
     return isinstance(part, Text) or (isinstance(part, ObjectRef) and part.of == "text")
 
 
-def _answered(reply: Sequence[Message | ErasedMessage]) -> Iterator[Message]:
-    results = {part.call_id: part for said in reply for part in said.parts if answers_call(part)}
-    lost = 0
-    for said in reply:
-        if isinstance(said, ErasedMessage):
-            # After a call without a result it was the result, which is already shown as erased.
-            if lost:
-                lost -= 1
-            else:
-                yield assistant(ERASED_TEXT)
-        elif said.role == "tool":
-            # Text beside a tool's results is not part of the model's reply: show it as a user's.
-            yield Message("user", tuple(part for part in said.parts if not answers_call(part)))
-        else:
-            native = (said.meta or {}).get(NATIVE)
-            yield Message("assistant", said.parts, meta={NATIVE: native} if native else None)
-            calls = [str(use.call_id) for use in said.tool_uses]
-            lost = sum(1 for call in calls if call not in results)
-            yield Message("tool", tuple(results.get(call, _lost(call)) for call in calls))
+def _native(message: Message) -> dict[str, Json] | None:
+    """Return what goes back to the author of a reply; the rest of its metadata stays here."""
+    native = (message.meta or {}).get(NATIVE) if message.role == "assistant" else None
+    return {NATIVE: native} if native else None
 
 
 def _lost(call_id: str) -> ToolResult:

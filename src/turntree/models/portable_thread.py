@@ -32,9 +32,8 @@ from turntree.core.message import (
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
+from turntree.models.messages import ERASED_TEXT, SUMMARY_TEXT, settle
 
-ERASED_TEXT = "[erased]"
-SUMMARY_TEXT = "What was said before this point, in short:\n\n"
 CALL_ID_CHARS_MAX = 64
 CALL_DIGITS = 24
 
@@ -155,24 +154,8 @@ def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[PortableMessa
         return
     for message in turn.query:
         yield _said(message, asked, objects)
-    results = {
-        part.call_id: part
-        for message in turn.reply
-        for part in _whole(message.parts, objects)
-        if isinstance(part, ToolResult)
-    }
-    for message in turn.reply:
-        said = _said(message, answered, objects)
-        words = tuple(part for part in said.parts if not isinstance(part, ToolResult))
-        # Text beside a tool's results is not part of the model's reply: show it as a user's.
-        yield replace(said, parts=words, role="user" if said.role == "tool" else said.role)
-        calls = [part for part in said.parts if isinstance(part, ToolUse)]
-        if calls:
-            answers = tuple(
-                results.get(use.call_id, ToolResult(use.call_id, "interrupted", ERASED_TEXT))
-                for use in calls
-            )
-            yield replace(said, role="tool", parts=answers)
+    for message in settle(turn.reply, "assistant"):
+        yield _said(message, answered, objects)
 
 
 def _said(

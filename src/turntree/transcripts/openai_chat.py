@@ -31,7 +31,8 @@ from turntree.core.message import (
 )
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
-from turntree.transcripts.exporters.chat_request import META, PART, objects_of, to_chat
+from turntree.models.portable_thread import objects_of
+from turntree.transcripts.exporters.chat_request import META, PART, to_chat
 
 __all__ = [
     "META",

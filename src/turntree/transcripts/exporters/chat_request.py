@@ -1,8 +1,8 @@
 """Export a thread as the messages of a chat-completions request.
 
 The inverse of ``openai_chat``, and pure like it: knows the JSON, not a client. A history may come
-from another provider or have erased messages, so this module ensures what every server checks
-first: each call has one result, and each result belongs to a call.
+from another provider or have erased messages; ``settle`` ensures what every server checks first:
+each call has one result, and each result belongs to a call.
 """
 
 import json
@@ -13,7 +13,6 @@ from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.message import (
-    ErasedMessage,
     Media,
     Message,
     ObjectRef,
@@ -26,12 +25,12 @@ from turntree.core.message import (
     part_from_json,
 )
 from turntree.core.thread import ThreadTurn
+from turntree.models.messages import settle
 
 META = "openai_chat"
 """The name in a message's ``meta`` of members that only chat completions have."""
 PART = "openai_chat.part"
 """The kind of an opaque part that is a content part of chat completions."""
-ERASED_TEXT = "[erased]"
 
 
 def to_chat(
@@ -49,56 +48,25 @@ def to_chat(
     chat: list[dict[str, Any]] = []
     for placed in thread:
         turn = placed.turn
-        chat += _chat_of(turn.query, "user", objects or {})
-        chat += _chat_of(turn.reply, "assistant", objects or {})
+        # A tool's message may have members of its own, such as its name.
+        fields = {
+            part.call_id: _members(_members(message.meta or {}, META), "fields")
+            for message in turn.messages
+            if isinstance(message, Message)
+            for part in message.tool_results
+        }
+        for message in (*settle(turn.query, "user"), *settle(turn.reply, "assistant")):
+            chat += _documents(message, fields, objects or {})
     return chat
 
 
-def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
-    """Return the digests of the objects that ``to_chat`` needs for a thread."""
-    return [
-        part.object
-        for placed in thread
-        for said in placed.turn.messages
-        for part in said.parts
-        if isinstance(part, ObjectRef)
-    ]
-
-
-def _chat_of(
-    said: Sequence[Message | ErasedMessage], erased_role: str, objects: Mapping[Digest, bytes]
+def _documents(
+    message: Message,
+    tool_fields: Mapping[str | None, Mapping[str, Any]],
+    objects: Mapping[Digest, bytes],
 ) -> list[dict[str, Any]]:
-    """Return chat messages in which every call has a result and every result has a call."""
-    chat: list[dict[str, Any]] = []
-    unanswered: dict[str, None] = {}
-    for message in said:
-        if isinstance(message, ErasedMessage):
-            # While calls are open, the erased message may have been a result: see below.
-            if not unanswered:
-                chat.append({"role": erased_role, "content": ERASED_TEXT})
-            continue
-        for document in _documents(message, objects):
-            call_id = document.get("tool_call_id")
-            if call_id is not None:
-                if call_id not in unanswered:
-                    continue
-                del unanswered[call_id]
-            else:
-                chat += _settled(unanswered)
-                unanswered = dict.fromkeys(call["id"] for call in document.get("tool_calls", ()))
-            chat.append(document)
-    return [*chat, *_settled(unanswered)]
-
-
-def _settled(unanswered: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"role": "tool", "tool_call_id": id, "content": ERASED_TEXT} for id in unanswered]
-
-
-def _documents(message: Message, objects: Mapping[Digest, bytes]) -> list[dict[str, Any]]:
     """Return one message as chat messages: several results are several messages there."""
     parts = [_whole(part, objects) for part in message.parts]
-    meta = _members(message.meta or {}, META)
-    fields = _members(meta, "fields")
     results = [part for part in parts if isinstance(part, ToolResult)]
     if results:
         return [
@@ -106,10 +74,12 @@ def _documents(message: Message, objects: Mapping[Digest, bytes]) -> list[dict[s
                 "role": "tool",
                 "tool_call_id": part.call_id,
                 "content": _output(part.output),
-                **fields,
+                **tool_fields.get(part.call_id, {}),
             }
             for part in results
         ]
+    meta = _members(message.meta or {}, META)
+    fields = _members(meta, "fields")
     document: dict[str, Any] = {"role": meta.get("role") or message.role}
     content = [_part_to(part) for part in parts if _is_content(part)]
     if content or meta.get("content") == "parts" or message.role == "assistant":
