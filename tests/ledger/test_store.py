@@ -81,3 +81,12 @@ async def test_a_detail_nobody_knows_is_refused(tree: Tree) -> None:
             [assistant("1")],
             expected_head="x",  # type: ignore[call-arg]
         )
+
+
+async def test_free_label_is_the_first_number_that_no_session_has(tree: Tree) -> None:
+    assert await tree.sessions.find_free_label("fix") == "fix"
+    for label in ("fix", "fix-3"):
+        await tree.sessions.create(label)
+    assert await tree.sessions.find_free_label("fix") == "fix-2"
+    await tree.sessions.create("fix-2")
+    assert await tree.sessions.find_free_label("fix") == "fix-4"

@@ -1,6 +1,7 @@
 """Sessions: labels that point at moving heads, and the log of every move."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Final, Literal
 
 from turntree.core.canonical import Json
 from turntree.core.event import Event, SealedEvent, record
@@ -25,6 +26,7 @@ handoff the head follows a tool that the session was handed off to
 SessionStatus = Literal["active", "archived", "deleted"]
 AliasReason = Literal["identity_promotion", "identity_merge", "manual"]
 SpawnMode = Literal["fresh", "fork"]
+LABELS_TRIED_MAX: Final = 1000
 
 
 @value
@@ -85,6 +87,13 @@ class SessionMove:
     by: str
     before_digest: Digest | None = None
     after_digest: Digest | None = None
+
+
+def numbered_labels(label: str) -> Iterator[str]:
+    """Yield a label, then ``label-2``, ``label-3``: the names to try until one is free."""
+    yield label
+    for number in range(2, LABELS_TRIED_MAX + 1):
+        yield f"{label}-{number}"
 
 
 def begun(

@@ -1,6 +1,6 @@
 """Operations on sessions. Each verb chooses the move; the ledger checks and logs it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypedDict
 
 from turntree.core.clock import Clock
@@ -17,6 +17,7 @@ from turntree.core.session import (
     SessionMove,
     SessionStatus,
     Spawn,
+    numbered_labels,
 )
 from turntree.core.thread import MoveResult
 from turntree.core.value import value
@@ -142,6 +143,14 @@ class Sessions:
         """
         return await self._move(session, "undo", None, expected_head)
 
+    async def find_free_label(self, label: str) -> str:
+        """Return a label that no session has: the given one, else with the first free number.
+
+        Raises:
+            InvalidOperation: Too many sessions have that name.
+        """
+        return await first_free_label(label, self.ledger.find)
+
     async def get(self, name: str) -> Session:
         """Return a session by label, alias or ``HEAD``.
 
@@ -266,3 +275,18 @@ class Sessions:
 
     def _now(self) -> Signature:
         return {"by": str(self.by), "at": self.world.now()}
+
+
+async def first_free_label(label: str, find: Callable[[str], Awaitable[Session | None]]) -> str:
+    """Return the first of ``label``, ``label-2``… that ``find`` does not know.
+
+    Another process may take it before it is used. A caller that creates the session anyway should
+    go through ``numbered_labels`` itself and catch ``Conflict``.
+
+    Raises:
+        InvalidOperation: Too many sessions have that name.
+    """
+    for candidate in numbered_labels(label):
+        if await find(candidate) is None:
+            return candidate
+    raise InvalidOperation(f"too many sessions are named {label!r}")

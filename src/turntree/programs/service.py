@@ -20,6 +20,7 @@ from turntree.core.program import (
     a_kind,
 )
 from turntree.core.value import value
+from turntree.ledger.sessions import first_free_label
 from turntree.programs.changes import Change, ChangeProgram, CreateProgram, tell
 from turntree.programs.host_port import ExecutionHost
 from turntree.programs.program_kind import Invocation
@@ -28,7 +29,6 @@ from turntree.sandbox.code import CommandResult
 
 Spoken = Callable[[str], None]
 """Receives the text of a reply as it arrives."""
-LABELS_TRIED_MAX = 1000
 _ENDED = ("completed", "failed")
 _STOPPED = (*_ENDED, "blocked")
 """States of a task that is no longer worked on."""
@@ -288,7 +288,7 @@ class Programs(Registry):
             "given_by": str(self.by),
         }
         if agent.kind == "agent":
-            label = await self._free_label(f"{agent.name}:{task.name}")
+            label = await first_free_label(f"{agent.name}:{task.name}", self.sessions.find)
             config: dict[str, Json] = {"owner": agent.address}
             if "default_model" in agent.config:
                 config["default_model"] = agent.config["default_model"]
@@ -348,13 +348,6 @@ class Programs(Registry):
                 more=more,
             )
         ]
-
-    async def _free_label(self, label: str) -> str:
-        for number in range(1, LABELS_TRIED_MAX):
-            tried = label if number == 1 else f"{label}-{number}"
-            if await self.sessions.find(tried) is None:
-                return tried
-        raise InvalidOperation(f"no free label: {label} exists {LABELS_TRIED_MAX} times")
 
 
 @value

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.message import ErasedMessage, Message, Role
 from turntree.core.run import RunEvent
-from turntree.core.session import Session
+from turntree.core.session import Session, numbered_labels
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
@@ -20,7 +20,6 @@ from turntree.programs.registry import Registry
 from turntree.runs.inbox import QueuedMessage
 from turntree.runs.service import PostOptions, Runs
 
-LABELS_TRIED_MAX: Final = 100
 DIGITS: Final = 8
 _KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
 """Sender's options that a rerun repeats; joining another message is not one of them."""
@@ -130,8 +129,7 @@ def query_of(turn: Turn) -> list[Message]:
 
 async def _begin(sessions: Sessions, placed: ThreadTurn, label: str | None) -> Session:
     wanted = label or f"rerun-{placed.turn.digest.removeprefix('sha256:')[:DIGITS]}"
-    for number in range(1, LABELS_TRIED_MAX):
-        tried = wanted if number == 1 else f"{wanted}-{number}"
+    for tried in numbered_labels(wanted):
         try:
             if placed.parent is None:
                 return await sessions.create(tried, source=placed.turn.id)
@@ -139,4 +137,4 @@ async def _begin(sessions: Sessions, placed: ThreadTurn, label: str | None) -> S
         except Conflict:
             if label is not None:
                 raise
-    raise InvalidOperation(f"{LABELS_TRIED_MAX} sessions named {wanted} already exist")
+    raise InvalidOperation(f"too many sessions are named {wanted!r}")

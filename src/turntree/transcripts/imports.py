@@ -28,7 +28,7 @@ from turntree.core.clock import Clock
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.ids import Label, SessionId, Timestamp, TurnId
 from turntree.core.redaction import RULES_VERSION
-from turntree.core.session import MoveKind, Origin, Session, Spawn
+from turntree.core.session import MoveKind, Origin, Session, Spawn, numbered_labels
 from turntree.core.value import value
 from turntree.db.locks import AsyncCommit
 from turntree.ledger import session_store_port as session_ports
@@ -48,7 +48,6 @@ the import would end up waiting for them.
 """
 PROCESSES_FROM_BYTES = 8 * 1024 * 1024
 """Less than this is read faster than another process starts."""
-NAMES_TRIED_MAX = 100
 CHECKED_OUT_BEFORE = "system:checkout"
 """The principal of handoff moves before they had a kind of their own."""
 HELD = "open:"
@@ -412,8 +411,7 @@ class ImportService:
         heads: Mapping[Key, TurnId],
     ) -> None:
         spawn = None if draft.spawn is None else await self._spawn(bundle, draft.spawn, heads)
-        for attempt in range(1, NAMES_TRIED_MAX + 1):
-            label = draft.label if attempt == 1 else f"{draft.label}-{attempt}"
+        for label in numbered_labels(draft.label):
             try:
                 await self.sessions.create(
                     SessionId(self.world.new_id()),
@@ -426,11 +424,10 @@ class ImportService:
                     visibility="private" if self.private else None,
                 )
             except Conflict:
-                if attempt == NAMES_TRIED_MAX:
-                    raise
-            else:
-                self.progress.sessions_begun += 1
-                return
+                continue
+            self.progress.sessions_begun += 1
+            return
+        raise InvalidOperation(f"too many sessions are named {draft.label!r}")
 
     async def _spawn(
         self, bundle: TranscriptRef, draft: DraftSpawn, heads: Mapping[Key, TurnId]

@@ -138,7 +138,7 @@ async def _make(
     others = [item.resource.id for item in first.items if item.pinned_by is None]
     choices: dict[str, Choice] = dict.fromkeys(others, "discard")
     name = PurePath(place or next(iter(new_places(first)), "worktree")).name
-    label = await _free_label(opened, name)
+    label = await opened.tree.sessions.find_free_label(_label_from(name))
     plan = await propose(opened, ForkRequest(revision, label, place, choices, before))
     check_outcome(await opened.tree.plans.carry_out(plan))
     assert plan.session is not None, "a session was asked for"
@@ -146,15 +146,10 @@ async def _make(
     return NewWorktree(standing, plan, label, before, await find_privacy(opened, session))
 
 
-async def _free_label(opened: CliContext, name: str) -> str:
-    """Return an unused label, derived from a folder's name."""
-    plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-") or "worktree"
-    number = 1
-    while True:
-        label = plain if number == 1 else f"{plain}-{number}"
-        if label != "HEAD" and await opened.tree.sessions.ledger.find(label) is None:
-            return label
-        number += 1
+def _label_from(folder: str) -> str:
+    """Return a folder's name in the characters of a label. ``HEAD`` means another session."""
+    plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", folder).strip("-") or "worktree"
+    return "HEAD-worktree" if plain == "HEAD" else plain
 
 
 def _tell_made(terminal: Terminal, made: NewWorktree) -> None:

@@ -23,7 +23,6 @@ from turntree.core.value import value
 from turntree.programs.model_choice import choose_model
 
 LOG_TURNS: Final = 10
-LABELS_TRIED_MAX: Final = 1000
 
 
 class CommandError(Exception):
@@ -73,7 +72,7 @@ def run_command(talk: ChatSession, chatting: ChatState, text: str) -> bool:
 
 async def _fork(opened: CliContext, chatting: ChatState, name: str) -> list[str]:
     tree = opened.tree
-    label = name or await _free_label(opened, chatting.label)
+    label = name or await tree.sessions.find_free_label(chatting.label)
     config = await tree.programs.find(chatting.label)
     session = await tree.sessions.fork(chatting.label, label)
     if config is not None and config.config:
@@ -86,14 +85,6 @@ async def _fork(opened: CliContext, chatting: ChatState, name: str) -> list[str]
         f"back with: /switch {clean(before)}",
         *await find_privacy(opened, session),
     ]
-
-
-async def _free_label(opened: CliContext, label: str) -> str:
-    for number in range(2, LABELS_TRIED_MAX):
-        tried = f"{label}-{number}"
-        if await opened.tree.sessions.ledger.find(tried) is None:
-            return tried
-    raise CommandError(f"{label} was forked too often: say a name, /fork NAME")
 
 
 async def _switch(opened: CliContext, chatting: ChatState, name: str) -> list[str]:
