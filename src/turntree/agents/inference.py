@@ -5,25 +5,25 @@ stream. A message to a session is queued like any other, and creates a turn.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
-from typing import Any, Final
+from dataclasses import field
+from typing import Any
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import InvalidOperation, ProviderError, ProviderNotConfigured
+from turntree.core.errors import InvalidOperation, ProviderNotConfigured
 from turntree.core.message import Message, Text, line_of, user
 from turntree.core.program import Program
 from turntree.core.usage import ModelCall, to_json
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
-from turntree.models.provider import ModelReply, Provider, ReplyDelta
+from turntree.models.provider import Provider, ReplyDelta
 from turntree.programs.model_choice import Choice, choose_model, without_provider
 from turntree.programs.model_config import ResolvedValue
 from turntree.programs.service import Programs, Spoken
 from turntree.runs.follow import RunFollower, RunNotice, TextChunk
+from turntree.runs.model_call import ModelCaller
 from turntree.runs.service import PostOptions, Runs
 
 BuildProvider = Callable[[Program], Provider]
-_NO_SETTING: Final = ("model", "model_id")
 
 
 @value
@@ -34,8 +34,7 @@ class Inference:
     runs: Runs
     ensure_served: Callable[[], Awaitable[None]]
     """Ensures that a worker serves the message."""
-    clock: Callable[[], float]
-    """Monotonic seconds."""
+    caller: ModelCaller
 
     async def ask(
         self, programs: Programs, asked: Program, request: Mapping[str, Json], hear: Spoken
@@ -65,14 +64,24 @@ class Inference:
         prompt = Prompt(() if system is None else (system,), (user(text),))
         wanted: dict[str, Json] = {**choice.to_json(), "message": digest_bytes(line_of(user(text)))}
         await programs.tell(model.id, "model.inference_requested", right="invoke", more=wanted)
-        began = self.clock()
-        answer = await _listen(provider, backend, prompt, _settings(choice), hear)
-        latency_ms = round((self.clock() - began) * 1000)
+        heard = 0
+
+        def publish(attempt: int, delta: ReplyDelta) -> None:
+            nonlocal heard
+            if delta.kind == "text":
+                # The text of a failed attempt has been shown: a retry starts on a new line.
+                hear(f"\n{delta.text}" if 0 < heard < attempt else delta.text)
+                heard = attempt
+
+        result = await self.caller.ask_outside_runs(
+            _Request(prompt, backend, provider, choice.parameters), publish
+        )
+        answer = result.answer
         call = ModelCall(answer.model, answer.usage, provider.name, answer.request_id)
         said: dict[str, Json] = {
             "call": to_json(call),
             "finish_reason": answer.finish_reason,
-            "latency_ms": latency_ms,
+            "latency_ms": result.latency_ms,
         }
         await programs.tell(model.id, "model.inference_completed", right="invoke", more=said)
         return {"text": _words(answer.message), **said}
@@ -158,24 +167,16 @@ def check_outcome(outcome: str, *reasons: str) -> None:
     raise InvalidOperation(f"the turn is {outcome}" + (f": {why}" if why else ""))
 
 
-async def _listen(
-    provider: Provider, model: str, prompt: Prompt, settings: Mapping[str, Json], hear: Spoken
-) -> ModelReply:
-    # Closing the stream aborts the request, also if the caller stops listening.
-    async with aclosing(provider.stream(model, prompt, settings)) as stream:
-        async for piece in stream:
-            match piece:
-                case ModelReply():
-                    return piece
-                case ReplyDelta(kind="text", text=text):
-                    hear(text)
-                case _:
-                    pass
-    raise ProviderError("the answer ended before it was whole", "broken")
+@value
+class _Request:
+    """See ``runs.model_call.ModelRequest``."""
 
-
-def _settings(choice: Choice) -> dict[str, Json]:
-    return {name: chosen.value for name, chosen in choice.values.items() if name not in _NO_SETTING}
+    prompt: Prompt
+    model: str
+    provider: Provider
+    settings: Mapping[str, Json]
+    request: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """Empty: the model's own stream records the request, not a run's."""
 
 
 def _value(chosen: ResolvedValue | None) -> Any:

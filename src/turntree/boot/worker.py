@@ -269,7 +269,8 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
     async def ensure_served() -> None:
         await running.ensure_served()
 
-    voices = Inference(providers.build, runs, ensure_served, time.monotonic)
+    asking = ModelCaller(runs.hub, time.monotonic, random.random)
+    voices = Inference(providers.build, runs, ensure_served, asking)
     programs = replace(tree.programs, voices=voices)
     following = RunFollower(runs)
     running = WorkerRuntime(

@@ -27,6 +27,15 @@ class Choice:
     """None if the model names none."""
     values: Mapping[str, ResolvedValue]
 
+    @property
+    def parameters(self) -> dict[str, Json]:
+        """The parameters of the call: every value but the names of the model."""
+        return {
+            name: chosen.value
+            for name, chosen in self.values.items()
+            if name not in ("model", "model_id")
+        }
+
     def to_json(self) -> dict[str, Json]:
         """Return the document that a turn records, with the versions that were used."""
         document: dict[str, Json] = {

@@ -16,7 +16,7 @@ from turntree.core.ids import RunId, SessionId, TurnId
 from turntree.core.run import Run
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
-from turntree.models.provider import ModelReply, Provider
+from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.models.retry import find_pause
 from turntree.runs.live import StreamPosition
 from turntree.runs.live_hub import LiveHub
@@ -68,6 +68,8 @@ class PromptInput:
     """The recorded request, if it is being sent again."""
 
 
+PublishDelta = Callable[[int, ReplyDelta], None]
+"""Takes the number of the attempt, and what arrived."""
 Assemble = Callable[[PromptInput], Awaitable[ModelRequest]]
 
 
@@ -98,11 +100,25 @@ class ModelCaller:
         Raises:
             ProviderError: The call failed, and a retry would not help.
         """
+
+        def publish(attempt: int, delta: ReplyDelta) -> None:
+            self.hub.publish(
+                run, at, attempt, delta.kind, delta.text, tool=delta.tool, call_id=delta.call_id
+            )
+
+        return await self.ask_outside_runs(asked, publish)
+
+    async def ask_outside_runs(self, asked: ModelRequest, publish: PublishDelta) -> ModelCallResult:
+        """Return the reply to a prompt that belongs to no run.
+
+        Raises:
+            ProviderError: The call failed, and a retry would not help.
+        """
         attempt = 1
         while True:
             begun = self.clock()
             try:
-                answer = await self._listen(asked, run, at, attempt)
+                answer = await self._listen(asked, attempt, publish)
             except ProviderError as failed:
                 pause = find_pause(
                     failed.kind, attempt, retry_after_s=failed.retry_after_s, chance=self.chance()
@@ -114,9 +130,7 @@ class ModelCaller:
             else:
                 return ModelCallResult(answer, attempt, round((self.clock() - begun) * 1000))
 
-    async def _listen(
-        self, asked: ModelRequest, run: RunId, at: StreamPosition, attempt: int
-    ) -> ModelReply:
+    async def _listen(self, asked: ModelRequest, attempt: int, publish: PublishDelta) -> ModelReply:
         # Closing the stream aborts the HTTP request, also when this task is canceled.
         stream = asked.provider.stream(asked.model, asked.prompt, asked.settings)
         async with aclosing(stream):
@@ -131,7 +145,4 @@ class ModelCaller:
                     raise ProviderError("the answer ended before it was whole", "broken")
                 if isinstance(piece, ModelReply):
                     return piece
-                self.hub.publish(
-                    run, at, attempt, piece.kind, piece.text,
-                    tool=piece.tool, call_id=piece.call_id,
-                )  # fmt: skip
+                publish(attempt, piece)

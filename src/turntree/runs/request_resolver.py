@@ -31,7 +31,6 @@ from turntree.tools.toolset import Toolset
 
 PARAMS_RECIPE: Final = "params/1"
 OBJECTS_MAX: Final = 4096
-_NO_PARAMETERS: Final = frozenset({"model", "model_id"})
 _LEADING: Final = ("owner", "default_model", "provider")
 """Config members that lead from a session to its agent, model and provider."""
 
@@ -125,7 +124,7 @@ class RequestResolver:
             str(choice.values["model_id"].value),
             choice.model.address,
             choice.provider,
-            _settings(choice),
+            choice.parameters,
             await self._put(canonical(entries.to_json())),
             entries,
             _number(choice.model.config.get("context_tokens")),
@@ -346,12 +345,6 @@ def _as_agent(program: Program) -> Program:
     if program.kind != "agent":
         raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
     return program
-
-
-def _settings(choice: Choice) -> dict[str, Json]:
-    return {
-        name: chosen.value for name, chosen in choice.values.items() if name not in _NO_PARAMETERS
-    }
 
 
 def _pin_of(request: Mapping[str, Json], name: str) -> Json:

@@ -319,6 +319,14 @@ def test_a_model_is_asked_alone(talk: Call) -> None:
     assert talk("log", "--all", "--json").documents == []
 
 
+def test_invoke_of_an_overloaded_model_is_retried(talk: Call) -> None:
+    busy = [{"kind": "overloaded", "retry_after_s": 0}]
+    script = json.dumps([{"text": "At last.", "failures": busy}])
+    talk("provider", "create", "busy", "--type", "scripted", "--set", f"script={script}")
+    talk("model", "create", "patient", "--backend", "scripted-1", "--provider", "busy")
+    assert talk("model", "invoke", "patient", "hello").out == "At last.\n"
+
+
 def test_an_agent_and_a_session_are_invoked_by_words(talk: Call) -> None:
     talk("agent", "create", "helper", "--model", "echo", "--prompt", "You help.")
     assert talk("agent", "invoke", "helper", "hello").out == "hello\n"
