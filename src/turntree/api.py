@@ -345,7 +345,7 @@ class Tree:
         """Who may do what."""
         from turntree.auth.authorizer import Authorizer
 
-        return Authorizer(self._on.permissions, self._on.ledger, self._on.world)
+        return Authorizer(self._on.permissions, self._on.world)
 
     @cached_property
     def tokens(self) -> Tokens:

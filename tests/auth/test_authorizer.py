@@ -14,15 +14,14 @@ from turntree.auth.permissions import EVERYTHING, Permissions, actions, credenti
 from turntree.auth.persona import Identity, Persona
 from turntree.auth.store_port import PermissionPort
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import Conflict, InvalidOperation, NotFound, PermissionDenied
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.event import Event
-from turntree.core.ids import RunId, SessionId, Timestamp
+from turntree.core.ids import SessionId, Timestamp
 from turntree.core.manifest import Manifest
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
-from turntree.core.run import Run, RunEvent
 from turntree.db.database import Database
-from turntree.testing.fakes import Crash, FakeClock
+from turntree.testing.fakes import Crash
 
 pytestmark = pytest.mark.anyio
 
@@ -80,24 +79,6 @@ async def test_a_credential_is_handed_out_against_a_receipt(tree: Tree) -> None:
         ("permission.denied", "credential:OTHER"),
     ]
     assert all("value" not in str(event.data) for event in await told(tree))
-
-
-async def test_a_run_keeps_its_judgements_in_its_own_stream(tree: Tree, world: FakeClock) -> None:
-    session = await session_of(tree)
-    run_id = RunId(world.new_id())
-    first = RunEvent.of(Event(run_id, 0, "run.started", world.now(), {}), user("hi"))
-    epoch = await tree.ledger.start(run_id, session, first)
-    run = Run(run_id, 0).apply(first)
-    run = await tree.authority.grant_in_run(run, epoch=epoch, context=AGENT)
-    run, allowed = await tree.authority.use_in_run(run, READ, epoch=epoch, context=AGENT)
-    run, denied = await tree.authority.use_in_run(run, EXEC, epoch=epoch, context=AGENT)
-    assert (allowed.allowed, denied.allowed, run.seq) == (True, False, 4)
-    assert Run.replay(run_id, await tree.ledger.facts(run_id)) == run
-    with pytest.raises(Conflict):
-        await tree.authority.use_in_run(replace(run, seq=2), EXEC, epoch=epoch, context=AGENT)
-    report = await tree.authority.audit(session=session)
-    assert {row.session for row in report.used} == {"main"}
-    assert kinds(report) == {"denied", "unused"}
 
 
 async def test_an_audit_can_be_asked_of_a_session_an_agent_and_a_time(tree: Tree) -> None:

@@ -12,6 +12,7 @@ import pytest
 from turntree.auth.execution_context import ExecutionContext, current, find_current
 from turntree.auth.permissions import EVERYTHING, Permissions, credentials, right, tools
 from turntree.auth.persona import Identity, Persona
+from turntree.auth.token import issue
 from turntree.boot.open import Settings, begin_context, load_token_key
 from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import Timestamp
@@ -117,9 +118,20 @@ def test_settings_have_defaults_and_can_be_hidden() -> None:
     assert context.get_config("retries", 2) == 2
 
 
+def token_of(context: ExecutionContext) -> str:
+    return issue(
+        context.chain,
+        key=KEY,
+        nonce=FakeClock().nonce(),
+        audience="run",
+        expires_at=LATER,
+        config=context.config,
+    )
+
+
 def test_no_secret_is_ever_shown() -> None:
     context = begun().child(credentials={"GITHUB_TOKEN": "handed-in"})
-    told = context.to_token(key=KEY, audience="run", expires_at=LATER, world=FakeClock())
+    told = token_of(context)
     for shown in (repr(context), str(context), told):
         assert "handed-in" not in shown
         assert "hidden" not in shown
@@ -127,7 +139,7 @@ def test_no_secret_is_ever_shown() -> None:
 
 def test_another_process_goes_on_with_the_same_rights_and_no_more(tmp_path: Path) -> None:
     context = begun().delegate(ATLAS, GITHUB).child(config={"timeout": 5})
-    told = context.to_token(key=KEY, audience="run", expires_at=LATER, world=FakeClock())
+    told = token_of(context)
     program = tmp_path / "other.py"
     program.write_text(OTHER_PROCESS, encoding="utf-8")
     ended = subprocess.run(

@@ -1,5 +1,6 @@
 """Lines: what stayed between two texts, and which version of many wrote each."""
 
+from collections.abc import Sequence
 from difflib import unified_diff
 
 from hypothesis import given
@@ -8,7 +9,6 @@ from hypothesis import strategies as st
 from turntree.resources.line_diff import (
     EDITS_MAX,
     Same,
-    count_lines,
     hunks_of,
     is_binary,
     match_lines,
@@ -19,6 +19,11 @@ from turntree.resources.line_trace import find_likeness, trace_lines
 # Few different lines, so that most of them stand several times.
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"}\n", b"\n", b"c\n", b"dd\n"]), max_size=30)
 TEXTS = st.lists(LINES, min_size=1, max_size=6)
+
+
+def count_lines(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
+    stayed = sum(same.length for same in match_lines(old, new))
+    return len(new) - stayed, len(old) - stayed
 
 
 @given(LINES, LINES)

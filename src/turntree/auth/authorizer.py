@@ -1,7 +1,7 @@
 """Check permissions and record every decision: no record, no action.
 
-``auth.permissions`` and ``auth.delegation`` decide. This module records the decision, in the stream
-of the session or of the run, before the caller may continue. It must never widen a permission.
+``auth.permissions`` and ``auth.delegation`` decide. This module records the decision in the stream
+of the session before the caller may continue. It must never widen a permission.
 """
 
 from turntree.auth import audit
@@ -9,14 +9,10 @@ from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext, current
 from turntree.auth.permissions import Decision, Right, right
 from turntree.auth.store_port import PermissionPort
-from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import PermissionDenied
-from turntree.core.event import Event, record
 from turntree.core.ids import Digest, SessionId, Timestamp
-from turntree.core.run import Run, RunEvent
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
 
 
 @value
@@ -24,7 +20,6 @@ class Authorizer:
     """``tree.authority``: who may do what, and who did."""
 
     permissions: PermissionPort
-    ledger: LedgerPort
     world: Clock
 
     async def grant(
@@ -58,37 +53,6 @@ class Authorizer:
         await self.permissions.record(session, audit.kind_of(decision), data, at=self.world.now())
         return _allowed(decision)
 
-    async def use_in_run(
-        self, run: Run, wanted: Right, *, epoch: int, context: ExecutionContext | None = None
-    ) -> tuple[Run, Decision]:
-        """Record a decision as the next event of a run; returns the run after it.
-
-        A denial is returned and not raised: the model is told of it and the run continues.
-
-        Raises:
-            Conflict: Another worker took the run over.
-        """
-        acting = context or current()
-        decision = acting.decide(wanted)
-        data = audit.judged_data(acting.principal, decision)
-        return await self._append(run, audit.kind_of(decision), data, epoch), decision
-
-    async def grant_in_run(
-        self,
-        run: Run,
-        *,
-        epoch: int,
-        context: ExecutionContext | None = None,
-        persona: Digest | None = None,
-    ) -> Run:
-        """Record the acting principal's permissions in a run; returns the run after it.
-
-        Raises:
-            Conflict: Another worker took the run over.
-        """
-        data = audit.granted_data((context or current()).chain, persona=persona)
-        return await self._append(run, audit.GRANTED, data, epoch)
-
     async def get_credential(
         self, session: SessionId, name: str, *, context: ExecutionContext | None = None
     ) -> str:
@@ -115,12 +79,6 @@ class Authorizer:
         if agent is not None:
             facts = [fact for fact in facts if audit.concerns(fact, agent)]
         return audit.audit(facts, since=since)
-
-    async def _append(self, run: Run, kind: str, data: dict[str, Json], epoch: int) -> Run:
-        event = Event(run.id, run.seq, kind, self.world.now(), data)
-        fact = RunEvent(record(event).event, None)
-        await self.ledger.append_fact(fact, epoch=epoch)
-        return run.apply(fact)
 
 
 def _allowed(decision: Decision) -> Decision:

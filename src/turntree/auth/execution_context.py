@@ -21,7 +21,6 @@ from turntree.auth.delegation import DelegationChain
 from turntree.auth.permissions import EVERYTHING, Decision, Permissions, Right
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
-from turntree.core.clock import Clock
 from turntree.core.errors import NotFound, PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
@@ -159,20 +158,6 @@ class ExecutionContext:
     def get_config(self, name: str, default: Any = None) -> Any:
         """Return a setting, or the default if it is not set."""
         return self.config.get(name, default)
-
-    def to_token(self, *, key: bytes, audience: str, expires_at: Timestamp, world: Clock) -> str:
-        """Return a token with which another process can act with these permissions.
-
-        Credentials stay here: the token only names which of its own the other process may use.
-        """
-        return token.issue(
-            self.chain,
-            key=key,
-            nonce=world.nonce(),
-            audience=audience,
-            expires_at=expires_at,
-            config=self.config,
-        )
 
     @classmethod
     def from_token(

@@ -17,7 +17,7 @@ Changing the recipe changes every digest: golden vectors pin it, and a second re
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final, Literal, get_args
 
@@ -363,8 +363,3 @@ def _header_from_json(document: Mapping[str, Any]) -> Header:
         tuple(get("derived_from", ())),
         None if compaction is None else Compaction.from_json(compaction),
     )
-
-
-def with_parent(header: Header, parent: Turn | None) -> Header:
-    """Return the header with another parent."""
-    return replace(header, parent=None if parent is None else parent.digest)

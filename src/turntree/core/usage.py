@@ -5,7 +5,7 @@ read uncached, ``cached_input`` came from the provider's cache, ``cache_write`` 
 The five never overlap, except that reasoning is part of output.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from turntree.core.value import value
@@ -81,19 +81,3 @@ def from_json(document: Mapping[str, Any]) -> ModelCall:
         document.get("provider"),
         document.get("call_id"),
     )
-
-
-def total_of(calls: Iterable[tuple[str, ModelCall]]) -> Usage:
-    """Return the sum over distinct calls; each is given with where it was recorded.
-
-    Two records with the same provider id are one call, wherever they are: a history that was
-    imported by two versions of an importer must not be counted twice.
-    """
-    distinct: dict[tuple[str, str], Usage] = {}
-    for place, call in calls:
-        key = ("place", place) if call.call_id is None else ("call", call.call_id)
-        distinct.setdefault(key, call.usage)
-    total = Usage()
-    for usage in distinct.values():
-        total += usage
-    return total

@@ -69,12 +69,6 @@ def match_lines(old: Sequence[bytes], new: Sequence[bytes]) -> list[Same]:
     return _joined(sorted(found))
 
 
-def count_lines(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many lines were added and how many removed."""
-    stayed = sum(same.length for same in match_lines(old, new))
-    return len(new) - stayed, len(old) - stayed
-
-
 def hunks_of(
     old: Sequence[bytes], new: Sequence[bytes], *, context: int = CONTEXT_LINES
 ) -> list[Hunk]:

@@ -115,12 +115,6 @@ class Resources:
         """Return the resource of a directory, attached to a session if one is named."""
         return await self.ensure("directory", settled(path), name=name, session=session)
 
-    async def ensure_file(
-        self, path: str, session: str | None = None, *, name: str | None = None
-    ) -> Resource:
-        """Return the resource of a file, attached to a session if one is named."""
-        return await self.ensure("file", settled(path), name=name, session=session)
-
     async def get(self, resource: ResourceId) -> Resource:
         """Return a resource.
 

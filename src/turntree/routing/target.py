@@ -151,11 +151,6 @@ def entity_key(id: str) -> Label:
     return _key(ENTITY, id)
 
 
-def is_routing_key(label: str) -> bool:
-    """Return whether the router created a label."""
-    return _KEY.fullmatch(label) is not None
-
-
 def _key(*pieces: str) -> Label:
     kind, *rest = pieces
     spelt = ":".join([kind, *map(_spelt, rest)])

@@ -521,7 +521,9 @@ def test_a_file_can_be_forked_too(turntree: Call, project: Project) -> None:
     async def pin_file() -> None:
         async with open_tree(project.settings) as tree:
             await tree.sessions.create("main")
-            resource = await tree.resources.ensure_file(str(project.folder / "a.py"), "main")
+            resource = await tree.resources.ensure(
+                "file", str(project.folder / "a.py"), session="main"
+            )
             placed = await tree.turns.record("main", [user("go")], [assistant("done")])
             taken = tree.resources.keeper_of(resource).snapshot(resource.place)
             now = tree.revisions.world.now

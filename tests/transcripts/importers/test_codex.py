@@ -12,7 +12,7 @@ from turntree.core.ids import instant
 from turntree.core.message import Media, Message, OpaquePart, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.message_context import TouchedFile, files_of
 from turntree.core.principal import Principal
-from turntree.core.usage import Usage, total_of
+from turntree.core.usage import Usage
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import DraftTurn, Projection, seal_drafts
 from turntree.transcripts.importer import ToolPaths
@@ -714,8 +714,7 @@ def test_a_long_and_deep_thread_is_read_in_one_pass(tmp_path: Path) -> None:
         rollout.exchange(f"Q{number}", f"A{number}")
     told = project_one(rollout, tmp_path / "deep")
     assert len(told.turns) == 10_000
-    total = total_of(("", call) for turn in told.turns for call in turn.calls)
-    assert total == Usage()
+    assert sum((call.usage for turn in told.turns for call in turn.calls), Usage()) == Usage()
 
 
 # Where it looks.
