@@ -14,7 +14,16 @@ when a process dies that is no longer in charge, nothing is delivered again. So 
 a write through after it was overtaken does harm: the one in charge meets a conflict and lets go.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -38,7 +47,6 @@ from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
-from turntree.runs.capture_error import error_of
 from turntree.runs.engine import Wake
 from turntree.runs.inbox import Backlog, Idle, PendingMessage, QueuedMessage, Work
 from turntree.runs.inbox_store import InboxStore
@@ -598,3 +606,9 @@ async def _called(act: Callable[[Life], Awaitable[None]], life: Life) -> None:
 def session_id(label: str) -> SessionId:
     """Return the id that a session of a label has in every world."""
     return SessionId(derived_id(0, "session", label))
+
+
+async def error_of(act: Coroutine[object, object, None]) -> BaseException | None:
+    """Await a coroutine and return what it raised, or None: even the death of its process."""
+    (ended,) = await asyncio.gather(act, return_exceptions=True)
+    return ended

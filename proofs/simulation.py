@@ -26,12 +26,11 @@ from multiprocessing import get_context
 from proofs.drills.plants import Plant, install
 from proofs.figures import Proof, run, temporary_server
 from proofs.run_stories import Scene, play, random_fates, random_story
-from proofs.run_world import Fates, RunWorld
+from proofs.run_world import Fates, RunWorld, error_of
 from turntree.core.ids import uuid7
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck
-from turntree.runs.capture_error import error_of
 from turntree.testing.fakes import START_MS
 
 FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

@@ -16,7 +16,6 @@ from turntree.agents.assignments import Assignments
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import ProgramId
 from turntree.core.program import Program
-from turntree.runs.capture_error import error_of
 
 LOOK_S: Final = 1.0
 TASKS_AT_ONCE: Final = 16
@@ -52,28 +51,22 @@ class TaskSupervisor:
                 group.start_soon(self._see_through, task)
 
     async def _see_through(self, task: Program) -> None:
+        before = self._failures.pop(task.id, None)
         try:
-            error = await error_of(self._take(task))
+            done = await self.assignments.take(task)
+        except TurntreeError as error:
+            # A busy agent will be free later, so the task is retried; log the same refusal only
+            # once.
+            self._failures[task.id] = f"{type(error).__name__}: {error}"
+            if self._failures[task.id] != before:
+                _LOG.warning("%s: %s", task.address, error)
+        except Exception as error:
+            # An unexpected error in one task must not stop the others.
+            self._failures[task.id] = f"{type(error).__name__}: {error}"
+            if self._failures[task.id] != before:
+                _LOG.exception("%s", task.address)
+        else:
+            if done is not None:
+                _LOG.info("%s is %s", task.address, done.task.state)
         finally:
             self._overseen.discard(task.id)
-        before, said = self._failures.pop(task.id, None), f"{type(error).__name__}: {error}"
-        match error:
-            case None:
-                return
-            case TurntreeError():
-                # A busy agent will be free later, so the task is retried; log the same refusal only
-                # once.
-                if said != before:
-                    _LOG.warning("%s: %s", task.address, error)
-            case Exception():
-                # An unexpected error in one task must not stop the others.
-                if said != before:
-                    _LOG.error("%s: %s", task.address, error, exc_info=error)
-            case _:
-                raise error
-        self._failures[task.id] = said
-
-    async def _take(self, task: Program) -> None:
-        done = await self.assignments.take(task)
-        if done is not None:
-            _LOG.info("%s is %s", task.address, done.task.state)

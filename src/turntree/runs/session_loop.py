@@ -19,7 +19,6 @@ from turntree.core.message import Message, partial
 from turntree.core.run import Run, RunEvent, Seal
 from turntree.ledger.store_port import LedgerPort
 from turntree.runs.attempt import Attempt, Moment
-from turntree.runs.capture_error import error_of
 from turntree.runs.inbox import Idle, Inbox, PendingMessage, ResumeRun, StartRun, Workers
 from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
@@ -109,17 +108,17 @@ class SessionLoop:
 
     async def _survives(self, session: SessionId) -> bool:
         """Process a session; return False if it has to be processed again."""
-        error = await error_of(self.pump(session))
-        match error:
-            case None | Conflict():
-                # The worker that took the run over also does the rest of the session's work.
-                return True
-            case DatabaseUnavailable():
-                raise error
-            case Exception():
-                return await self._failed(session, error)
-            case _:
-                raise error
+        try:
+            await self.pump(session)
+        except Conflict:
+            # The worker that took the run over also does the rest of the session's work.
+            return True
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            # An unexpected error must end in a failed run, not in a session that never answers.
+            return await self._failed(session, error)
+        return True
 
     async def _failed(self, session: SessionId, error: Exception) -> bool:
         """Count an internal error; fail the run after ``FAILURES_MAX`` of them."""

@@ -104,13 +104,7 @@ class ToolCaller:
             return ToolResult(use.call_id, "timeout", f"no result after {spec.timeout_s:g} seconds")
         if made.cancelled():
             return ToolResult(use.call_id, "error", "the tool canceled itself")
-        match made.exception():
-            case None:
-                return made.result()
-            case Exception() as error:
-                return ToolResult(use.call_id, "error", _said(error))
-            case error:
-                raise error
+        return made.result()
 
     def _find(self, tool: str) -> tuple[Toolset, ToolSpec] | None:
         for toolset in self.toolsets:
@@ -121,10 +115,11 @@ class ToolCaller:
 
 
 async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> ToolResult:
-    """Make a call; a tool that calls ``sys.exit`` fails instead of ending the worker."""
+    """Make a call. Whatever a tool raises is its result: the model reads it and continues."""
     try:
         return await toolset.call(use, occasion)
-    except (SystemExit, KeyboardInterrupt) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        # A tool that calls ``sys.exit`` must not end the worker.
         return ToolResult(use.call_id, "error", _said(error))
 
 

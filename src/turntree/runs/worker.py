@@ -15,7 +15,6 @@ import anyio
 from turntree.core.clock import Clock
 from turntree.core.errors import DatabaseUnavailable, TurntreeError, first_of
 from turntree.core.ids import instant, unix_ms
-from turntree.runs.capture_error import error_of
 from turntree.runs.engine import Engine
 from turntree.runs.inbox import Workers
 from turntree.runs.session_loop import SessionLoop
@@ -117,15 +116,14 @@ class Worker:
         number = 0
         while True:
             number += 1
-            match await error_of(act(number)):
-                case None:
-                    pass
-                case TurntreeError() as error:
-                    _LOG.warning("%s: %s", type(error).__name__, error)
-                case Exception() as error:
-                    _LOG.error("unexpected: %s", error, exc_info=error)
-                case error:
-                    raise error
+            try:
+                await act(number)
+            except TurntreeError as error:
+                _LOG.warning("%s: %s", type(error).__name__, error)
+            except Exception:
+                # A worker without its heartbeat would be taken for dead, and its runs taken over,
+                # while it is still working on them.
+                _LOG.exception("unexpected error")
             await anyio.sleep(s)
 
     async def _beat(self, number: int) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from turntree.core.errors import InvalidOperation
 
@@ -29,21 +28,6 @@ class CallOutcome:
 
     value: Any = None
     error: BaseException | None = None
-
-    def __enter__(self) -> Self:
-        """Start to capture."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> bool:
-        """Store the exception and suppress it."""
-        del kind, at
-        self.error = error
-        return True
 
     @property
     def said(self) -> str:
@@ -68,8 +52,12 @@ async def call_in_thread(function: Callable[[], Any]) -> CallOutcome:
             arrived.set_result(ended)
 
     def work() -> None:
-        with CallOutcome() as ended:
-            ended.value = context.run(function)
+        try:
+            ended = CallOutcome(context.run(function))
+        except BaseException as error:
+            # In a thread, even ``sys.exit`` ends only the thread, and the caller would wait for
+            # ever.
+            ended = CallOutcome(error=error)
         # If the loop was closed meanwhile, no caller is waiting.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, ended)
@@ -80,12 +68,14 @@ async def call_in_thread(function: Callable[[], Any]) -> CallOutcome:
 
 async def call_here(function: Callable[[], Awaitable[Any]]) -> CallOutcome:
     """Call an async function on the caller's loop."""
-    with CallOutcome() as ended:
-        ended.value = await function()
-    if isinstance(ended.error, asyncio.CancelledError):
+    try:
+        return CallOutcome(await function())
+    except asyncio.CancelledError:
         # On the caller's loop a cancellation is the caller's. In a thread it is the function's own.
-        raise ended.error
-    return ended
+        raise
+    except BaseException as error:
+        # A tool that calls ``sys.exit`` must not end the worker.
+        return CallOutcome(error=error)
 
 
 @dataclass(slots=True)

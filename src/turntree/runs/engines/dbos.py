@@ -161,7 +161,8 @@ class _Handlers:
         tasks = list(self.tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)
 
 
 _served: _Handlers | None = None

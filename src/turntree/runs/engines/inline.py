@@ -76,8 +76,9 @@ class InlineEngine:
             mine = [task for task, (_, name) in self._tasks.items() if name == worker]
             for task in mine:
                 task.cancel()
-            with anyio.CancelScope(shield=True):
-                await asyncio.gather(*mine, return_exceptions=True)
+            if mine:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait(mine)
 
     async def stop_taking(self) -> None:
         """Claim no more wake-ups, and return when those already claimed have been handled."""

@@ -18,14 +18,11 @@ _LOG = logging.getLogger(__name__)
 async def handle_until_done(handle: Handle, session: SessionId) -> None:
     """Handle a wake-up, retrying until it succeeds; only a cancellation ends it earlier."""
     delay_s = RETRY_FIRST_S
-    while (error := await _outcome(handle, session)) is not None:
-        _LOG.warning("session %s failed, retrying in %.2f s", session, delay_s, exc_info=error)
+    while True:
+        try:
+            return await handle(session)
+        except Exception:
+            # A wake-up that is given up is lost: only it says that the session has work.
+            _LOG.warning("session %s failed, retrying in %.2f s", session, delay_s, exc_info=True)
         await asyncio.sleep(delay_s)
         delay_s = min(2 * delay_s, RETRY_MAX_S)
-
-
-async def _outcome(handle: Handle, session: SessionId) -> BaseException | None:
-    (result,) = await asyncio.gather(handle(session), return_exceptions=True)
-    if isinstance(result, asyncio.CancelledError):
-        raise result
-    return result
