@@ -124,7 +124,7 @@ def fold_tokens(facts: Iterable[Event]) -> list[TokenRecord]:
 
 
 @value
-class _Read:
+class _TokenContents:
     """The sum of the blocks so far."""
 
     links: tuple[DelegationLink, ...] = ()
@@ -214,7 +214,7 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
     documents = [_document(block) for block in blocks]
     expires_at = _check_limits(documents, audience, now)
     try:
-        read = _Read()
+        read = _TokenContents()
         for document in documents:
             read = _add(read, document)
         return OpenedToken(
@@ -224,7 +224,7 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
         raise PermissionDenied(f"the token is not a valid delegation chain: {error}") from error
 
 
-def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
+def _add(read: _TokenContents, document: Mapping[str, Any]) -> _TokenContents:
     """Return the sum of the blocks with one more.
 
     Any holder of the token may have written it, so nothing in it is trusted, and unknown members
@@ -238,18 +238,18 @@ def _add(read: _Read, document: Mapping[str, Any]) -> _Read:
     config = _add_config(read.config, cast("Mapping[str, Json]", said))
     match document:
         case {"links": [*links]}:
-            return _Read(tuple(link_from_json(link) for link in links), config)
+            return _TokenContents(tuple(link_from_json(link) for link in links), config)
         case {"to": {"kind": kind, "id": id}, "rights": rights}:
             link = link_from_json({"kind": kind, "id": id, "rights": rights})
-            return _Read((*read.links, link), config)
+            return _TokenContents((*read.links, link), config)
         case {"to": _} | {"links": _}:
             raise InvalidOperation("a block delegates the token to one principal, with permissions")
         case {"rights": rights} if read.links:
             last = read.links[-1]
             link = link_from_json({"kind": last.kind, "id": last.id, "rights": rights})
-            return _Read((*read.links, link), config)
+            return _TokenContents((*read.links, link), config)
         case _:
-            return _Read(read.links, config)
+            return _TokenContents(read.links, config)
 
 
 def _add_config(before: Mapping[str, Json], said: Mapping[str, Json]) -> dict[str, Json]:

@@ -18,7 +18,7 @@ Wake = tuple[SessionId, int]
 """A session and the number of one of its wake-ups."""
 
 
-class Transaction(Protocol):
+class SharedTransaction(Protocol):
     """A database transaction that the store and the engine share."""
 
     @property
@@ -34,7 +34,7 @@ class Transaction(Protocol):
 class Engine(Protocol):
     """Schedules wake-ups and hands them to workers."""
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(self) -> AbstractAsyncContextManager[SharedTransaction]:
         """Open a transaction: committed at the end of the block, rolled back on an error."""
         ...
 

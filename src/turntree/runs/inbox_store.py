@@ -24,7 +24,7 @@ from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
 from turntree.db.database import Database, Row, fetch
-from turntree.runs.engine import Engine, Transaction
+from turntree.runs.engine import Engine, SharedTransaction
 from turntree.runs.inbox import (
     Backlog,
     Idle,
@@ -197,7 +197,7 @@ class InboxStore:
             await self.database.note_denial(error)
             raise
 
-    async def _call(self, transaction: Transaction, query: str, /, **params: Any) -> Row:
+    async def _call(self, transaction: SharedTransaction, query: str, /, **params: Any) -> Row:
         async with self.database.borrow(transaction.driver) as connection:
             (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
         return row

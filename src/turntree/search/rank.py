@@ -49,7 +49,7 @@ class MatchScore:
 
 
 @dataclass(slots=True)
-class _Read:
+class _PassageHits:
     """A passage with its matching words."""
 
     passage: SearchPassage
@@ -111,7 +111,7 @@ def _stands(said: str, passages: Sequence[SearchPassage], folded: Sequence[str])
     return any(any(find_words(passage.text, wanted)) for passage in passages)
 
 
-def _read(query: Query, passage: SearchPassage) -> _Read:
+def _read(query: Query, passage: SearchPassage) -> _PassageHits:
     keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
     opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
     hits: list[tuple[Word, str]] = []
@@ -121,7 +121,7 @@ def _read(query: Query, passage: SearchPassage) -> _Read:
         # A completion of the last word counts as that word.
         known += [whole for start, whole in opened if _begins(word, passage.text, start)]
         hits += [(word, lexeme) for lexeme in dict.fromkeys(known)]
-    return _Read(passage, hits)
+    return _PassageHits(passage, hits)
 
 
 def _begins(word: Word, text: str, start: str) -> bool:
@@ -129,7 +129,7 @@ def _begins(word: Word, text: str, start: str) -> bool:
     return signs.startswith(start) or any(lexeme.startswith(start) for lexeme in word.lexemes)
 
 
-def _places(term: Term, read: Sequence[_Read]) -> dict[Where, None]:
+def _places(term: Term, read: Sequence[_PassageHits]) -> dict[Where, None]:
     """Return where a term was found: all of it, or all its pieces somewhere."""
     wholly: dict[Where, None] = {}
     partly: dict[Where, None] = {}
@@ -146,7 +146,9 @@ def _places(term: Term, read: Sequence[_Read]) -> dict[Where, None]:
     return partly if term.pieces and pieces >= set(term.pieces) else {}
 
 
-def _score(query: Query, found: Mapping[str, tuple[Where, ...]], read: Sequence[_Read]) -> float:
+def _score(
+    query: Query, found: Mapping[str, tuple[Where, ...]], read: Sequence[_PassageHits]
+) -> float:
     asked = len(query.terms) + len(query.phrases)
     if not asked:
         return 0.0
@@ -156,7 +158,7 @@ def _score(query: Query, found: Mapping[str, tuple[Where, ...]], read: Sequence[
     return best / asked + phrases + NEAR_WEIGHT * near / asked
 
 
-def _window(read: _Read) -> list[tuple[Word, str]]:
+def _window(read: _PassageHits) -> list[tuple[Word, str]]:
     """Return the hits that are close together, where most different terms occur."""
     best: list[tuple[Word, str]] = []
     for place, (first, _) in enumerate(read.hits[:HITS_COMPARED_MAX]):
@@ -170,7 +172,7 @@ def _window(read: _Read) -> list[tuple[Word, str]]:
     return best
 
 
-def _snippet(query: Query, read: Sequence[_Read]) -> Snippet | None:
+def _snippet(query: Query, read: Sequence[_PassageHits]) -> Snippet | None:
     for phrase in query.phrases:
         for one in read:
             at = one.passage.text.lower().find(phrase.lower())

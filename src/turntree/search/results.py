@@ -16,7 +16,7 @@ Vector = tuple[float, ...]
 
 
 @value
-class HoldingSession:
+class HitSession:
     """A session whose thread ever contained a turn."""
 
     id: SessionId
@@ -35,7 +35,7 @@ class SearchHit:
     means_the_same: bool
     """Whether it was found by semantic search."""
     snippet: Snippet | None
-    holders: tuple[HoldingSession, ...]
+    holders: tuple[HitSession, ...]
     """Sessions that contain it; those with it as their head come first."""
 
 

@@ -18,7 +18,7 @@ from turntree.core.value import value
 from turntree.db.database import Database, as_uuids
 from turntree.search.document import LIFTED_BYTES_READ, facet
 from turntree.search.query import Query, Term
-from turntree.search.results import FileUseRecord, HoldingSession, SearchableTurn, Vector
+from turntree.search.results import FileUseRecord, HitSession, SearchableTurn, Vector
 from turntree.search.tokenizer import lexemes_of
 
 CANDIDATES_MAX: Final = 2_000
@@ -105,12 +105,12 @@ class SearchStore:
         )
         return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
 
-    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HoldingSession]]:
+    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HitSession]]:
         """Return the sessions that ever contained each turn, those with it as their head first."""
         rows = await self.database.fetch("search_holders", turns=as_uuids(turns), limit=HOLDERS_MAX)
-        found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
+        found: dict[TurnId, list[HitSession]] = {turn: [] for turn in turns}
         for turn, session, label, is_head in rows:
-            found[TurnId(turn)].append(HoldingSession(SessionId(session), label, bool(is_head)))
+            found[TurnId(turn)].append(HitSession(SessionId(session), label, bool(is_head)))
         return found
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:

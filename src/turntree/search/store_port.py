@@ -8,7 +8,7 @@ from turntree.search.document import SearchDocument
 from turntree.search.query import Query
 from turntree.search.results import (
     FileUseRecord,
-    HoldingSession,
+    HitSession,
     IndexBatch,
     SearchableTurn,
     Vector,
@@ -39,7 +39,7 @@ class SearchReader(Protocol):
         """Return some turns, in their order, with the beginnings of their large parts."""
         ...
 
-    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HoldingSession]]:
+    async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HitSession]]:
         """Return the sessions that ever contained each turn, those with it as their head first."""
         ...
 

@@ -15,7 +15,7 @@ from turntree.models.providers.vendor_metadata import ReplyAuthor
 URL = "https://api.anthropic.com"
 
 
-class _Client(AsyncAnthropic):
+class _AnthropicClient(AsyncAnthropic):
     """The vendor's client without the headers it takes from environment variables."""
 
     def forget_environment(self) -> None:
@@ -27,7 +27,7 @@ class _Client(AsyncAnthropic):
 def build_anthropic(connection: Connection, name: str, objects: Objects) -> Provider:
     """Return a provider of type ``anthropic``."""
     http = http_client(connection)
-    client = _Client(
+    client = _AnthropicClient(
         api_key=connection.key or NO_KEY,
         base_url=connection.base_url or URL,
         timeout=http.timeout,

@@ -22,7 +22,7 @@ URL = "https://api.openai.com/v1"
 _WHOLE = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
 
 
-class _Client(AsyncOpenAI):
+class _OpenAIClient(AsyncOpenAI):
     """The vendor's client without the headers and keys it takes from environment variables."""
 
     def forget_environment(self) -> None:
@@ -73,7 +73,7 @@ def _build(
     objects: Objects,
 ) -> Provider:
     http = http_client(connection)
-    client = _Client(
+    client = _OpenAIClient(
         api_key=connection.key or NO_KEY,
         base_url=connection.base_url or URL,
         timeout=http.timeout,

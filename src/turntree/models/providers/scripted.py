@@ -25,11 +25,11 @@ MODEL: Final = "scripted-1"
 _WORDS: Final = re.compile(r"\s*\S+\s*|\s+")
 
 
-class _ScriptModel(BaseModel):
+class _ConfigModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Call(_ScriptModel):
+class ScriptedCall(_ConfigModel):
     """A tool call of a reply."""
 
     tool: str = Field(min_length=1)
@@ -38,7 +38,7 @@ class Call(_ScriptModel):
     call_id: str | None = None
 
 
-class Fails(_ScriptModel):
+class ScriptedFailure(_ConfigModel):
     """A request that fails."""
 
     kind: Failure
@@ -47,46 +47,46 @@ class Fails(_ScriptModel):
     """How much of the reply is streamed before the failure."""
 
 
-class Reply(_ScriptModel):
+class ScriptedReply(_ConfigModel):
     """One reply of the model. The first requests for it may fail."""
 
     text: str = ""
     reasoning: str = ""
-    tools: tuple[Call, ...] = ()
-    failures: tuple[Fails, ...] = ()
+    tools: tuple[ScriptedCall, ...] = ()
+    failures: tuple[ScriptedFailure, ...] = ()
     delay_s: float = Field(default=0, ge=0)
     """Delay before the first word."""
     usage: dict[str, int] | None = None
     """Token usage; by default, words are counted."""
 
 
-class Rule(_ScriptModel):
+class ScriptedRule(_ConfigModel):
     """Replies to one kind of query: the first to the query itself, the next after its tools."""
 
     when: str
     """A regular expression searched for in the last query."""
-    replies: tuple[Reply, ...]
+    replies: tuple[ScriptedReply, ...]
 
 
-class Script(_ScriptModel):
+class ScriptConfig(_ConfigModel):
     """A script. After its end, and where it has no reply, the query is echoed."""
 
-    script: tuple[Reply, ...] = ()
+    script: tuple[ScriptedReply, ...] = ()
     """Used one after the other along a thread."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ScriptedRule, ...] = ()
     """Tried before ``script``."""
     models: tuple[str, ...] = (MODEL,)
     word_delay_s: float = Field(default=0, ge=0)
 
-    def reply_to(self, messages: Sequence[Message]) -> Reply:
+    def reply_to(self, messages: Sequence[Message]) -> ScriptedReply:
         """Return the reply to these messages."""
         queries = [place for place, said in enumerate(messages) if said.role == "user"]
         query = queries[-1] if queries else 0
         text = messages[query].text if messages else ""
         for rule in self.rules:
             if re.search(rule.when, text):
-                return _nth(rule.replies, _answers(messages[query:])) or Reply(text=text)
-        return _nth(self.script, _answers(messages)) or Reply(text=text)
+                return _nth(rule.replies, _answers(messages[query:])) or ScriptedReply(text=text)
+        return _nth(self.script, _answers(messages)) or ScriptedReply(text=text)
 
 
 def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
@@ -95,9 +95,11 @@ def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
     Raises:
         InvalidOperation: The config is not a script.
     """
-    members = {name: value for name, value in setup.config.items() if name in Script.model_fields}
+    members = {
+        name: value for name, value in setup.config.items() if name in ScriptConfig.model_fields
+    }
     try:
-        script = Script.model_validate(members)
+        script = ScriptConfig.model_validate(members)
         for rule in script.rules:
             re.compile(rule.when)
     except (ValidationError, re.error) as error:
@@ -108,7 +110,7 @@ def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
 class ScriptedProvider:
     """A scripted provider. Implements ``Provider``."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ScriptConfig) -> None:
         """Take a script."""
         self._script = script
         self._requests: dict[str, int] = {}
@@ -159,7 +161,7 @@ class ScriptedProvider:
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _reply(self, model: str, prompt: Prompt) -> tuple[Reply, Fails | None]:
+    def _reply(self, model: str, prompt: Prompt) -> tuple[ScriptedReply, ScriptedFailure | None]:
         if model not in self._script.models:
             known = ", ".join(sorted(self._script.models))
             raise ProviderError(f"{NAME}: there is no model {model}, only {known}", "refused")
@@ -175,16 +177,16 @@ def _answers(messages: Sequence[Message]) -> int:
     return sum(said.role == "assistant" for said in messages)
 
 
-def _nth(replies: Sequence[Reply], place: int) -> Reply | None:
+def _nth(replies: Sequence[ScriptedReply], place: int) -> ScriptedReply | None:
     return replies[place] if place < len(replies) else None
 
 
-def _failure(fails: Fails) -> ProviderError:
+def _failure(fails: ScriptedFailure) -> ProviderError:
     message = f"{NAME}: the script says that this request fails"
     return ProviderError(message, fails.kind, retry_after_s=fails.retry_after_s)
 
 
-def _deltas(reply: Reply, place: int) -> list[ReplyDelta]:
+def _deltas(reply: ScriptedReply, place: int) -> list[ReplyDelta]:
     deltas = [ReplyDelta("reasoning", word) for word in _WORDS.findall(reply.reasoning)]
     deltas += [ReplyDelta("text", word) for word in _WORDS.findall(reply.text)]
     for use in _uses(reply, place):
@@ -194,14 +196,14 @@ def _deltas(reply: Reply, place: int) -> list[ReplyDelta]:
     return deltas
 
 
-def _uses(reply: Reply, place: int) -> list[ToolUse]:
+def _uses(reply: ScriptedReply, place: int) -> list[ToolUse]:
     return [
         ToolUse(call.call_id or f"call-{place}-{number}", call.tool, call.args)
         for number, call in enumerate(reply.tools)
     ]
 
 
-def _answer(model: str, prompt: Prompt, reply: Reply, place: int) -> ModelReply:
+def _answer(model: str, prompt: Prompt, reply: ScriptedReply, place: int) -> ModelReply:
     parts: list[Part] = []
     if reply.reasoning:
         parts.append(Reasoning(reply.reasoning))
@@ -212,7 +214,7 @@ def _answer(model: str, prompt: Prompt, reply: Reply, place: int) -> ModelReply:
     return ModelReply(assistant(*parts, *uses), _usage(prompt, reply), model, reason)
 
 
-def _usage(prompt: Prompt, reply: Reply) -> Usage:
+def _usage(prompt: Prompt, reply: ScriptedReply) -> Usage:
     if reply.usage is not None:
         return Usage(**reply.usage)
     said = [*prompt.system, *(message.text for message in prompt.messages)]

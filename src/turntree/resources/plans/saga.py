@@ -93,7 +93,7 @@ class PlanRunner:
         """
         async with self._held(plan.resources):
             await self.facts.begin(record(plans.plan_started(plan, self.world.now())))
-            return await _Run(self, PlanState(plan)).drive()
+            return await _PlanRun(self, PlanState(plan)).drive()
 
     async def resume(self, state: PlanState) -> PlanOutcome:
         """Finish or roll back a plan that another process started.
@@ -105,7 +105,7 @@ class PlanRunner:
             InvalidOperation: Something could not be rolled back; the plan stays open.
         """
         async with self._held(state.plan.resources):
-            return await _Run(self, state).drive(resumed=True)
+            return await _PlanRun(self, state).drive(resumed=True)
 
     @asynccontextmanager
     async def _held(self, resources: Sequence[ResourceId]) -> AsyncGenerator[None, None]:
@@ -133,7 +133,7 @@ class PlanRunner:
 
 
 @dataclass(slots=True)
-class _Run:
+class _PlanRun:
     """The part of a plan that this process executes."""
 
     saga: PlanRunner

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from turntree.core.ids import Timestamp, WorkspaceId
-from turntree.runs.engine import Engine, Handle, Transaction, Wake
+from turntree.runs.engine import Engine, Handle, SharedTransaction, Wake
 
 if TYPE_CHECKING:
     from turntree.runs.engines.dbos import Outbox
@@ -47,7 +47,7 @@ class LazyEngine:
         return isinstance(self._get(), InlineEngine)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Transaction, None]:
+    async def transaction(self) -> AsyncGenerator[SharedTransaction, None]:
         """Open a transaction: committed at the end of the block, rolled back on an error."""
         async with self._get().transaction() as transaction:
             yield transaction

@@ -111,7 +111,7 @@ def _media_kind(media_type: str) -> Literal["image", "audio", "file"]:
 
 
 @value
-class ToolCallItem:
+class GeminiCall:
     """A call as its message records it."""
 
     use: ToolUse
@@ -122,7 +122,7 @@ class ToolCallItem:
     task: str | None
 
 
-def called(record: Mapping[str, Any]) -> Iterator[ToolCallItem]:
+def called(record: Mapping[str, Any]) -> Iterator[GeminiCall]:
     """Yield the calls of a message: those recorded with results, then those only in its content."""
     seen: set[str] = set()
     for told in map(mapping, entries(record.get("toolCalls"))):
@@ -136,7 +136,7 @@ def called(record: Mapping[str, Any]) -> Iterator[ToolCallItem]:
             shown = told.get("resultDisplay")
             found = [{"id": id, "response": {"output": shown}}] if shown else [{"id": id}]
         args = mapping(told.get("args"))
-        yield ToolCallItem(
+        yield GeminiCall(
             _use(id, told), told, tuple(found), moment(told.get("timestamp")),
             word(told.get("agentId")),
             next((task for name in _TASKS if (task := text(args.get(name)))), None),
@@ -146,7 +146,7 @@ def called(record: Mapping[str, Any]) -> Iterator[ToolCallItem]:
         id = word(made.get("id")) or ""
         if made and id and id not in seen:
             seen.add(id)
-            yield ToolCallItem(_use(id, made), {}, (), None, None, None)
+            yield GeminiCall(_use(id, made), {}, (), None, None, None)
 
 
 def _use(id: str, told: Mapping[str, Any]) -> ToolUse:

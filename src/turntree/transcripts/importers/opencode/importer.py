@@ -28,7 +28,7 @@ from turntree.transcripts.importers.opencode.storage import (
 from turntree.transcripts.importers.opencode.turns import (
     Exchange,
     SpawnCall,
-    TurnDraft,
+    TurnBuilder,
     exchanges_in,
 )
 
@@ -146,7 +146,7 @@ class _ParseState:
         *, is_last: bool = False,
     ) -> DraftTurn | None:  # fmt: skip
         is_child = bool(text(session.told.get("parent_id")) or text(session.told.get("parentID")))
-        draft = TurnDraft("agent" if is_child else "human", self.unknown)
+        draft = TurnBuilder("agent" if is_child else "human", self.unknown)
         for message in exchange.documents:
             said = parts.get(message.id, [])
             if cut is not None and message.id == cut[0]:

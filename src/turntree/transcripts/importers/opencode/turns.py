@@ -82,7 +82,7 @@ class SpawnCall:
     task: str | None
 
 
-class TurnDraft:
+class TurnBuilder:
     """A turn whose messages are being read."""
 
     def __init__(self, sender: Source, unknown: dict[str, int]) -> None:
