@@ -55,8 +55,9 @@ docs *args:
     {{python}} -m pytest -q *.md docs "$@"
 
 # The documentation as a site, in build/site; a warning or a dead link fails. SITE_URL names its address.
+# Without `--quiet`: it hides warnings from `--strict` too.
 docs-site *args:
-    NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet "$@"
+    NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict "$@"
 
 # Draw the README's picture again after its first session has changed.
 picture:
