@@ -51,7 +51,9 @@ def visible(thread: Sequence[tuple[TurnId, Compaction | None, T]]) -> list[T]:
     With a compaction: the compaction itself (its reply is the summary), then the turns from
     ``first_kept`` up to the compaction, then everything after it. Without one: everything.
     """
-    newest = max((i for i, (_, found, _) in enumerate(thread) if found is not None), default=None)
+    newest = max(
+        (i for i, (_, details, _) in enumerate(thread) if details is not None), default=None
+    )
     if newest is None:
         return [item for _, _, item in thread]
     compaction = thread[newest][1]

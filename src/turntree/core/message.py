@@ -171,9 +171,9 @@ def partial(text: str) -> Message:
     return Message("assistant", (Text(whole),), meta={PARTIAL: True})
 
 
-def is_partial(said: Message) -> bool:
+def is_partial(message: Message) -> bool:
     """Return whether a message was cut off."""
-    return said.meta is not None and said.meta.get(PARTIAL) is True
+    return message.meta is not None and message.meta.get(PARTIAL) is True
 
 
 def tool(*results: ToolResult) -> Message:
@@ -222,20 +222,20 @@ def _check_opaque(document: Mapping[str, Json]) -> None:
         raise InvalidOperation(f"an opaque part needs a kind that is not one of ours, not {kind!r}")
 
 
-def distinct_calls(said: Message, taken: Collection[str], place: int) -> Message:
+def distinct_calls(message: Message, taken: Collection[str], seq: int) -> Message:
     """Return the message with call ids that are not taken, made unique by its position.
 
     Some providers number the calls of each answer from the start, or give them no id at all.
     """
     seen = set(taken)
     parts: list[Part] = []
-    for number, part in enumerate(said.parts):
+    for number, part in enumerate(message.parts):
         if isinstance(part, ToolUse) and (not part.call_id or part.call_id in seen):
-            part = replace(part, call_id=f"{part.call_id or 'call'}-{place}-{number}")  # noqa: PLW2901
+            part = replace(part, call_id=f"{part.call_id or 'call'}-{seq}-{number}")  # noqa: PLW2901
         if isinstance(part, ToolUse):
             seen.add(part.call_id)
         parts.append(part)
-    return replace(said, parts=tuple(parts))
+    return replace(message, parts=tuple(parts))
 
 
 def lift(part: Part) -> tuple[Part, bytes | None]:
@@ -260,18 +260,20 @@ def lift(part: Part) -> tuple[Part, bytes | None]:
 
 
 def lift_parts(
-    said: Message, objects: list[bytes], lifting: Callable[[Part], tuple[Part, bytes | None]] = lift
+    message: Message,
+    objects: list[bytes],
+    lifting: Callable[[Part], tuple[Part, bytes | None]] = lift,
 ) -> Message:
     """Return the message for a body, and append the objects it then refers to."""
     parts: list[Part] = []
     changed = False
-    for part in said.parts:
+    for part in message.parts:
         inline, data = lifting(part)
         if data is not None:
             objects.append(data)
         parts.append(inline)
         changed = changed or inline is not part
-    return replace(said, parts=tuple(parts)) if changed else said
+    return replace(message, parts=tuple(parts)) if changed else message
 
 
 def _is_small(part: Part) -> bool:

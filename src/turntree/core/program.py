@@ -173,16 +173,16 @@ def address_of(name: str) -> str:
 
 def name_in(text: str) -> str:
     """Return the name in a text, whether it is written as an address or not."""
-    found = _REFERENCE.fullmatch(text)
-    return text if found is None else found[1]
+    match = _REFERENCE.fullmatch(text)
+    return text if match is None else match[1]
 
 
 def list_references(config: Json) -> list[Reference]:
     """Return the programs that a config refers to, in order: each text that is just an address."""
     return [
-        Reference(member, found[1])
+        Reference(member, match[1])
         for member, text in _walk(config, "")
-        if (found := _REFERENCE.fullmatch(text))
+        if (match := _REFERENCE.fullmatch(text))
     ]
 
 
@@ -190,8 +190,8 @@ def rename_references(config: Json, names: Mapping[str, str]) -> Json:
     """Return the config with each address written with the program's current name."""
     match config:
         case str():
-            found = _REFERENCE.fullmatch(config)
-            return config if found is None else address_of(names.get(found[1], found[1]))
+            match = _REFERENCE.fullmatch(config)
+            return config if match is None else address_of(names.get(match[1], match[1]))
         case list():
             return [rename_references(item, names) for item in config]
         case Mapping():
@@ -202,8 +202,8 @@ def rename_references(config: Json, names: Mapping[str, str]) -> Json:
 
 def list_secrets(config: Json) -> list[str]:
     """Return the names of the secrets that a config refers to as ``${NAME}``, each once."""
-    found = (name for _, text in _walk(config, "") for name in NAMED.findall(text))
-    return list(dict.fromkeys(found))
+    names = (name for _, text in _walk(config, "") for name in NAMED.findall(text))
+    return list(dict.fromkeys(names))
 
 
 def _walk(value: Json, path: str) -> Iterator[tuple[str, str]]:

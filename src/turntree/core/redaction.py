@@ -148,9 +148,9 @@ def find_keys(texts: Sequence[bytes]) -> Iterator[int]:
     text with a mark is examined closely. Passwords do not count: removing one by mistake does
     little harm, but reporting an ordinary word of a ledger as a secret does.
     """
-    for place in _find_marked(texts, (), _KEY_SHORT, _KEY_LONG):
-        if _has_key_mark(texts[place]) and _KEY.search(texts[place]) is not None:
-            yield place
+    for index in _find_marked(texts, (), _KEY_SHORT, _KEY_LONG):
+        if _has_key_mark(texts[index]) and _KEY.search(texts[index]) is not None:
+            yield index
 
 
 def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
@@ -177,9 +177,9 @@ def redact_all(texts: Sequence[bytes], live: Sequence[bytes] = ()) -> dict[int, 
 
     Few do, and searching many texts at once takes half the time.
     """
-    places = _find_marked(texts, live, _SHORT, _LONG, has_addresses=True)
-    found = {place: redact(texts[place], live) for place in places}
-    return {place: one for place, one in found.items() if one[1]}
+    indexes = _find_marked(texts, live, _SHORT, _LONG, has_addresses=True)
+    results = {index: redact(texts[index], live) for index in indexes}
+    return {index: result for index, result in results.items() if result[1]}
 
 
 def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
@@ -193,7 +193,7 @@ def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
         for name, value in environment.items()
         if _NAMES_SECRET.search(name) and not value.startswith(("/", "~", "."))
     }
-    values |= {found[1] for value in environment.values() for found in _CARRIED.finditer(value)}
+    values |= {match[1] for value in environment.values() for match in _CARRIED.finditer(value)}
     live: set[bytes] = set()
     for secret in values:
         # A plain word or a number would also occur in unrelated text.
@@ -225,20 +225,22 @@ BY_FORMAT: Final = Redactor()
 """Recognizes secrets by format only."""
 
 
-def _placeholder(found: re.Match[bytes]) -> bytes:
-    return b"[redacted:" + sha256(found[0]).hexdigest()[:8].encode() + b"]"
+def _placeholder(match: re.Match[bytes]) -> bytes:
+    return b"[redacted:" + sha256(match[0]).hexdigest()[:8].encode() + b"]"
 
 
-def _hide(found: re.Match[bytes]) -> bytes:
+def _hide(match: re.Match[bytes]) -> bytes:
     """Return the matched text without its value."""
-    if found.lastgroup is None:
-        return _placeholder(found)
-    begin, end = (at - found.start() for at in found.span("value"))
-    return found[0][:begin] + HIDDEN + found[0][end:]
+    if match.lastgroup is None:
+        return _placeholder(match)
+    begin, end = (at - match.start() for at in match.span("value"))
+    return match[0][:begin] + HIDDEN + match[0][end:]
 
 
 def _has_key_mark(text: bytes) -> bool:
-    return any(word in text for word in _KEY_WORDS) or any(sign.search(text) for sign in _SIGNS)
+    return any(word in text for word in _KEY_WORDS) or any(
+        pattern.search(text) for pattern in _SIGNS
+    )
 
 
 def _find_marked(
@@ -254,17 +256,17 @@ def _find_marked(
     left = whole.translate(None, _DROPPED)
     if left.count(b"\0") >= len(texts):
         return list(range(len(texts)))  # A text contains NUL, so it is unclear where each ends.
-    hits = {found.start() for sign in _SIGNS for found in sign.finditer(whole)}
+    hits = {match.start() for pattern in _SIGNS for match in pattern.finditer(whole)}
     for word in (*long_marks, *live):
         hits.update(_find_word(whole, word))
     if has_addresses:
         hits.update(_find_addresses(whole))
     begins = [0, *accumulate(len(text) + 1 for text in texts)] if hits else []
-    places = {bisect_right(begins, at) - 1 for at in hits}
+    indexes = {bisect_right(begins, at) - 1 for at in hits}
     for short, mark in short_marks:
         near = {left.count(b"\0", 0, at) for at in _find_word(left, short)}
-        places.update(place for place in near if mark in texts[place])
-    return sorted(places)
+        indexes.update(index for index in near if mark in texts[index])
+    return sorted(indexes)
 
 
 def _find_word(text: bytes, word: bytes) -> Iterator[int]:

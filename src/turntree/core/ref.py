@@ -76,22 +76,22 @@ def from_json(document: Json) -> Ref:
     """
     match document:
         case {"event_id": str(event_id), "stream": str(stream), "seq": int(seq), **rest}:
-            found: Ref = EventRef(EventId(Digest(event_id)), stream, seq)
+            ref: Ref = EventRef(EventId(Digest(event_id)), stream, seq)
         case {"event_id": str(event_id), **rest}:
-            found = EventRef(EventId(Digest(event_id)))
+            ref = EventRef(EventId(Digest(event_id)))
         case {"uri": str(uri), **rest}:
-            found = UriRef(uri)
+            ref = UriRef(uri)
         case {"path": str(path), **rest}:
-            found = PathRef(path)
+            ref = PathRef(path)
         case {"kind": str(kind), "id": str(id), **rest}:
-            found = ExtRef(kind, id)
+            ref = ExtRef(kind, id)
         case _:
             raise InvalidOperation(f"{document!r} is not a reference; a reference is {_SHAPES}")
     if rest:
         raise InvalidOperation(
             f"{', '.join(map(str, rest))} is not part of a reference; a reference is {_SHAPES}"
         )
-    return found
+    return ref
 
 
 def node_id(ref: Ref) -> str:
@@ -117,15 +117,15 @@ def list_refs(data: Mapping[str, Json]) -> list[tuple[str, Ref | str]]:
     Raises:
         InvalidOperation: A member that should be a reference is not one.
     """
-    found: list[tuple[str, Ref | str]] = []
+    refs: list[tuple[str, Ref | str]] = []
     for name, member in data.items():
         if name in _LISTS:
             if not isinstance(member, list):
                 raise InvalidOperation(f"{name} is a list of references, not {member!r}")
-            found += [(name, _read(one)) for one in member]
+            refs += [(name, _read(item)) for item in member]
         elif (name.endswith("_ref") or name in _EVENTS) and member is not None:
-            found.append((name, _read(member)))
-    return found
+            refs.append((name, _read(member)))
+    return refs
 
 
 def _read(value: Json) -> Ref | str:

@@ -53,8 +53,8 @@ class RunEvent:
             InvalidOperation: The event does not hold the digest of the message.
         """
         if self.message is not None:
-            said = digest_bytes(line_of(self.message))
-            if self.event.data.get("message") != said:
+            digest = digest_bytes(line_of(self.message))
+            if self.event.data.get("message") != digest:
                 raise InvalidOperation(
                     f"{self.event.kind} does not hold the digest of what was said"
                 )
@@ -162,27 +162,27 @@ class Run:
         """
         self._check(fact.event)
         run = replace(self, seq=self.seq + 1)
-        said = () if fact.message is None else (fact.message,)
+        messages = () if fact.message is None else (fact.message,)
         data: dict[str, Any] = dict(fact.event.data)
         match fact.event.kind:
             case "run.started":
-                return replace(run, query=said, steps_max=data.get("max_steps"))
+                return replace(run, query=messages, steps_max=data.get("max_steps"))
             case "message.appended":
-                return replace(run, query=(*run.query, *said))
+                return replace(run, query=(*run.query, *messages))
             case "model_call.started":
                 return replace(run, requested=True)
             case "model_call.finished":
                 calls = (usage.from_json(data["call"]),) if "call" in data else ()
-                reply = (*run.reply, *said)
+                reply = (*run.reply, *messages)
                 return replace(run, reply=reply, requested=False, calls=(*run.calls, *calls))
             case "tool_call.started":
                 return replace(run, begun=run.begun | {data["call_id"]})
             case "tool_call.finished":
                 answered = run.answered | {data["call_id"]}
-                return replace(run, reply=(*run.reply, *said), answered=answered)
+                return replace(run, reply=(*run.reply, *messages), answered=answered)
             case "run.interrupted":
                 # The part of the answer received so far is all there will be.
-                return _moved(replace(run, reply=(*run.reply, *said)), "run.interrupted", data)
+                return _moved(replace(run, reply=(*run.reply, *messages)), "run.interrupted", data)
             case kind:
                 return _moved(run, kind, data)
 
@@ -224,7 +224,7 @@ class Run:
     @property
     def steps(self) -> int:
         """Number of model responses so far."""
-        return sum(1 for said in self.reply if said.role == "assistant")
+        return sum(1 for message in self.reply if message.role == "assistant")
 
     def _waiting(self) -> tuple[ToolUse | ObjectRef, ...]:
         return tuple(

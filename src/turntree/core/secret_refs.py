@@ -56,8 +56,8 @@ def destination_of(config: Mapping[str, Json]) -> Destination | None:
     address = config.get("base_url")
     if not address:
         return _destination(f"type:{config.get('provider_type')}")
-    found = _HOST.fullmatch(str(address))
-    return None if found is None else _destination(found[1])
+    match = _HOST.fullmatch(str(address))
+    return None if match is None else _destination(match[1])
 
 
 def _destination(text: str) -> Destination:
@@ -75,14 +75,14 @@ def read_hosts(text: str) -> SecretHosts:
         InvalidOperation: It does not have this form.
     """
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
-    found = [_PAIR.fullmatch(pair) for pair in pairs]
-    for pair, match in zip(pairs, found, strict=True):
+    matches = [_PAIR.fullmatch(pair) for pair in pairs]
+    for pair, match in zip(pairs, matches, strict=True):
         if match is None:
             raise InvalidOperation(
                 f"{pair!r} does not say which secret may go where: write NAME@HOST, or "
                 "NAME@type:TYPE for a provider without an address, or @HOST without a secret"
             )
-    return frozenset((match[1], _destination(match[2])) for match in found if match)
+    return frozenset((match[1], _destination(match[2])) for match in matches if match)
 
 
 def list_unallowed(

@@ -94,8 +94,8 @@ class Turn:
     @property
     def title(self) -> str:
         """The text of the first user message that has any, else of the first message."""
-        asked = (message for message in self.query if message.role == "user")
-        for message in (*asked, *self.query, *self.reply):
+        prompts = (message for message in self.query if message.role == "user")
+        for message in (*prompts, *self.query, *self.reply):
             if words := message.text.split():
                 return " ".join(words)
         return ""
@@ -118,7 +118,7 @@ def seal(header: Header, query: Sequence[Message], reply: Sequence[Message]) -> 
         NotCanonical: Something in it has no canonical form.
     """
     check_exchange(header, query, reply)
-    lines = [messages.line_of(said) for said in (*query, *reply)]
+    lines = [messages.line_of(message) for message in (*query, *reply)]
     document = _header_to_json(header, len(query), [digest_bytes(line) for line in lines])
     return _sealed(header, document, query, reply, lines)
 
@@ -134,13 +134,13 @@ def seal_derived(header: Header, query: Sequence[Message], reply: Sequence[Messa
         NotCanonical: As ``seal`` says.
     """
     check_exchange(header, query, reply)
-    lines = [messages.line_of(said) for said in (*query, *reply)]
+    lines = [messages.line_of(message) for message in (*query, *reply)]
     document = _header_to_json(header, len(query), [digest_bytes(line) for line in lines])
     del document["id"]
     id = derived_id(unix_ms(header.started_at), digest_bytes(canonical(document)))
     document["id"] = id
-    named = Header(TurnId(id), *_BESIDE_ITS_ID(header))
-    return _sealed(named, document, query, reply, lines)
+    identified = Header(TurnId(id), *_BESIDE_ITS_ID(header))
+    return _sealed(identified, document, query, reply, lines)
 
 
 def _sealed(
@@ -161,9 +161,9 @@ def read(body: str, digest: Digest) -> Turn:
     return _from_json(orjson.loads(f"[{body.replace(_BREAK, ',')}]"), digest)
 
 
-def read_lines(header: str, said: str, digest: Digest) -> Turn:
+def read_lines(header: str, message_lines: str, digest: Digest) -> Turn:
     """Parse a stored body whose header and messages come separately, without verifying it."""
-    return _from_json(orjson.loads(f"[{header},{said.replace(_BREAK, ',')}]"), digest)
+    return _from_json(orjson.loads(f"[{header},{message_lines.replace(_BREAK, ',')}]"), digest)
 
 
 def _from_json(documents: Sequence[Mapping[str, Any]], digest: Digest) -> Turn:
@@ -209,16 +209,16 @@ def check_exchange(header: Header, query: Sequence[Message], reply: Sequence[Mes
     Raises:
         InvalidOperation: As ``seal`` says.
     """
-    for said in (*query, *reply):
-        messages.check_message(said)
+    for message in (*query, *reply):
+        messages.check_message(message)
     _check_form(header)
     if not query and header.kind == "normal":
         raise InvalidOperation("a turn answers something: it needs at least one query message")
-    if any(said.role == "assistant" for said in query):
+    if any(message.role == "assistant" for message in query):
         raise InvalidOperation("an assistant's message belongs to the reply, not to the query")
-    if any(said.role not in ("assistant", "tool") for said in reply):
+    if any(message.role not in ("assistant", "tool") for message in reply):
         raise InvalidOperation("a reply holds what the assistant and its tools said, nothing else")
-    if header.outcome == "completed" and not any(said.role == "assistant" for said in reply):
+    if header.outcome == "completed" and not any(message.role == "assistant" for message in reply):
         raise InvalidOperation(
             "a completed turn has a reply; seal it as failed, canceled or interrupted"
         )
@@ -240,10 +240,10 @@ def _check_form(header: Header) -> None:
     ):
         if word not in words:
             raise InvalidOperation(f"{word!r} is not one of {', '.join(words)}")
-    for moment in (header.started_at, header.sealed_at):
-        if not is_instant(moment):
+    for timestamp in (header.started_at, header.sealed_at):
+        if not is_instant(timestamp):
             raise InvalidOperation(
-                f"{moment!r} is not a timestamp; write it like 2026-11-15T09:30:00.000Z"
+                f"{timestamp!r} is not a timestamp; write it like 2026-11-15T09:30:00.000Z"
             )
     if header.manifest is not None:
         parse_digest(header.manifest)
@@ -254,8 +254,8 @@ def _check_form(header: Header) -> None:
 def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
     open_calls: set[str | None] = set()
     seen: set[str | None] = set()
-    for said in reply:
-        for part in said.parts:
+    for message in reply:
+        for part in message.parts:
             if calls_tool(part):
                 call_id = part.call_id
                 if call_id in seen:
@@ -272,7 +272,7 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
             f"{len(open_calls)} tool call(s) without a result: {sorted(map(str, open_calls))}; "
             "interrupt_calls() gives them one"
         )
-    if any(answers_call(part) for said in query for part in said.parts):
+    if any(answers_call(part) for message in query for part in message.parts):
         raise InvalidOperation(
             "a tool result answers a call of the same turn; it cannot be in a query"
         )
@@ -280,12 +280,14 @@ def _check_calls(query: Sequence[Message], reply: Sequence[Message]) -> None:
 
 def interrupt_calls(reply: Sequence[Message], reason: str) -> tuple[Message, ...]:
     """Return the reply with an ``interrupted`` result for each call that has none."""
-    answered = {part.call_id for said in reply for part in said.parts if answers_call(part)}
+    answered = {part.call_id for message in reply for part in message.parts if answers_call(part)}
     out: list[Message] = []
-    for said in reply:
-        out.append(said)
+    for message in reply:
+        out.append(message)
         missing = [
-            part.call_id for part in said.parts if calls_tool(part) and part.call_id not in answered
+            part.call_id
+            for part in message.parts
+            if calls_tool(part) and part.call_id not in answered
         ]
         if missing:
             out.append(
