@@ -9,11 +9,13 @@ import os
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Final
+
+import anyio
 
 from turntree.agents.assignments import Assignments
 from turntree.agents.inference import Inference
@@ -146,19 +148,14 @@ class WorkerRuntime:
         if stays_here:
             self.parts.engine.stay_here()
         worker, task = await self._start(name, at_once, drain_s)
-        seeing = (
-            asyncio.create_task(TaskSupervisor(self.assignments).oversee()) if oversees else None
-        )
         try:
-            yield worker.name
+            if oversees:
+                async with _in_background(TaskSupervisor(self.assignments).oversee):
+                    yield worker.name
+            else:
+                yield worker.name
         finally:
-            try:
-                if seeing is not None:
-                    seeing.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await seeing
-            finally:
-                await self._stop(worker, task)
+            await self._stop(worker, task)
 
     async def aclose(self) -> None:
         """Stop serving, if it was started."""
@@ -191,12 +188,11 @@ class WorkerRuntime:
         return worker, task
 
     async def _serve(self, worker: Worker, begun: asyncio.Event) -> None:
-        looking = asyncio.create_task(self._look()) if self.parts.engine.is_here else None
-        try:
+        if not self.parts.engine.is_here:
             await worker.serve(ready=begun.set)
-        finally:
-            if looking is not None:
-                looking.cancel()
+            return
+        async with _in_background(self._look):
+            await worker.serve(ready=begun.set)
 
     async def _look(self) -> None:
         """Poll for messages of other processes: their wake-ups do not reach this one."""
@@ -240,6 +236,28 @@ class WorkerRuntime:
     def _moment(self, run: RunId, seq: int) -> Timestamp:
         del run, seq
         return self.parts.world.now()
+
+
+@asynccontextmanager
+async def _in_background(act: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
+    """Run something while the block lasts.
+
+    It is ended by a cancel scope, which cancels until the task has left it. ``Task.cancel`` does so
+    once, and a library may lose that one: in Python 3.11 ``asyncio.wait_for`` does if its inner
+    task ends at the same moment, and then the program would wait here for ever.
+    """
+    scope = anyio.CancelScope()
+
+    async def run() -> None:
+        with scope:
+            await act()
+
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        scope.cancel()
+        await task
 
 
 def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:

@@ -7,6 +7,7 @@ each time a connection is taken from the pool.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
@@ -42,6 +43,9 @@ from turntree.db.sql import QUERIES
 Row = tuple[Any, ...]
 Connection = AsyncConnection[Row]
 AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
+# A canceled query leaves its connection unusable, and the pool replaces it. That is worth a line in a
+# program's log, but not on the screen of a program that keeps none.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 POSTGRES_MAJOR_MIN = 15
 CONNECTIONS_MAX = 10
 NO_ADDRESS = "not a database address: write postgresql://USER:PASSWORD@HOST/NAME"
