@@ -43,8 +43,8 @@ from turntree.db.sql import QUERIES
 Row = tuple[Any, ...]
 Connection = AsyncConnection[Row]
 AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
-# A canceled query leaves its connection unusable, and the pool replaces it. That is worth a line in a
-# program's log, but not on the screen of a program that keeps none.
+# A canceled query leaves its connection unusable, and the pool replaces it. That is worth a line in
+# a program's log, but not on the screen of a program that keeps none.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 POSTGRES_MAJOR_MIN = 15
 CONNECTIONS_MAX = 10
