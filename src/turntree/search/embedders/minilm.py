@@ -164,7 +164,12 @@ class _Network:
         return self._linear(seen, f"{at}.output.dense")
 
     def _linear(self, states: Any, at: str) -> Any:
-        return states @ self.weights[f"{at}.weight"].T + self.weights[f"{at}.bias"]
+        # As one matrix. With three dimensions numpy multiplies text by text, and the threads of the
+        # library below it spin between those small products: 47 instead of 27 ms of CPU time a text
+        # on one thread, 280 instead of 36 on two busy cores. The numbers are the same bit for bit.
+        *shape, width = states.shape
+        flat = states.reshape(-1, width) @ self.weights[f"{at}.weight"].T
+        return (flat + self.weights[f"{at}.bias"]).reshape(*shape, -1)
 
     def _norm(self, states: Any, at: str) -> Any:
         centred = states - states.mean(-1, keepdims=True)
