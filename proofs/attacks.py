@@ -4,6 +4,9 @@
 tests that try it. All of them are run here. A hole without a test counts as open, and so does one
 whose test is skipped on this machine.
 
+Where ``TURNTREE_PROOF_OUTCOMES`` names what ``proofs.drills.outcomes`` recorded of a run of the
+whole suite, the quick form reads that instead of running the same tests again. CI does so.
+
 The whole form lets more races be run, and takes the fixes of everything critical and high out of a
 copy of the tree again, one at a time (``proofs/mutants.toml``): its test must notice.
 """
@@ -17,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from proofs.drills.mutation import ROOT, Copy, Mutant, Seen, load_mutants
+from proofs.drills import outcomes
+from proofs.drills.mutation import ROOT, Copy, Mutant, Seen, load_mutants, read_outcomes
 from proofs.figures import Proof, run
 from proofs.mutants import find
 
@@ -59,7 +63,12 @@ async def prove(proof: Proof) -> None:
     if not proof.quick:
         os.environ["TURNTREE_TEST_RACES"] = str(RACES)
     tests = sorted({test for attack in attacks for test in attack.tests})
-    seen = await asyncio.to_thread(Copy(ROOT).test, tests, "-n", PROCESSES, "--dist", "worksteal")
+    recorded = os.environ.get(outcomes.FILE)
+    if proof.quick and recorded is not None:
+        seen = read_outcomes(Path(recorded), tests)
+    else:
+        options = ("-n", PROCESSES, "--dist", "worksteal")
+        seen = await asyncio.to_thread(Copy(ROOT).test, tests, *options)
     for severity in (*SEVERITIES, HELD):
         show(proof, severity, [one for one in attacks if one.severity == severity], seen)
     proof.note("tests that attack", len(tests), "tests")

@@ -98,8 +98,7 @@ class Copy:
             file.touch()
             words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", outcomes.__name__]
             self._run([*words, *options, *wanted], file)
-            lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        return {test: seen_of(test, lines) for test in wanted}
+            return read_outcomes(file, wanted)
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which the copy's own code is what is imported."""
@@ -147,6 +146,12 @@ def lend_copy() -> Generator[Copy]:
         yield Copy(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_outcomes(file: Path, tests: Iterable[str]) -> dict[str, Seen]:
+    """Return how each test ended in a run that ``outcomes`` recorded."""
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return {test: seen_of(test, lines) for test in tests}
 
 
 def seen_of(test: str, lines: Sequence[dict[str, str]]) -> Seen:
