@@ -106,12 +106,12 @@ class Place:
 async def prove(proof: Proof) -> None:
     """Take every figure."""
     with figures.temporary_server(SERVER) as (server, _):
-        if proof.wants("turn"):
+        if proof.begins("turn"):
             async with place_on(server, "turns") as place:
                 await take_latency(proof, place)
                 await take_transactions(proof, place)
                 await take_speed(proof, place)
-        if proof.wants("parked"):
+        if proof.begins("parked"):
             await take_parked(proof, server)
 
 

@@ -55,6 +55,8 @@ class Figure:
     ok: bool
     of: Of | None
     """None for a number that is only reported."""
+    part: str | None = None
+    """The part of the proof that it belongs to, which ``--only`` takes alone."""
 
 
 @dataclass(slots=True)
@@ -67,26 +69,35 @@ class Proof:
     flags: frozenset[str] = frozenset()
     """What else was asked for, by the names that the proof gave to ``run``."""
     figures: list[Figure] = field(default_factory=list[Figure])
+    part: str | None = None
+    """The part that is being shown, where the proof names its parts by ``begins``."""
 
     def wants(self, name: str) -> bool:
         """Say whether a part of the proof was asked for."""
         return self.only is None or self.only in name
 
+    def begins(self, name: str) -> bool:
+        """Say whether a part was asked for; the figures from here on belong to it."""
+        is_wanted = self.wants(name)
+        if is_wanted:
+            self.part = name
+        return is_wanted
+
     def at_most(
         self, figure: str, value: float, unit: str, bar: float, *, of: Of = "truth"
     ) -> None:
         """Show a figure that must not exceed its bar."""
-        self._show(Figure(figure, _shown(value), unit, f"<= {bar}", value <= bar, of))
+        self._show(Figure(figure, _shown(value), unit, f"<= {bar}", value <= bar, of, self.part))
 
     def at_least(
         self, figure: str, value: float, unit: str, bar: float, *, of: Of = "truth"
     ) -> None:
         """Show a figure that must reach its bar."""
-        self._show(Figure(figure, _shown(value), unit, f">= {bar}", value >= bar, of))
+        self._show(Figure(figure, _shown(value), unit, f">= {bar}", value >= bar, of, self.part))
 
     def note(self, figure: str, value: float, unit: str) -> None:
         """Show a figure that has no bar."""
-        self._show(Figure(figure, _shown(value), unit, None, ok=True, of=None))
+        self._show(Figure(figure, _shown(value), unit, None, ok=True, of=None, part=self.part))
 
     def conclude(self) -> int:
         """Count the figures in a last line, and return the status to end with."""

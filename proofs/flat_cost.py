@@ -50,7 +50,7 @@ async def prove(proof: Proof) -> None:
                 continue
             async with set_stage(proof, server, folder, name, depths) as stage:
                 for part, take in parts.items():
-                    if proof.wants(part):
+                    if proof.begins(part):
                         await take(stage)
 
 

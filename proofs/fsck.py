@@ -45,9 +45,9 @@ RATIO_MAX = 3.0
 async def prove(proof: Proof) -> None:
     """Show every figure."""
     with temporary_server() as (conninfo, _):
-        if proof.wants("planted"):
+        if proof.begins("planted"):
             await _plant_everything(proof, conninfo)
-        if proof.wants("clean"):
+        if proof.begins("clean"):
             await _check_clean(proof, conninfo)
 
 

@@ -5,9 +5,10 @@
 
 A truth that falls short once is false. A proof that ends in an error is tried once more, and told
 as unsteady if it holds then. A figure of time may be spoilt by a neighbour on the machine: it
-counts as reached if one attempt of three reaches it. One that falls short in every attempt fails,
-unless its best attempt stays near its bar (seconds within 1.5 times of it, a ratio of times within
-1.15; a count, never): then it is told loudly as slow. ``just prove`` knows no such patience.
+counts as reached if one attempt of three reaches it. If all figures that fell short belong to one
+part of the proof, the next attempt takes that part alone. One that falls short in every attempt
+fails, unless its best attempt stays near its bar (seconds within 1.5 times of it, a ratio of times
+within 1.15; a count, never): then it is told loudly as slow. ``just prove`` knows no such patience.
 
 Knows what a proof prints. Must never know what a proof is about.
 """
@@ -54,6 +55,8 @@ class Short:
     """How far it is from its bar: 1.2 for a fifth more time, or a fifth less speed."""
     pardon: float
     """How far it may be, on a machine that others use too."""
+    part: str | None = None
+    """The part of the proof that shows it, if the proof has parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,12 @@ def judge(attempts: Sequence[Attempt]) -> Verdict | None:
     return Verdict("slow" if is_pardoned else "failed", (*(one.told for one in best), *errors))
 
 
+def part_to_repeat(last: Attempt) -> str | None:
+    """Return the only part of the proof that the next attempt has to take, or None for all."""
+    parts = {short.part for short in last.short}
+    return parts.pop() if len(parts) == 1 and last.error is None else None
+
+
 def main() -> int:
     """Run the proofs that were asked for and return the exit status of all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -138,8 +147,9 @@ def prove(name: str, began: float) -> Verdict:
     attempts: list[Attempt] = []
     verdict: Verdict | None = None
     while verdict is None:
-        _say(began, f"proof: {name} begins")
-        output, status = _run(name)
+        part = part_to_repeat(attempts[-1]) if attempts else None
+        _say(began, f"proof: {name} begins" if part is None else f"proof: {name} begins: {part}")
+        output, status = _run(name, *([] if part is None else ["--only", part]))
         attempts.append(read_attempt(output, status))
         verdict = judge(attempts)
         lines = [f"attempt {len(attempts)} fell short: {one.told}" for one in attempts[-1].short]
@@ -153,8 +163,8 @@ def _told(name: str, verdict: Verdict) -> list[str]:
     return [f"{WORDS[verdict.kind]}: {name}: {why}" for why in verdict.why]
 
 
-def _run(name: str) -> tuple[str, int]:
-    command = [sys.executable, "-m", f"proofs.{name.replace('-', '_')}", "--quick"]
+def _run(name: str, *options: str) -> tuple[str, int]:
+    command = [sys.executable, "-m", f"proofs.{name.replace('-', '_')}", "--quick", *options]
     with tempfile.TemporaryFile() as file:
         # A group of its own, so that a proof that hangs takes its programs along when it is ended.
         process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
@@ -196,6 +206,7 @@ def _short(line: dict[str, object]) -> Short:
         line.get("of") == "time",
         above / below if below > 0 else float("inf"),
         CLOCK_PARDON if line["unit"] in CLOCK_UNITS else RATIO_PARDON if line["unit"] == "x" else 1,
+        cast("str | None", line.get("part")),
     )
 
 

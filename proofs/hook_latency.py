@@ -55,11 +55,11 @@ async def prove(proof: Proof) -> None:
     """Measure, then have agents work with and without a database."""
     with tempfile.TemporaryDirectory(prefix="turntree-hooks-") as place:
         folder = _stand(Path(place))
-        if proof.wants("wait"):
+        if proof.begins("wait"):
             with temporary_server() as (server, _):
                 await asyncio.to_thread(prove_wait, proof, folder / "wait", server)
         for program in PROGRAMS:
-            if program.name in EDITING and proof.wants(program.name):
+            if program.name in EDITING and proof.begins(program.name):
                 await asyncio.to_thread(prove_down, proof, program, folder / program.name)
                 if not proof.quick:
                     shipped = folder / f"{program.name}-shipped"

@@ -79,11 +79,11 @@ def _prove(proof: Proof, folder: Path) -> None:
     bare.write_text(BARE, encoding="utf-8")
     stage = Commands(home, here)
     stage.call("demo")
-    if proof.wants("cost"):
+    if proof.begins("cost"):
         prove_cost(proof, stage, bare)
-    if proof.wants("version"):
+    if proof.begins("version"):
         prove_version(proof, stage)
-    if proof.wants("opens"):
+    if proof.begins("opens"):
         prove_opens(proof, stage)
 
 

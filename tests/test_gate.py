@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proofs.gate import Attempt, judge, read_attempt
+from proofs.figures import Proof
+from proofs.gate import Attempt, judge, part_to_repeat, read_attempt
 
 ROOT = Path(__file__).parent.parent
 PREAMBLE = """
@@ -99,6 +100,34 @@ def test_an_error_is_tried_once_more_and_is_told_of() -> None:
     slow = seen(("wait", 1.2, "<= 1.0", "time"))
     assert verdict(BROKEN, slow, slow, slow) == "slow"
     assert verdict(slow, BROKEN, slow, BROKEN) == "failed"
+
+
+def test_part_to_repeat_is_the_only_part_that_fell_short(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def of(*parts: str | None) -> str | None:
+        proof = Proof(quick=True, seed=0)
+        for part in parts:
+            if part is not None:
+                assert proof.begins(part)
+            proof.at_most(f"wait {part}", 2, "ms", 1, of="time")
+        status = proof.conclude()
+        return part_to_repeat(read_attempt(capsys.readouterr().out, status))
+
+    assert of("load") == "load"
+    assert of("load", "load") == "load"
+    assert of("load", "fork") is None
+    assert of(None) is None
+    assert of(None, "load") is None
+    assert part_to_repeat(BROKEN) is None
+
+
+def test_part_that_was_not_asked_for_begins_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    proof = Proof(quick=True, seed=0, only="load")
+    assert proof.begins("load")
+    assert not proof.begins("fork")
+    proof.note("turns", 1, "turns")
+    assert json.loads(capsys.readouterr().out)["part"] == "load"
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, -9])
