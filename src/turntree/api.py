@@ -16,7 +16,7 @@ from turntree.core.ids import RunId, TurnId
 if TYPE_CHECKING:
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.personas import Personas
-    from turntree.auth.store_port import PermissionPort
+    from turntree.auth.store import PermissionStore
     from turntree.auth.tokens import Tokens
     from turntree.core.clock import Clock, Processes
     from turntree.core.principal import Principal
@@ -147,7 +147,7 @@ class Backends(Protocol):
     def kinds(self) -> Mapping[str, ProgramKind]: ...
 
     @property
-    def permissions(self) -> PermissionPort: ...
+    def permissions(self) -> PermissionStore: ...
 
     @property
     def inbox(self) -> Inbox: ...

@@ -12,7 +12,7 @@ from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import EVERYTHING, Permissions, actions, credentials, right, tools
 from turntree.auth.persona import Identity, Persona
-from turntree.auth.store_port import PermissionPort
+from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical
 from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.event import Event
@@ -136,7 +136,7 @@ async def test_a_fork_under_another_persona_says_so(tree: Tree) -> None:
 class Mortal:
     """Permissions whose process dies instead of writing for the nth time."""
 
-    permissions: PermissionPort
+    permissions: PermissionStore
     left: int
 
     async def record(
@@ -154,7 +154,7 @@ class Mortal:
 @pytest.mark.parametrize("writes", [0, 1])
 async def test_a_fork_that_dies_half_way_leaves_nothing(tree: Tree, writes: int) -> None:
     await taken_under(tree, PERSONA)
-    mortal = cast("PermissionPort", Mortal(tree.personas.permissions, writes))
+    mortal = cast("PermissionStore", Mortal(tree.personas.permissions, writes))
     dying = replace(
         tree.personas,
         permissions=mortal,

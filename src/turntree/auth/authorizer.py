@@ -8,7 +8,7 @@ from turntree.auth import audit
 from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext, current
 from turntree.auth.permissions import Decision, Right, right
-from turntree.auth.store_port import PermissionPort
+from turntree.auth.store import PermissionStore
 from turntree.core.clock import Clock
 from turntree.core.errors import PermissionDenied
 from turntree.core.ids import Digest, SessionId, Timestamp
@@ -19,7 +19,7 @@ from turntree.core.value import value
 class Authorizer:
     """``tree.authority``: who may do what, and who did."""
 
-    permissions: PermissionPort
+    permissions: PermissionStore
     world: Clock
 
     async def grant(

@@ -9,7 +9,7 @@ from turntree.auth.execution_context import ExecutionContext, current
 from turntree.auth.permissions import NOTHING, right
 from turntree.auth.persona import Persona, read_scopes
 from turntree.auth.persona_fork import PersonaForkDecision, PersonaForkRequest, decide_fork
-from turntree.auth.store_port import PermissionPort
+from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical
 from turntree.core.clock import Clock
 from turntree.core.errors import InvalidOperation, PermissionDenied
@@ -29,7 +29,7 @@ CHANGED = "session.persona_changed"
 class Personas:
     """``tree.personas``: the persona under which a thread continues."""
 
-    permissions: PermissionPort
+    permissions: PermissionStore
     ledger: LedgerPort
     sessions: Sessions
     revisions: RevisionResolver

@@ -1,4 +1,4 @@
-"""Permission events on PostgreSQL. See ``auth.store_port``."""
+"""Store of permission events: granted, used and denied."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +19,18 @@ from turntree.db.database import Database, as_uuid
 
 @value
 class PermissionStore:
-    """The permission events of sessions and turns."""
+    """The permission events of sessions and turns; append-only."""
 
     database: Database
 
     async def record(
         self, session: SessionId, kind: str, data: Mapping[str, Json], *, at: Timestamp
     ) -> None:
-        """Append an event to a session's stream."""
+        """Append an event to a session's stream.
+
+        Raises:
+            NotFound: No such session.
+        """
         events.group_of(kind)
         told = canonical(dict(data)).decode()
         await self.database.run(
@@ -36,7 +40,7 @@ class PermissionStore:
     async def list_facts(
         self, *, session: SessionId | None = None, until: Timestamp | None = None
     ) -> list[Fact]:
-        """Return the facts of one session or of all, in order of time."""
+        """Return the facts of one session or of all, with its runs and turns, in order of time."""
         found: list[Fact] = []
         for started, by, granted, tools, label in await self.database.fetch(
             "list_permitted_turns", session=as_uuid(session)

@@ -9,7 +9,7 @@ from typing import Final
 
 from turntree.auth import token
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.store_port import PermissionPort
+from turntree.auth.store import PermissionStore
 from turntree.auth.token import TokenRecord
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
@@ -25,7 +25,7 @@ REASON_CHARS_MAX: Final = 1_000
 class Tokens:
     """``tree.tokens``: delegated permissions, and how to revoke them."""
 
-    permissions: PermissionPort
+    permissions: PermissionStore
     world: Clock
     by: Principal
 

@@ -22,7 +22,7 @@ from turntree.agents.inference import Inference
 from turntree.agents.task_supervisor import TaskSupervisor
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.store_port import PermissionPort
+from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import NotFound, ProviderNotConfigured, TurntreeError
@@ -81,7 +81,7 @@ class WorkerDeps:
 
     engine: LazyEngine
     served: WorkerStores
-    permissions: PermissionPort
+    permissions: PermissionStore
     world: Clock
     context: ExecutionContext
     """The context whose credentials providers get."""

@@ -13,7 +13,7 @@ import orjson
 
 from turntree.auth.permissions import right
 from turntree.auth.persona import Persona
-from turntree.auth.store_port import PermissionPort
+from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, SessionId, TurnId
@@ -77,7 +77,7 @@ class RequestResolver:
     programs: Registry
     """Read with the sender's access: the worker has none of its own."""
     ledger: LedgerPort
-    permissions: PermissionPort
+    permissions: PermissionStore
     toolsets: Sequence[Toolset] = ()
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
