@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from turntree.search.embedding_store import EmbeddingStore
     from turntree.search.index_store import IndexStore
     from turntree.search.store import SearchStore
-    from turntree.stats.prices_port import Prices
-    from turntree.stats.store_port import Stats
+    from turntree.stats.prices import GenaiPrices
+    from turntree.stats.store import StatsStore
     from turntree.transcripts.exporter import Exporter
     from turntree.transcripts.importer import Importer, ToolPaths
     from turntree.transcripts.imports import ImportService
@@ -381,14 +381,14 @@ def settling_on(
     return make
 
 
-def stats_on(database: Database) -> Stats:
+def stats_on(database: Database) -> StatsStore:
     """Return the statistics of a database."""
     from turntree.stats.store import StatsStore
 
     return StatsStore(database)
 
 
-def find_prices() -> Prices | None:
+def find_prices() -> GenaiPrices | None:
     """Return the installed price list, if any."""
     from turntree.stats.prices import find_genai_prices
 

@@ -3,15 +3,20 @@
 Must never guess: an unknown price is None, and must be shown as unknown.
 """
 
+from __future__ import annotations
+
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from turntree.core.ids import Timestamp
 from turntree.core.usage import ModelCall
-from turntree.stats.prices_port import Prices
 from turntree.stats.spending import Spending
 
+if TYPE_CHECKING:
+    from turntree.stats.prices import GenaiPrices
 
-def find_cost(call: ModelCall, at: Timestamp, prices: Prices | None) -> Decimal | None:
+
+def find_cost(call: ModelCall, at: Timestamp, prices: GenaiPrices | None) -> Decimal | None:
     """Return the cost of a call in US dollars on its day, or None if it is unknown."""
     if prices is None:
         return None

@@ -32,9 +32,10 @@ def find_genai_prices() -> "GenaiPrices | None":
 
 @value
 class GenaiPrices:
-    """Prices by model, provider and day. See ``stats.prices_port``."""
+    """Prices by model, provider and day."""
 
     name: str
+    """Name and version of the list."""
     _calc_price: Callable[..., Any]
     _usage: Callable[..., Any]
 

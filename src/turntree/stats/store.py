@@ -1,4 +1,4 @@
-"""Statistics of a workspace, on PostgreSQL. See ``stats.store_port``."""
+"""Statistics of a workspace: content, disk usage, spending."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -35,7 +35,11 @@ class StatsStore:
     async def list_spending(
         self, bands: Sequence[int], *, since: Timestamp | None = None, with_sessions: bool = False
     ) -> list[Spending]:
-        """Return the usage of distinct model calls, by day, agent, model, provider and band."""
+        """Return the usage of distinct model calls, by day, agent, model, provider and band.
+
+        A call that several turns record is counted once. With sessions, a call is counted for the
+        oldest session whose thread contains it.
+        """
         query = "list_spending_by_session" if with_sessions else "list_spending"
         rows = await self.database.fetch(query, since=since, bands=int_array(bands))
         return [_spending(row) for row in rows]

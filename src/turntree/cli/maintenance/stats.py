@@ -15,7 +15,7 @@ from turntree.cli.output.stats import draw_stats, spending_document
 from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
-from turntree.stats.prices_port import Prices
+from turntree.stats.prices import GenaiPrices
 from turntree.stats.spending import CONTEXT_BANDS, Grouping, Spending
 
 INSTALL = "pip install 'turntree[prices]'"
@@ -26,7 +26,7 @@ class SpendingReport:
     """The spending, and the price list that was used."""
 
     spent: list[Spending]
-    prices: Prices | None
+    prices: GenaiPrices | None
 
 
 @verb()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.text import cells, clean, cut, pad, tokens
-from turntree.stats.prices_port import Prices
+from turntree.stats.prices import GenaiPrices
 from turntree.stats.spending import (
     Grouping,
     Spending,
@@ -32,7 +32,7 @@ _CENT: Final = Decimal("0.01")
 
 
 def draw_stats(
-    spent: Sequence[Spending], by: Grouping | None, prices: Prices | None, terminal: Terminal
+    spent: Sequence[Spending], by: Grouping | None, prices: GenaiPrices | None, terminal: Terminal
 ) -> Iterator[str]:
     """Yield a bar per time step, then a line with a small plot per group."""
     step, steps = steps_of(spent)
@@ -59,7 +59,7 @@ def draw_stats(
 def _groups(
     spent: Sequence[Spending],
     by: Grouping | None,
-    prices: Prices | None,
+    prices: GenaiPrices | None,
     steps: Sequence[str],
     terminal: Terminal,
 ) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _aligned(rows: Sequence[Sequence[str]], names: int) -> Iterator[str]:
         yield "  ".join(told).rstrip()
 
 
-def _total(spent: Sequence[Spending], prices: Prices | None) -> Iterator[str]:
+def _total(spent: Sequence[Spending], prices: GenaiPrices | None) -> Iterator[str]:
     total = sum_of(spent)
     told = f"{total.calls:,} calls, {tokens(total.usage.total) or '0'} tokens, each call once"
     if prices is None:
@@ -112,7 +112,7 @@ def _total(spent: Sequence[Spending], prices: Prices | None) -> Iterator[str]:
         yield f"not in that sum: {total.calls_unpriced:,} calls of unknown price ({named})"
 
 
-def _cost(total: SpendingTotal, prices: Prices | None) -> str:
+def _cost(total: SpendingTotal, prices: GenaiPrices | None) -> str:
     if prices is None or not total.calls:
         return ""
     if total.calls_unpriced == total.calls:
@@ -156,7 +156,7 @@ def sparks(used: Mapping[str, int], *, ascii_only: bool = False) -> str:
     )
 
 
-def spending_document(one: Spending, prices: Prices | None) -> dict[str, Any]:
+def spending_document(one: Spending, prices: GenaiPrices | None) -> dict[str, Any]:
     """Return spending as one document; ``cost_usd`` is null if the price is unknown."""
     usage = one.usage
     return {
