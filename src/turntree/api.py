@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from turntree.resources.store_port import Resources as ResourceFacts
     from turntree.resources.worktrees import Worktrees
     from turntree.routing.router import Router
-    from turntree.routing.store_port import RouteReader
+    from turntree.routing.store import RoutingStore
     from turntree.runs.inbox import Inbox, Workers
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
@@ -138,7 +138,7 @@ class Backends(Protocol):
     def meanings(self) -> meaning_ports.Embeddings: ...
 
     @property
-    def routing(self) -> RouteReader: ...
+    def routing(self) -> RoutingStore: ...
 
     @property
     def programs(self) -> program_ports.Programs: ...

@@ -11,8 +11,8 @@ from turntree.core.ids import TurnId
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.routing.rank import Evidence, ScoredThread, rank, terms_of
-from turntree.routing.route import Candidate
-from turntree.routing.store_port import HoldingSession, RouteReader
+from turntree.routing.route import Candidate, HoldingSession
+from turntree.routing.store import RoutingStore
 from turntree.search.query import Query, Term
 from turntree.search.results import Vector
 from turntree.search.service import Search
@@ -40,7 +40,7 @@ class ThreadMatches:
 class Matcher:
     """Finds the threads that match a text."""
 
-    reader: RouteReader
+    reader: RoutingStore
     search: Search
 
     async def match(

@@ -53,3 +53,15 @@ class Route:
     def thread_key(self) -> str | None:
         """The address of the thread that it continues."""
         return None if self.head is None else f"turn:{self.head}"
+
+
+@value
+class HoldingSession:
+    """A session whose thread holds or once held a turn."""
+
+    session: SessionId
+    label: Label
+    head: TurnId | None
+    is_active: bool
+    is_closed: bool
+    """Whether it is hidden from the principal that asked."""

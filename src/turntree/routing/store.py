@@ -1,4 +1,4 @@
-"""Routing queries on PostgreSQL, and texts of programs that a principal may see."""
+"""Evidence for a router, hidden sessions, and texts of programs that a principal may see."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ import orjson
 from turntree.core.ids import Label, SessionId, TurnId, find_long_id
 from turntree.core.value import value
 from turntree.db.database import Database, Row, as_uuid, as_uuids
-from turntree.routing.store_port import HoldingSession
+from turntree.routing.route import HoldingSession
 from turntree.search.embedding import EmbeddableText, program_text
 from turntree.search.query import Term
 from turntree.search.results import Vector
@@ -21,7 +21,7 @@ HOLDERS_MAX: Final = 20
 
 @value
 class RoutingStore:
-    """Proposes turns for a message. Implements ``RouteReader``."""
+    """Proposes turns for a message, and knows which sessions are hidden."""
 
     database: Database
     common: int = COMMON
@@ -29,7 +29,10 @@ class RoutingStore:
     async def list_by_any_word(
         self, terms: Sequence[Term], *, limit: int
     ) -> list[tuple[TurnId, dict[str, float]]]:
-        """Return turns that contain any of the words."""
+        """Return turns that contain any of the words, each with its words and their rarity.
+
+        Turns with the most words come first. A very common word is ignored.
+        """
         if not terms:
             return []
         said = [term.text for term in terms]
@@ -60,7 +63,11 @@ class RoutingStore:
     async def list_holders(
         self, turns: Sequence[TurnId], *, to: str
     ) -> dict[TurnId, list[HoldingSession]]:
-        """Return the sessions that hold each turn, the one to continue first."""
+        """Return the sessions that hold each turn, the one to continue first.
+
+        Sessions hidden from the principal are included and marked, so that the caller can
+        distinguish a turn that no session holds from a hidden one.
+        """
         found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
         if not turns:
             return found
