@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from turntree.core.principal import Principal
     from turntree.core.program import Program
     from turntree.core.redaction import Redactor
+    from turntree.db.database import Database
     from turntree.db.locks import AdvisoryLock, Transaction
-    from turntree.integrity import store_port as check_ports
     from turntree.integrity.findings import VerifyResult
     from turntree.integrity.service import Checks
     from turntree.ledger import session_store_port as session_ports
@@ -87,7 +87,9 @@ class Backends(Protocol):
     def feed(self) -> Feed: ...
 
     @property
-    def checks(self) -> check_ports.Checks: ...
+    def everything(self) -> Database:
+        """The database, with nothing hidden: for checks."""
+        ...
 
     @property
     def edges(self) -> Edges: ...
@@ -266,7 +268,7 @@ class Tree:
         """Verify the ledger and the snapshots."""
         from turntree.integrity.service import Checks
 
-        return Checks(self._on.checks, replace(self.resources, ledger=self._on.all_resources))
+        return Checks(self._on.everything, replace(self.resources, ledger=self._on.all_resources))
 
     @cached_property
     def causes(self) -> Causes:

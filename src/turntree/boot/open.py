@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from turntree.core.redaction import Redactor
     from turntree.db.database import Database
     from turntree.hooks.reconcile import HookReconciler
-    from turntree.integrity.store import IntegrityStore
     from turntree.ledger.feed import Feed
     from turntree.ledger.graph.store import GraphStore
     from turntree.ledger.session_store import ReflogStore, SessionStore
@@ -561,7 +560,7 @@ class PostgresBackends:
         self.current = settings.session
         self.voices: InferenceBackend | None = None
         self.end_here: Callable[[RunId], bool] = _ends_nothing
-        self._everything = database.seen_by(EVERYTHING)
+        self.everything = database.seen_by(EVERYTHING)
         self._seen = database.seen_by(sight or sight_of(self.by))
         self.holding = self._seen.holding
         self.together = self._seen.keep_together
@@ -609,12 +608,6 @@ class PostgresBackends:
         return Feed(self._seen)
 
     @cached_property
-    def checks(self) -> IntegrityStore:
-        from turntree.integrity.store import IntegrityStore
-
-        return IntegrityStore(self._everything)
-
-    @cached_property
     def edges(self) -> GraphStore:
         from turntree.ledger.graph.store import GraphStore
 
@@ -630,7 +623,7 @@ class PostgresBackends:
     def search_writer(self) -> IndexStore:
         from turntree.search.index_store import IndexStore
 
-        return IndexStore(self._everything)
+        return IndexStore(self.everything)
 
     @cached_property
     def resources(self) -> ResourceStore:
@@ -654,13 +647,13 @@ class PostgresBackends:
     def all_resources(self) -> ResourceStore:
         from turntree.resources.store import ResourceStore
 
-        return ResourceStore(self._everything)
+        return ResourceStore(self.everything)
 
     @cached_property
     def all_pins(self) -> TurnSnapshotStore:
         from turntree.resources.store import TurnSnapshotStore
 
-        return TurnSnapshotStore(self._everything)
+        return TurnSnapshotStore(self.everything)
 
     @cached_property
     def advice(self) -> LeaseStore:
@@ -718,13 +711,13 @@ class PostgresBackends:
 
     @cached_property
     def _engine(self) -> Engine:
-        return engine_on(self._everything)
+        return engine_on(self.everything)
 
     @cached_property
     def keepers(self) -> FindKeeper:
         from turntree.db.database import place_of
 
-        return keepers_in(self._settings.home, place_of(self._everything.conninfo))
+        return keepers_in(self._settings.home, place_of(self.everything.conninfo))
 
     @cached_property
     def processes(self) -> Processes:

@@ -1,10 +1,14 @@
 """Values: findings of checks, and results of repair and verification."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from turntree.core.ids import TurnId
 from turntree.core.value import value
+
+Report = Callable[[str, int, int], None]
+"""Receives the stage of a long check, the amount done and the total."""
 
 Severity = Literal["fault", "warning"]
 """A fault breaks a rule; a warning is for a person to judge."""

@@ -19,7 +19,7 @@ from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.core.errors import NotCanonical, NotFound, TurntreeError
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Connection, Database, Row, fetch
-from turntree.integrity.findings import Severity, Violation
+from turntree.integrity.findings import Report, Severity, Violation
 from turntree.integrity.invariants import (
     OBJECTS,
     PROGRAMS,
@@ -32,7 +32,6 @@ from turntree.integrity.invariants import (
 from turntree.integrity.program_checker import examine_programs
 from turntree.integrity.scan import WRONG, ScanResult
 from turntree.integrity.scan_ranges import FIRST, LAST, RangeScan, SharedSnapshot, cut
-from turntree.integrity.store_port import Report
 from turntree.ledger.raw_store import read_block
 
 SUBJECTS_PER_CHECK_MAX = 1000

@@ -8,12 +8,14 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 
+import anyio.to_thread
+
 from turntree.core.errors import NotFound, Unsupported
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
-from turntree.integrity import store_port as ports
-from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
-from turntree.integrity.store_port import Report
+from turntree.db.database import Database
+from turntree.integrity import fsck, repair, verify
+from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
 from turntree.resources.driver import (
     MissingObject,
     RepairsSnapshots,
@@ -33,7 +35,8 @@ FINDINGS_MAX = 10_000
 class Checks:
     """The facet ``tree.checks``. It never changes turns or events; repair changes projections."""
 
-    ledger: ports.Checks
+    database: Database
+    """Seen by a viewer from whom nothing is hidden."""
     resources: Resources
 
     async def verify(self, head: TurnId) -> VerifyResult:
@@ -42,7 +45,7 @@ class Checks:
         Raises:
             NotFound: No such turn.
         """
-        return await self.ledger.verify(head)
+        return await verify.verify_thread(self.database, head)
 
     async def fsck(
         self, *, full: bool = True, report: Report = lambda _stage, _done, _total: None
@@ -51,7 +54,7 @@ class Checks:
 
         Without ``full`` only the lists of folders are hashed.
         """
-        findings = await self.ledger.fsck(full=full, report=report)
+        findings = await fsck.fsck(self.database, full=full, report=report)
         return findings + await self._check_states(full=full, report=report)
 
     async def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
@@ -64,7 +67,10 @@ class Checks:
             InvalidOperation: The account does not own the database.
         """
         # The ledger first: a caller who may not repair it must not change files either.
-        changes = await self.ledger.repair_derived(dry_run=dry_run)
+        database = self.database
+        changes = await anyio.to_thread.run_sync(
+            partial(repair.repair_derived, database.conninfo, database.workspace, dry_run=dry_run)
+        )
         return changes if dry_run else await self._mend_states() + changes
 
     async def _check_states(self, *, full: bool, report: Report) -> list[Violation]:

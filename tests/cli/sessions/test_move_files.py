@@ -21,7 +21,6 @@ from turntree.core.errors import TurntreeError
 from turntree.core.event import record
 from turntree.core.ids import PlanId
 from turntree.core.message import assistant, user
-from turntree.integrity.store import IntegrityStore
 from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.resources.plans.plan import plan_started
 from turntree.resources.snapshots.repair import ASIDE
@@ -724,12 +723,11 @@ def test_whoever_may_not_repair_moves_no_file(turntree: Call, shop: Project) -> 
 
     async def repair() -> None:
         async with open_tree(shop.settings) as tree:
-            ledger = tree.checks.ledger
-            assert isinstance(ledger, IntegrityStore)
-            guest = make_conninfo(ledger.database.conninfo, options="-c role=turntree_app")
-            theirs = IntegrityStore(replace(ledger.database, conninfo=guest))
+            database = tree.checks.database
+            guest = make_conninfo(database.conninfo, options="-c role=turntree_app")
+            theirs = replace(database, conninfo=guest)
             with pytest.raises(TurntreeError):
-                await replace(tree.checks, ledger=theirs).repair_derived(dry_run=False)
+                await replace(tree.checks, database=theirs).repair_derived(dry_run=False)
 
     anyio.run(repair)
     assert not (shop.settings.home / "shadow" / ASIDE).exists()

@@ -16,8 +16,7 @@ from turntree.cli.param_types import REVISION
 from turntree.core.canonical import digest_from_raw
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
-from turntree.integrity.findings import ProjectionDiff, VerifyResult, Violation
-from turntree.integrity.store_port import Report
+from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
 
 REPAIRABLE: Final = frozenset({"I14", "I23", "I24", "I27", "I59", "I62", "I63"})
 """Rules that a stale projection can break."""
