@@ -35,7 +35,7 @@ from turntree.core.program import Program
 from turntree.core.run import Run
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import build_provider
@@ -337,7 +337,7 @@ async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
                 await provider.aclose()
 
 
-def provider_builder(ledger: LedgerPort, heard: Heard) -> Callable[[dict[str, Any]], Provider]:
+def provider_builder(ledger: Ledger, heard: Heard) -> Callable[[dict[str, Any]], Provider]:
     """Return what builds a vendor's provider whose server is here."""
 
     def build(config: dict[str, Any]) -> Provider:

@@ -235,7 +235,7 @@ class Charge:
 
 
 @value
-class WatchedLedger(Ledger):
+class WatchedLedger(CrashingLedger):
     """The real ledger, which tells of turns that are sealed by a process not in charge."""
 
     charge: Charge
@@ -253,15 +253,17 @@ class WatchedLedger(Ledger):
         epoch: int | None = None,
         key: str | None = None,
     ) -> SealResult:
-        """Store a turn."""
+        """Store a turn, or die."""
         ledger = self.charge.world.ledger
-        return await self.charge.watch(
-            RunId(sealed.turn.id),
-            lambda: ledger.seal(
-                sealed, parent, by=by, at=at, session=session, calls=calls, journal=journal,
-                epoch=epoch, key=key,
-            ),
-            lambda stored: not stored.repeated,
+        return await self.dying.write(
+            lambda: self.charge.watch(
+                RunId(sealed.turn.id),
+                lambda: ledger.seal(
+                    sealed, parent, by=by, at=at, session=session, calls=calls, journal=journal,
+                    epoch=epoch, key=key,
+                ),
+                lambda stored: not stored.repeated,
+            )
         )  # fmt: skip
 
 
@@ -509,7 +511,7 @@ class RunWorld:
 
         tools = ScriptedTools(before=life.pass_in_tool, after=send)
         hub, calling = LiveHub(), ToolCaller((tools,))
-        ledger = CrashingLedger(WatchedLedger(self.database, charge), life)  # type: ignore[arg-type]
+        ledger = WatchedLedger(self.database, life, charge)  # type: ignore[arg-type]
         runner = Runner(
             ledger,
             PlainAssembly(self.threads, provider, calling.specs),

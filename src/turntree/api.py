@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from turntree.db.locks import AdvisoryLock, Transaction
     from turntree.integrity.findings import VerifyResult
     from turntree.integrity.service import Checks
-    from turntree.ledger import session_store_port as session_ports
-    from turntree.ledger.feed_port import Feed
+    from turntree.ledger.feed import Feed
     from turntree.ledger.graph.causes import Causes
-    from turntree.ledger.graph.store_port import Edges
+    from turntree.ledger.graph.store import GraphStore
     from turntree.ledger.recorder import Recorder
     from turntree.ledger.revisions import ResolvedRevision, RevisionResolver
+    from turntree.ledger.session_store import ReflogStore, SessionStore
     from turntree.ledger.sessions import Sessions
-    from turntree.ledger.store_port import LedgerPort, Tags
-    from turntree.ledger.thread_store_port import Index, Threads
+    from turntree.ledger.store import Ledger, Tags
+    from turntree.ledger.thread_store import ThreadStore, TurnIndex
     from turntree.ledger.turns import ThreadReader, Turns
     from turntree.programs import store_port as program_ports
     from turntree.programs.host_port import ExecutionHost
@@ -66,22 +66,22 @@ class Backends(Protocol):
     """The stores and services behind a tree. Each may be created on first use."""
 
     @property
-    def ledger(self) -> LedgerPort: ...
+    def ledger(self) -> Ledger: ...
 
     @property
     def marks(self) -> Tags: ...
 
     @property
-    def sessions(self) -> session_ports.Sessions: ...
+    def sessions(self) -> SessionStore: ...
 
     @property
-    def reflog(self) -> session_ports.Reflog: ...
+    def reflog(self) -> ReflogStore: ...
 
     @property
-    def threads(self) -> Threads: ...
+    def threads(self) -> ThreadStore: ...
 
     @property
-    def index(self) -> Index: ...
+    def index(self) -> TurnIndex: ...
 
     @property
     def feed(self) -> Feed: ...
@@ -92,7 +92,7 @@ class Backends(Protocol):
         ...
 
     @property
-    def edges(self) -> Edges: ...
+    def edges(self) -> GraphStore: ...
 
     @property
     def search_reader(self) -> SearchReader: ...
@@ -212,7 +212,7 @@ class Tree:
         return Tree(self._on, **self._given | facets)
 
     @property
-    def ledger(self) -> LedgerPort:
+    def ledger(self) -> Ledger:
         """Turns, events and objects, as stored."""
         return self._on.ledger
 
@@ -222,7 +222,7 @@ class Tree:
         return self._on.feed
 
     @property
-    def edges(self) -> Edges:
+    def edges(self) -> GraphStore:
         """References between nodes."""
         return self._on.edges
 

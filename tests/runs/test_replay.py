@@ -1,7 +1,7 @@
 """Turns played again: the same one comes out of its journal, and for real a second beside it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -13,9 +13,9 @@ from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import Message, Text, ToolUse, assistant, user
 from turntree.core.run import RunEvent
+from turntree.core.value import value
 from turntree.integrity.fsck import fsck
 from turntree.ledger.store import Ledger
-from turntree.ledger.store_port import LedgerPort
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.replay import ReplayResult
 from turntree.runs.request_builder import RequestBuilder
@@ -203,7 +203,7 @@ async def test_a_journal_that_was_changed_gives_another_turn(stage: Workshop) ->
         first = facts[0].event
         return [RunEvent(replace(first, data={**first.data, "max_steps": 1})), *facts[1:]]
 
-    tampered = replace(stage.tree.replays, ledger=Doctored(stage.tree.ledger, fewer))
+    tampered = replace(stage.tree.replays, ledger=Doctored(stage.tree.ledger.database, fewer))
     played = await tampered.replay(TurnId(run))
     assert not played.is_same
     assert played.turn.header.outcome == "failed"
@@ -329,15 +329,11 @@ async def never(use: ToolUse) -> None:
     raise AssertionError(f"{use.call_id} was made")
 
 
-@dataclass
-class Doctored:
+@value
+class Doctored(Ledger):
     """A ledger whose journals were tampered with."""
 
-    ledger: LedgerPort
     change: Callable[[list[RunEvent]], list[RunEvent]]
 
     async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
-        return self.change(await self.ledger.facts(stream, after=after))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.ledger, name)
+        return self.change(await Ledger.facts(self, stream, after=after))

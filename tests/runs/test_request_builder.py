@@ -21,7 +21,7 @@ from turntree.core.run import Run, RunEvent
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.usage import to_json as call_to_json
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, ToolSpec
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.request_builder import BuiltRequest, RequestBuilder
@@ -89,7 +89,7 @@ SHELF = Shelf([spec("write"), spec("read"), spec("fetch")])
 class CountedThreads:
     """Threads that count how often they are read."""
 
-    threads: Threads
+    threads: ThreadStore
     reads: int = 0
 
     def __getattr__(self, name: str) -> object:
@@ -98,7 +98,7 @@ class CountedThreads:
 
 
 def assembly_on(
-    tree: Tree, *, shelf: Shelf = SHELF, threads: Threads | None = None
+    tree: Tree, *, shelf: Shelf = SHELF, threads: ThreadStore | None = None
 ) -> RequestBuilder:
     def build(program: Program) -> Silent:
         return Silent(str(program.config["provider_type"]))

@@ -215,7 +215,7 @@ def test_a_worker_that_was_only_slow_loses_to_the_one_that_took_over(conninfo: s
 
 def test_a_crash_before_the_start_leaves_nothing_at_all(conninfo: str) -> None:
     async def story(world: OtherWriter) -> None:
-        dead = CrashingLedger(world.ledger, CrashPlan(["die before"]))
+        dead = CrashingLedger(world.ledger.database, CrashPlan(["die before"]))
         with pytest.raises(Crash):
             await dead.start(RUN, None, fact(0, "run.started", user("hello")))
         assert await world.ledger.facts(RUN) == []

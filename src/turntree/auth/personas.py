@@ -20,7 +20,7 @@ from turntree.core.value import value
 from turntree.db.locks import Transaction
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 
 CHANGED = "session.persona_changed"
 
@@ -30,7 +30,7 @@ class Personas:
     """``tree.personas``: the persona under which a thread continues."""
 
     permissions: PermissionStore
-    ledger: LedgerPort
+    ledger: Ledger
     sessions: Sessions
     revisions: RevisionResolver
     authority: Authorizer

@@ -32,9 +32,9 @@ from turntree.core.program import Program
 from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
 from turntree.core.value import value
 from turntree.db.locks import AdvisoryLock, Transaction
-from turntree.ledger.session_store_port import Sessions
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Credentials, Provider
 from turntree.models.providers.factory import build_provider
@@ -67,12 +67,12 @@ LOOK_IDLE_S: Final = 0.4
 class WorkerStores:
     """What a worker works on: everything, including private sessions of other users."""
 
-    ledger: LedgerPort
-    threads: Threads
+    ledger: Ledger
+    threads: ThreadStore
     inbox: Inbox
     workers: Workers
     programs: program_ports.Programs
-    sessions: Sessions
+    sessions: SessionStore
 
 
 @value
@@ -321,7 +321,7 @@ class Providers:
     """Providers, each built on first use and cached until its config changes."""
 
     context: ExecutionContext
-    ledger: LedgerPort
+    ledger: Ledger
     secret_hosts: SecretHosts = frozenset()
     _built: dict[tuple[str, Digest], Provider] = field(
         default_factory=dict[tuple[str, Digest], Provider]

@@ -22,7 +22,7 @@ from turntree.hooks.events import (
     fold_sightings,
     join_spans,
 )
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.thread_store import ThreadStore
 from turntree.resources.driver import TakenSnapshot
 from turntree.resources.resource import Resource
 from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
@@ -75,7 +75,7 @@ class HookReconciler:
 
     importing: ImportService
     pinning: SnapshotRecorder
-    threads: Threads
+    threads: ThreadStore
     importers: Mapping[str, Importer]
     places: ToolPaths
     now: Callable[[], Timestamp]

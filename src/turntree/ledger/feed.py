@@ -11,7 +11,7 @@ from turntree.db.database import Database
 
 @value
 class Feed:
-    """Events by position. See ``ledger.feed_port``."""
+    """All events of a workspace in one order; a reader never skips a late commit."""
 
     database: Database
 

@@ -22,8 +22,8 @@ from turntree.core.redaction import BY_FORMAT, Redactor
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import AgentRole, Header, Outcome, SealedTurn, seal
 from turntree.core.usage import ModelCall
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 
 
 class TurnDetails(TypedDict, total=False):
@@ -58,8 +58,8 @@ def check_arguments(query: object, reply: object, details: Mapping[str, object])
 class Recorder:
     """Appends turns to one session."""
 
-    ledger: LedgerPort
-    threads: Threads
+    ledger: Ledger
+    threads: ThreadStore
     world: Clock
     by: Principal
     session: SessionId

@@ -27,8 +27,8 @@ from turntree.core.session import Session, SessionMove
 from turntree.core.thread import ThreadTurn
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
-from turntree.ledger.session_store_port import Reflog, Sessions
-from turntree.ledger.thread_store_port import Index, Threads
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.thread_store import ThreadStore, TurnIndex
 
 PREFIX_CHARS_MIN = 4
 CANDIDATES_SHOWN_MAX = 5
@@ -50,10 +50,10 @@ class ResolvedRevision:
 class RevisionResolver:
     """Resolves revisions against the ledger."""
 
-    sessions: Sessions
-    reflog: Reflog
-    threads: Threads
-    index: Index
+    sessions: SessionStore
+    reflog: ReflogStore
+    threads: ThreadStore
+    index: TurnIndex
     world: Clock
     current: str | None = None
     """The session that ``HEAD`` names."""

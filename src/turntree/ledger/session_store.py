@@ -29,7 +29,7 @@ VERSION_MAX = 2**31 - 1
 
 @value
 class SessionStore:
-    """Pointers into the tree, on PostgreSQL. See ``ledger.session_store_port``."""
+    """Pointers into the tree. Each move is typed, checked, logged and recorded as an event."""
 
     database: Database
 
@@ -47,7 +47,17 @@ class SessionStore:
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> MoveResult:
-        """Create a session, empty or at any turn."""
+        """Create a session, empty or at any turn; nothing is copied.
+
+        It inherits the visibility of its ``source``, which is what spawned it or else its head: the
+        owner and the grantees of a private source are those of the session too, and ``by`` may
+        continue it. ``visibility`` overrides this.
+
+        Raises:
+            Conflict: The name is taken.
+            PermissionDenied: It is to be public, and another principal owns its private source.
+            NotFound: No such turn.
+        """
         if key is None and spawn is None:
             made = await self.begin(
                 session, label, by=by, at=at, head=head, origin=origin, source=source,
@@ -73,7 +83,13 @@ class SessionStore:
         source: SessionId | TurnId | None = None,
         visibility: Visibility | None = None,
     ) -> Session:
-        """Create a session and return it, in one round trip."""
+        """Create a session that was not spawned, and return it: one round trip.
+
+        Raises:
+            Conflict: The name is taken.
+            PermissionDenied: As ``create``.
+            NotFound: No such turn, or it is hidden from this viewer.
+        """
         fact = begun(session, label, head, by=by, at=at, origin=origin)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
         row = await self.database.fetch_one("insert_session", **params)
@@ -96,7 +112,13 @@ class SessionStore:
         check_head: bool = False,
         key: str | None = None,
     ) -> MoveResult:
-        """Move a session's head, typed and logged."""
+        """Move a session's head; ``undo`` needs no target.
+
+        Raises:
+            Conflict: ``check_head`` is set and the session has another head.
+            NotFound: No such session or turn.
+            InvalidOperation: A rewind to a turn that is not an ancestor, or nothing to undo.
+        """
         row = await self.database.fetch_one(
             "move_session",
             session=UUID(session),
@@ -121,7 +143,11 @@ class SessionStore:
         as_label: bool,
         reason: AliasReason = "manual",
     ) -> None:
-        """Give a session a new label and keep the old one as an alias, or add an alias."""
+        """Give a session a new label and keep the old one as an alias, or add an alias.
+
+        Raises:
+            Conflict: The name is taken.
+        """
         await self.database.fetch(
             "name_session",
             session=UUID(session),
@@ -135,7 +161,11 @@ class SessionStore:
     async def merge(
         self, session: SessionId, other: SessionId, kept_label: Label, *, by: str, at: Timestamp
     ) -> None:
-        """Point all names of ``other`` to ``session``; ``other`` is archived."""
+        """Point all names of ``other`` to ``session``; ``other`` is archived.
+
+        Raises:
+            InvalidOperation: They are the same session.
+        """
         await self.database.fetch(
             "merge_sessions",
             session=UUID(session),
@@ -148,13 +178,17 @@ class SessionStore:
     async def set_status(
         self, session: SessionId, status: SessionStatus, *, by: str, at: Timestamp
     ) -> None:
-        """Archive a session, mark it deleted or make it active again."""
+        """Archive a session, mark it deleted or make it active again. Its turns stay."""
         await self.database.fetch(
             "set_session_status", session=UUID(session), status=status, by=by, at=at
         )
 
     async def get(self, session: SessionId) -> Session:
-        """Return a session by its id."""
+        """Return a session by its id.
+
+        Raises:
+            NotFound: No such session.
+        """
         row = await self.database.fetch_one("find_session", session=UUID(session))
         if row is None:
             raise NotFound(f"there is no session {session}")
@@ -166,7 +200,11 @@ class SessionStore:
         return None if row is None else await self.get(SessionId(row[0]))
 
     async def note_missed(self, name: str) -> None:
-        """Record that a viewer asked for a session by name and found none."""
+        """Record that a viewer asked for a session by name and found none.
+
+        If the session exists but is hidden, its stream records the denial; if it does not exist,
+        nothing is recorded.
+        """
         if self.database.sight != EVERYTHING:
             # Only the system can find out whether it does not exist or is hidden.
             everything = self.database.seen_by(EVERYTHING)
@@ -180,7 +218,7 @@ class SessionStore:
         status: SessionStatus | None = "active",
         head: TurnId | None = None,
     ) -> list[Session]:
-        """Return sessions ordered by label."""
+        """Return sessions ordered by label; ``head`` keeps those with that head."""
         rows = await self.database.fetch(
             "list_sessions", after=after, limit=limit, status=status, head=as_uuid(head)
         )
@@ -189,14 +227,14 @@ class SessionStore:
 
 @value
 class ReflogStore:
-    """The heads of sessions over time. See ``ledger.session_store_port``."""
+    """The heads of sessions over time."""
 
     database: Database
 
     async def list_moves(
         self, session: SessionId, *, before: int = VERSION_MAX, limit: int = 100
     ) -> list[SessionMove]:
-        """Return moves, newest first."""
+        """Return moves, newest first, before a version."""
         rows = await self.database.fetch(
             "list_moves", session=UUID(session), before=before, limit=limit
         )

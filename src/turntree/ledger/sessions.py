@@ -21,8 +21,8 @@ from turntree.core.session import (
 )
 from turntree.core.thread import MoveResult
 from turntree.core.value import value
-from turntree.ledger import session_store_port as ports
 from turntree.ledger.revisions import RevisionResolver
+from turntree.ledger.session_store import ReflogStore, SessionStore
 
 PAGE = 500
 KEPT_CHARS_MAX = 180
@@ -40,8 +40,8 @@ class Signature(TypedDict):
 class Sessions:
     """``tree.sessions``: labels that point at moving heads."""
 
-    ledger: ports.Sessions
-    reflog: ports.Reflog
+    ledger: SessionStore
+    reflog: ReflogStore
     revisions: RevisionResolver
     world: Clock
     by: Principal

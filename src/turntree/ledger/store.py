@@ -1,6 +1,6 @@
 """Writes turns, events, objects and tags."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from turntree.core import message as messages
 from turntree.core.canonical import digest_bytes, digest_from_raw, digest_raw
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.event import SealedEvent
-from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
+from turntree.core.ids import Digest, ProgramId, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import (
     Message,
 )
@@ -25,16 +25,21 @@ from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
 from turntree.db.database import Database, Row, as_uuid, fetch
-from turntree.ledger.store_port import Build, NodeId
 from turntree.ledger.turn_rows import actor_of, tool_calls, touched_files
 
 EVENTS_PAGE_MAX = 10_000
 TOKENS_MAX = 2**31 - 1
 
+Build = Callable[[TurnId | None, Digest | None], tuple[SealedTurn, Sequence[SealedEvent]]]
+"""Seals a turn after the given head; returns it with the events that its stream still lacks."""
+
+NodeId = TurnId | ProgramId
+"""A node that may have tags."""
+
 
 @value
 class Ledger:
-    """The ledger, on PostgreSQL. See ``ledger.store_port``."""
+    """Turns, runs and events. Append-only."""
 
     database: Database
 
@@ -51,7 +56,17 @@ class Ledger:
         epoch: int | None = None,
         key: str | None = None,
     ) -> SealResult:
-        """Store a turn, finish its run and advance its session: all or nothing."""
+        """Store a turn, finish its run and advance its session: all or nothing.
+
+        A turn or an idempotency key that is already stored returns its first result and changes
+        nothing.
+
+        Raises:
+            Conflict: The session's head is no longer ``parent``, or the run was taken over.
+            NotFound: No such parent or session.
+            InvalidOperation: The turn was built on another parent, or is sealed with another
+                digest.
+        """
         request = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
         params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **request}
         return _stored(await self.database.fetch_one("append_turn", **params))
@@ -66,7 +81,12 @@ class Ledger:
         calls: Sequence[ModelCall] = (),
         key: str | None = None,
     ) -> tuple[SealResult, SealedTurn]:
-        """Lock the session, build a turn after its head and store it."""
+        """Lock the session, build a turn after its head and store it: no other writer can
+        interleave.
+
+        Raises:
+            NotFound: No such session.
+        """
         # Locking beats retrying: a writer that waits costs nothing, a writer that loses costs a
         # whole turn.
         async with self.database.connection() as connection, connection.transaction():
@@ -82,16 +102,28 @@ class Ledger:
             rows = await fetch(connection, "append_turn", **scope, **params, **request)
             return _stored(rows[0]), sealed
 
-    async def append(self, recorded: SealedEvent, *, epoch: int | None = None) -> bool:
-        """Append an event at its position."""
-        return await self._append(recorded, None, epoch)
+    async def append(self, recorded: SealedEvent) -> bool:
+        """Append an event to any stream, at its position. False if it is already there.
+
+        Raises:
+            Conflict: Another event has that position.
+        """
+        return await self._append(recorded, None, None)
 
     async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
-        """Append an event of an open run, with its message."""
+        """Append an event of an open run, with its message. False if it is already there.
+
+        Raises:
+            Conflict: Another event has that position, or the run was taken over.
+        """
         return await self._append(events.record(fact.event), _payload(fact.message), epoch)
 
     async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
-        """Start a run with its first event and return the epoch to write under."""
+        """Start a run with its first event and return the epoch to write under.
+
+        Raises:
+            Conflict: The session has another open run.
+        """
         recorded = events.record(first.event)
         row = await self.database.fetch_one(
             "start_run",
@@ -107,7 +139,11 @@ class Ledger:
         return epoch
 
     async def take(self, run: RunId) -> int:
-        """Claim a run and return the epoch to write under."""
+        """Claim a run from a worker that may be dead; return the epoch to write under.
+
+        Raises:
+            NotFound: No such run, or it is finished.
+        """
         row = await self.database.fetch_one("claim_run", run=UUID(run))
         if row is None or row[0] is None:
             raise NotFound(f"there is no open run {run}")
@@ -133,7 +169,11 @@ class Ledger:
         return digest
 
     async def get_object(self, digest: Digest) -> bytes:
-        """Return an object's bytes."""
+        """Return an object's bytes.
+
+        Raises:
+            NotFound: No such object.
+        """
         row = await self.database.fetch_one("find_object", digest=digest_raw(digest))
         if row is None:
             raise NotFound(f"there is no object {digest}")
@@ -156,12 +196,16 @@ class Ledger:
 
 @value
 class Tags:
-    """Tags of turns and programs, and erasure of messages. See ``ledger.store_port``."""
+    """Tags of turns and programs, and erasure of messages."""
 
     database: Database
 
     async def set_tag(self, node: NodeId, tag: str, *, on: bool, by: str, at: Timestamp) -> bool:
-        """Add a tag to a turn or a program, or remove it; return whether anything changed."""
+        """Add a tag to a turn or a program, or remove it; return whether anything changed.
+
+        Raises:
+            NotFound: No such turn or program.
+        """
         row = await self.database.fetch_one(
             "set_tag", node=UUID(node), tag=tag, on=on, by=by, at=at
         )
@@ -177,7 +221,11 @@ class Tags:
     async def erase(
         self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Timestamp
     ) -> bool:
-        """Erase one message permanently; its digest and an event remain."""
+        """Erase one message permanently; its digest and an event remain as the receipt.
+
+        Raises:
+            NotFound: No such turn or message.
+        """
         # Imported here: the codec of raw records takes long to load, and no reader needs it.
         from turntree.ledger.raw_store import erase_records, find_blocks
 

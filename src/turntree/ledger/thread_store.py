@@ -20,12 +20,16 @@ ID_MIN = "00000000-0000-0000-0000-000000000000"
 
 @value
 class ThreadStore:
-    """Threads and the structure of the tree, on PostgreSQL. See ``ledger.thread_store_port``."""
+    """Threads and the structure of the tree."""
 
     database: Database
 
     async def get_turn(self, turn: TurnId) -> ThreadTurn:
-        """Return a turn and its position."""
+        """Return a turn and its position.
+
+        Raises:
+            NotFound: No such turn.
+        """
         row = await self.database.fetch_one("find_turn", turn=UUID(turn))
         if row is None:
             raise NotFound(f"there is no turn {turn}")
@@ -59,7 +63,11 @@ class ThreadStore:
         return [TurnId(id) for (id,) in rows]
 
     async def is_ancestor(self, ancestor: TurnId, turn: TurnId) -> bool:
-        """Return whether a turn is the same as another or one of its ancestors."""
+        """Return whether a turn is the same as another or one of its ancestors.
+
+        Raises:
+            NotFound: One of them does not exist.
+        """
         row = await self.database.fetch_one("is_ancestor", ancestor=UUID(ancestor), turn=UUID(turn))
         if row is None or row[0] is None:
             raise NotFound(f"there is no turn {ancestor} or no turn {turn}")
@@ -78,7 +86,7 @@ class ThreadStore:
 
 @value
 class TurnIndex:
-    """Finds turns by address, words and time; adds up usage. See ``ledger.thread_store_port``."""
+    """Finds turns by address, words and time, and adds up usage."""
 
     database: Database
 

@@ -15,8 +15,8 @@ from turntree.core.value import value
 from turntree.ledger.recorder import Recorder, TurnDetails, check_arguments
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import LedgerPort, Tags
-from turntree.ledger.thread_store_port import Index, Threads
+from turntree.ledger.store import Ledger, Tags
+from turntree.ledger.thread_store import ThreadStore, TurnIndex
 
 UNIQUE_CHARS_MIN = 4
 
@@ -25,10 +25,10 @@ UNIQUE_CHARS_MIN = 4
 class Turns:
     """``tree.turns``: sealed turns, which never change."""
 
-    ledger: LedgerPort
+    ledger: Ledger
     marks: Tags
-    threads: Threads
-    index: Index
+    threads: ThreadStore
+    index: TurnIndex
     revisions: RevisionResolver
     sessions: Sessions
     world: Clock
@@ -118,8 +118,8 @@ def _shared(left: Digest, right: Digest) -> int:
 class ThreadReader:
     """``tree.threads``: turns read with their ancestry."""
 
-    threads: Threads
-    index: Index
+    threads: ThreadStore
+    index: TurnIndex
     revisions: RevisionResolver
 
     async def read(

@@ -27,7 +27,7 @@ from turntree.core.program import (
 )
 from turntree.core.revision import check_label
 from turntree.core.value import value
-from turntree.ledger.session_store_port import Sessions
+from turntree.ledger.session_store import SessionStore
 from turntree.programs.changes import (
     Change,
     CreateEmptySession,
@@ -54,7 +54,7 @@ class Registry:
 
     store: Store
     kinds: Mapping[str, ProgramKind]
-    sessions: Sessions
+    sessions: SessionStore
     world: Clock
     by: Principal
 

@@ -19,7 +19,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.thread_store import ThreadStore
 from turntree.resources import store_port as ports
 from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.lineage import find_heirs, find_newest, inherit
@@ -60,7 +60,7 @@ class Resources:
     advice: ports.Leases
     keepers: FindKeeper
     host: str
-    threads: Threads
+    threads: ThreadStore
     revisions: RevisionResolver
     sessions: Sessions
     world: Clock

@@ -16,7 +16,7 @@ from turntree.core.message import Message, lift_parts
 from turntree.core.principal import Principal
 from turntree.core.run import Run, RunEvent
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.runs.inbox import Inbox
 
 Moment = Callable[[RunId, int], Timestamp]
@@ -39,7 +39,7 @@ class Attempt:
     """A run as recorded so far, and the epoch under which this worker may extend it."""
 
     inbox: Inbox
-    ledger: LedgerPort
+    ledger: Ledger
     moment: Moment
     epoch: int
     facts: list[RunEvent]

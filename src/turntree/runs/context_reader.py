@@ -9,14 +9,14 @@ from typing import Final
 
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.context_window import ContextWindow, cost_of, make_view, view_of
 
 FIRST_PAGE_TURNS: Final = 32
 """Turns in the first page; each further page is twice as long, so a long thread takes few reads."""
 
 
-async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> ContextWindow:
+async def read_view(threads: ThreadStore, head: TurnId | None, room_tokens: int) -> ContextWindow:
     """Return the end of a thread, as far back as fits into ``room_tokens``.
 
     Raises:
@@ -42,7 +42,7 @@ async def read_view(threads: Threads, head: TurnId | None, room_tokens: int) -> 
 
 
 async def _read_back(
-    threads: Threads, last: ThreadTurn, first: int, room_tokens: int
+    threads: ThreadStore, last: ThreadTurn, first: int, room_tokens: int
 ) -> Sequence[ThreadTurn]:
     """Return turns from the last one back until they no longer fit, or to depth ``first``."""
     turns = [last] if last.depth >= first else []

@@ -12,8 +12,8 @@ from turntree.core.ids import TurnId
 from turntree.core.message import ErasedMessage
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.context_window import ContextWindow
 from turntree.models.prompt import Prompt, assemble
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls
@@ -51,8 +51,8 @@ class ModelContexts:
     """Reads the prompts of sealed turns."""
 
     pinning: RequestResolver
-    ledger: LedgerPort
-    threads: Threads
+    ledger: Ledger
+    threads: ThreadStore
 
     async def read(self, turn: TurnId) -> TurnContext:
         """Return the prompts of a sealed turn.

@@ -27,8 +27,8 @@ from turntree.core.run import Run, RunEvent
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import SealedTurn, Turn
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, ToolSpec, assemble
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.attempt import Attempt
@@ -67,8 +67,8 @@ class Replayer:
     """Replays turns from their journals."""
 
     contexts: ModelContexts
-    ledger: LedgerPort
-    threads: Threads
+    ledger: Ledger
+    threads: ThreadStore
 
     async def replay(self, turn: TurnId) -> ReplayResult:
         """Return the result of replaying a turn; nothing leaves the process.
@@ -100,7 +100,7 @@ class _TapeEnded(BaseException):
 class _RecordedTools:
     """A journal that stands in for the model, its tools, the inbox and the ledger."""
 
-    ledger: LedgerPort
+    ledger: Ledger
     placed: ThreadTurn
     facts: Sequence[RunEvent]
     calls: Sequence[RecordedCall]
@@ -117,7 +117,7 @@ class _RecordedTools:
         calling = ToolCaller((self,), redactor=Redactor(is_on=False))
         asking = ModelCaller(LiveHub(), clock=lambda: 0.0, chance=lambda: 0.0, sleep=_at_once)
         # A runner uses only those methods of an inbox and a ledger that this class defines.
-        here = cast("LedgerPort", self)
+        here = cast("Ledger", self)
         runner = Runner(here, self._assemble, asking, calling, asking.hub)
         run = Run.replay(RunId(self.placed.turn.id), first)
         attempt = Attempt(cast("Inbox", self), here, self._moment, 1, [*first], run)

@@ -18,8 +18,8 @@ from turntree.core.program import Program
 from turntree.core.run import Run, RunEvent
 from turntree.core.usage import from_json as call_from_json
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.context_window import ContextWindow
 from turntree.models.prompt import Prompt, PromptPrefix, assemble, parts_of, thread_room
 from turntree.models.provider import Provider
@@ -96,8 +96,8 @@ class RequestBuilder:
     """Assembles requests. The frames of the newest runs are cached."""
 
     pinning: RequestResolver
-    ledger: LedgerPort
-    threads: Threads
+    ledger: Ledger
+    threads: ThreadStore
     build_provider: BuildProvider
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Opens the transaction in which everything for a run is read."""
@@ -172,7 +172,10 @@ class RequestBuilder:
 
 
 async def restore_frame(
-    pinning: RequestResolver, threads: Threads, parent: TurnId | None, request: Mapping[str, Json]
+    pinning: RequestResolver,
+    threads: ThreadStore,
+    parent: TurnId | None,
+    request: Mapping[str, Json],
 ) -> RequestFrame:
     """Return what the requests of a run share, from what the first of them recorded.
 

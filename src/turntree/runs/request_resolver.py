@@ -20,7 +20,7 @@ from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.manifest import EntryKind, Manifest, ManifestEntry
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec, parts_of
 from turntree.programs.model_choice import Choice, check_provider, choose_for
 from turntree.programs.registry import Registry
@@ -76,7 +76,7 @@ class RequestResolver:
 
     programs: Registry
     """Read with the sender's access: the worker has none of its own."""
-    ledger: LedgerPort
+    ledger: Ledger
     permissions: PermissionStore
     toolsets: Sequence[Toolset] = ()
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])

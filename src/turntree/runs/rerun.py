@@ -15,7 +15,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.programs.registry import Registry
 from turntree.runs.inbox import QueuedMessage
 from turntree.runs.service import PostOptions, Runs
@@ -36,7 +36,7 @@ class RerunStarted:
 async def rerun(
     runs: Runs,
     sessions: Sessions,
-    ledger: LedgerPort,
+    ledger: Ledger,
     programs: Registry,
     placed: ThreadTurn,
     *,

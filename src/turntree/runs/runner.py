@@ -52,7 +52,7 @@ from turntree.core.turn import Header, Outcome, seal
 from turntree.core.usage import ModelCall
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.runs.attempt import Attempt, Draft, principal_of, sender_of
 from turntree.runs.live import StreamPosition
 from turntree.runs.live_hub import LiveHub
@@ -100,7 +100,7 @@ async def no_own_tools(
 class Runner:
     """Drives runs, step by step."""
 
-    ledger: LedgerPort
+    ledger: Ledger
     assemble: Assemble
     asking: ModelCaller
     calling: ToolCaller

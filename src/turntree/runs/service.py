@@ -26,8 +26,8 @@ from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.inbox import FailedRun, Inbox, OpenRun, PendingMessage, QueuedMessage, Workers
 from turntree.runs.live import LiveChunk, StreamPosition
 from turntree.runs.live_hub import LiveHub
@@ -67,8 +67,8 @@ class Runs:
 
     inbox: Inbox
     workers: Workers
-    ledger: LedgerPort
-    threads: Threads
+    ledger: Ledger
+    threads: ThreadStore
     sessions: Sessions
     world: Clock
     by: Principal

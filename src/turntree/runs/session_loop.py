@@ -17,7 +17,7 @@ from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId
 from turntree.core.message import Message, partial
 from turntree.core.run import Run, RunEvent, Seal
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.runs.attempt import Attempt, Moment
 from turntree.runs.inbox import Idle, Inbox, PendingMessage, ResumeRun, StartRun, Workers
 from turntree.runs.live import StreamPosition
@@ -46,7 +46,7 @@ class SessionLoop:
     worker: str
     inbox: Inbox
     workers: Workers
-    ledger: LedgerPort
+    ledger: Ledger
     runner: Runner
     moment: Moment
     _scopes: dict[RunId, anyio.CancelScope] = field(default_factory=dict[RunId, anyio.CancelScope])

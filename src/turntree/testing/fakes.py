@@ -23,7 +23,7 @@ from turntree.core.thread import SealResult
 from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
-from turntree.ledger.store_port import Build, LedgerPort
+from turntree.ledger.store import Build, Ledger
 
 T = TypeVar("T")
 
@@ -91,10 +91,9 @@ class CrashPlan:
 
 
 @value
-class CrashingLedger:
-    """Any ledger, with a process that dies around its writes."""
+class CrashingLedger(Ledger):
+    """A ledger whose process dies around its writes; reading never crashes."""
 
-    ledger: LedgerPort
     dying: CrashPlan
 
     async def seal(
@@ -112,7 +111,8 @@ class CrashingLedger:
     ) -> SealResult:
         """Store a turn, or die."""
         return await self.dying.write(
-            lambda: self.ledger.seal(
+            lambda: Ledger.seal(
+                self,
                 sealed,
                 parent,
                 by=by,
@@ -137,33 +137,25 @@ class CrashingLedger:
     ) -> tuple[SealResult, SealedTurn]:
         """Build and store a turn, or die."""
         return await self.dying.write(
-            lambda: self.ledger.seal_at_head(build, session, by=by, at=at, calls=calls, key=key)
+            lambda: Ledger.seal_at_head(self, build, session, by=by, at=at, calls=calls, key=key)
         )
 
     async def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
         """Start a run, or die."""
-        return await self.dying.write(lambda: self.ledger.start(run, session, first))
+        return await self.dying.write(lambda: Ledger.start(self, run, session, first))
 
     async def take(self, run: RunId) -> int:
         """Take a run over, or die."""
-        return await self.dying.write(lambda: self.ledger.take(run))
+        return await self.dying.write(lambda: Ledger.take(self, run))
 
     async def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
         """Append an event to a run, or die."""
-        return await self.dying.write(lambda: self.ledger.append_fact(fact, epoch=epoch))
+        return await self.dying.write(lambda: Ledger.append_fact(self, fact, epoch=epoch))
 
     async def append(self, recorded: SealedEvent) -> bool:
         """Append an event, or die."""
-        return await self.dying.write(lambda: self.ledger.append(recorded))
-
-    async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
-        """Return events; reading never crashes."""
-        return await self.ledger.facts(stream, after=after)
+        return await self.dying.write(lambda: Ledger.append(self, recorded))
 
     async def put_object(self, data: bytes) -> Digest:
         """Store bytes, or die."""
-        return await self.dying.write(lambda: self.ledger.put_object(data))
-
-    async def get_object(self, digest: Digest) -> bytes:
-        """Return an object; reading never crashes."""
-        return await self.ledger.get_object(digest)
+        return await self.dying.write(lambda: Ledger.put_object(self, data))

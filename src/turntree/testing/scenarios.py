@@ -47,9 +47,9 @@ from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
-from turntree.ledger.session_store_port import Reflog, Sessions
-from turntree.ledger.store_port import LedgerPort
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.testing.fakes import START_MS, Crash, CrashingLedger, CrashPlan
 
 BY: Final = Principal("human", "ana")
@@ -108,15 +108,15 @@ nothing and moves no session, and one that was cut short after a tool had run.""
 class OtherWriter:
     """The parts of a ledger implementation that a scenario or the contract runs on."""
 
-    ledger: LedgerPort
-    sessions: Sessions
-    reflog: Reflog
-    threads: Threads
+    ledger: Ledger
+    sessions: SessionStore
+    reflog: ReflogStore
+    threads: ThreadStore
 
 
 async def play(neighbours: OtherWriter, story: Sequence[Scene], dying: CrashPlan) -> dict[str, Any]:
     """Run a scenario, restarting a step whenever the process dies; return the picture."""
-    player = ScenarioRunner(neighbours, CrashingLedger(neighbours.ledger, dying), dying)
+    player = ScenarioRunner(neighbours, CrashingLedger(neighbours.ledger.database, dying), dying)
     for number, scene in enumerate(story):
         while not await _survives(player, number, scene):
             pass
@@ -154,7 +154,7 @@ class ScenarioRunner:
     """A process that runs steps until it dies."""
 
     neighbours: OtherWriter
-    ledger: LedgerPort
+    ledger: Ledger
     dying: CrashPlan
 
     async def tell(self, number: int, scene: Scene) -> None:
@@ -247,7 +247,7 @@ class ScenarioRunner:
 class ScenarioAttempt:
     """One process's share of a run: from the existing events to the sealed turn."""
 
-    ledger: LedgerPort
+    ledger: Ledger
     number: int
     epoch: int
     first: RunEvent
@@ -372,7 +372,7 @@ async def _survives(player: ScenarioRunner, number: int, scene: Scene) -> bool:
     return True
 
 
-async def _event_ids(ledger: LedgerPort, stream: str) -> list[str]:
+async def _event_ids(ledger: Ledger, stream: str) -> list[str]:
     return [record(fact.event).id for fact in await ledger.facts(stream)]
 
 

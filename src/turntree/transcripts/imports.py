@@ -31,7 +31,7 @@ from turntree.core.redaction import RULES_VERSION
 from turntree.core.session import MoveKind, Origin, Session, Spawn, numbered_labels
 from turntree.core.value import value
 from turntree.db.locks import AsyncCommit
-from turntree.ledger import session_store_port as session_ports
+from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
 from turntree.transcripts.handoff_link import HandoffLink
 from turntree.transcripts.importer import Importer, TranscriptRef
@@ -98,10 +98,10 @@ class ImportService:
 
     imports: Imports
     checkouts: Handoffs
-    sessions: session_ports.Sessions
-    reflog: session_ports.Reflog
+    sessions: SessionStore
+    reflog: ReflogStore
     world: Clock
-    moving: session_ports.Sessions | None = None
+    moving: SessionStore | None = None
     """Sessions as that principal sees them, used for moves; None if the system imports."""
     private: bool = False
     """Whether new sessions are private to their importer."""
@@ -343,7 +343,7 @@ class ImportService:
         return self.imports.by in (IMPORTER, begun) or begun.startswith("system:")
 
     @property
-    def _moving(self) -> session_ports.Sessions:
+    def _moving(self) -> SessionStore:
         """Sessions as the importer sees them: the database checks the permission to move one."""
         return self.moving or self.sessions
 

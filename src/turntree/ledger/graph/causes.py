@@ -12,9 +12,9 @@ from turntree.core.ids import Label, Timestamp, TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.graph.edge import Edge, EdgeKind, GraphNode, RecordedMove, SessionOrigin
-from turntree.ledger.graph.store_port import Edges
-from turntree.ledger.session_store_port import Sessions
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.graph.store import GraphStore
+from turntree.ledger.session_store import SessionStore
+from turntree.ledger.thread_store import ThreadStore
 
 DEPTH_DEFAULT: Final = 3
 LIMIT_DEFAULT: Final = 50
@@ -67,9 +67,9 @@ class Explanation:
 class Causes:
     """``tree.causes``: from a turn back to what led to it."""
 
-    edges: Edges
-    threads: Threads
-    sessions: Sessions
+    edges: GraphStore
+    threads: ThreadStore
+    sessions: SessionStore
 
     async def explain(
         self, turn: TurnId, *, depth_max: int = DEPTH_DEFAULT, limit: int = LIMIT_DEFAULT

@@ -20,20 +20,20 @@ from turntree.ledger.graph.edge import (
 
 @value
 class GraphStore:
-    """Edges and the questions about them. See ``ledger.graph.store_port``."""
+    """The ledger as a graph. It only reads."""
 
     database: Database
 
     async def list_from(self, node: str) -> list[Edge]:
-        """Return the edges that leave a node."""
+        """Return the edges that leave a node, by its id."""
         return [_edge(row) for row in await self.database.fetch("edges_from", node=node)]
 
     async def list_to(self, node: str) -> list[Edge]:
-        """Return the edges that arrive at a node."""
+        """Return the edges that arrive at a node, by its id."""
         return [_edge(row) for row in await self.database.fetch("edges_to", node=node)]
 
     async def list_history(self, run: RunId | TurnId | SessionId) -> list[HistoryEvent]:
-        """Return the events of a stream, in order."""
+        """Return the events of a run, a turn or a session, in order."""
         rows = await self.database.fetch("edge_history", run=UUID(run))
         return [
             HistoryEvent(seq, GraphNode("Event", id), kind, instant(at), correlation, data)
@@ -41,7 +41,7 @@ class GraphStore:
         ]
 
     async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[LineageStep]:
-        """Return what a node was derived from, nearest first."""
+        """Return what a node was derived from, and that in turn, nearest first."""
         rows = await self.database.fetch("edge_lineage", node=node, depth_max=depth_max)
         return [
             LineageStep(step, GraphNode(from_kind, from_id), GraphNode(to_kind, to_id), how)
@@ -49,12 +49,12 @@ class GraphStore:
         ]
 
     async def list_calls(self, run: RunId | TurnId) -> list[ToolCallLink]:
-        """Return the tool calls of a run, each with its result."""
+        """Return the tool calls of a run, each with its result and what it spawned."""
         rows = await self.database.fetch("edge_calls", run=UUID(run))
         return [ToolCallLink(*row) for row in rows]
 
     async def list_held(self, at: Timestamp, *, holder: str | None = None) -> list[ResourceHolding]:
-        """Return who held which resource at a time."""
+        """Return who owned, mounted or was attached to which resource at a time."""
         rows = await self.database.fetch("edge_resources", at=unix_ms(at), holder=holder)
         return [
             ResourceHolding(
@@ -88,7 +88,7 @@ class GraphStore:
         ]
 
     async def find_recording(self, turn: TurnId) -> RecordedMove | None:
-        """Return the move that recorded a turn."""
+        """Return the move that recorded a turn; None if it was imported."""
         row = await self.database.fetch_one("edge_recording", turn=UUID(turn))
         if row is None:
             return None

@@ -12,7 +12,7 @@ from turntree.core.errors import InvalidOperation, TurntreeError, Unsupported
 from turntree.core.ids import Digest, SnapshotId, Timestamp
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.ledger.store_port import LedgerPort
+from turntree.ledger.store import Ledger
 from turntree.resources import store_port as ports
 from turntree.resources.attribution import of_paths, untouched_since
 from turntree.resources.driver import HasFiles, HasIgnoreRules, ResourceDriver
@@ -32,7 +32,7 @@ class StepExecutor:
 
     resources: ports.Resources
     attachments: ports.Attachments
-    ledger: LedgerPort
+    ledger: Ledger
     keepers: FindKeeper
     host: str
     world: Clock

@@ -21,7 +21,7 @@ from turntree.core.message import ErasedMessage, Message, ToolResult, ToolUse, a
 from turntree.core.run import Run
 from turntree.core.usage import Usage
 from turntree.core.value import value
-from turntree.ledger.thread_store_port import Threads
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, ToolSpec
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.tools.toolset import ToolContext
@@ -176,7 +176,7 @@ class PlainRequest:
 class PlainAssembly:
     """Sends the complete thread, the query and the reply so far, unchanged."""
 
-    threads: Threads
+    threads: ThreadStore
     provider: EchoProvider
     specs: Sequence[ToolSpec] = ()
 
