@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from turntree.ledger.store import Ledger, Tags
     from turntree.ledger.thread_store import ThreadStore, TurnIndex
     from turntree.ledger.turns import ThreadReader, Turns
-    from turntree.programs import store_port as program_ports
-    from turntree.programs.host_port import ExecutionHost
+    from turntree.programs.execution_host import LocalFolder
     from turntree.programs.program_kind import ProgramKind
     from turntree.programs.service import InferenceBackend, Programs
+    from turntree.programs.store import ProgramStore
     from turntree.resources.blame import LineBlame
     from turntree.resources.files import Files
     from turntree.resources.plans.service import Plans
@@ -143,7 +143,7 @@ class Backends(Protocol):
     def routing(self) -> RoutingStore: ...
 
     @property
-    def programs(self) -> program_ports.Programs: ...
+    def programs(self) -> ProgramStore: ...
 
     @property
     def kinds(self) -> Mapping[str, ProgramKind]: ...
@@ -181,7 +181,7 @@ class Backends(Protocol):
     def describers(self) -> tuple[EmbeddingSource, ...]: ...
 
     @property
-    def workplace(self) -> ExecutionHost | None: ...
+    def workplace(self) -> LocalFolder | None: ...
 
     @property
     def redactor(self) -> Redactor: ...

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from turntree.ledger.session_store import ReflogStore, SessionStore
     from turntree.ledger.store import Ledger, Tags
     from turntree.ledger.thread_store import ThreadStore, TurnIndex
-    from turntree.programs.host_port import ExecutionHost
+    from turntree.programs.execution_host import LocalFolder
     from turntree.programs.program_kind import ProgramKind
     from turntree.programs.service import InferenceBackend, Programs, Spoken
     from turntree.programs.store import ProgramStore
@@ -436,7 +436,7 @@ def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
 
 def workplace_in(
     folder: Path, home: Path, say: Callable[[str], None] | None = None, *, is_lent: bool = False
-) -> ExecutionHost:
+) -> LocalFolder:
     """Return a folder to work in, with this machine's sandbox and a terminal, if any.
 
     No command runs in a folder that contains the home folder, where the server's socket is.
@@ -517,7 +517,7 @@ def tree_on(
     embedder: Embedder | None = None,
     keepers: FindKeeper | None = None,
     processes: Processes | None = None,
-    workplace: ExecutionHost | None = None,
+    workplace: LocalFolder | None = None,
     engine: Engine | None = None,
     sight: Sight | None = None,
     runtime: LazyRuntime | None = None,
@@ -742,7 +742,7 @@ class PostgresBackends:
         return find_embedder(self._settings)
 
     @cached_property
-    def workplace(self) -> ExecutionHost:
+    def workplace(self) -> LocalFolder:
         return workplace_in(Path(), self._settings.home)
 
     @cached_property

@@ -38,7 +38,7 @@ from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Credentials, Provider
 from turntree.models.providers.factory import build_provider
-from turntree.programs import store_port as program_ports
+from turntree.programs.store import ProgramStore
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
 from turntree.runs.inbox import Inbox, QueuedMessage, Workers
@@ -71,7 +71,7 @@ class WorkerStores:
     threads: ThreadStore
     inbox: Inbox
     workers: Workers
-    programs: program_ports.Programs
+    programs: ProgramStore
     sessions: SessionStore
 
 

@@ -40,7 +40,7 @@ async def _labels(opened: "CliContext") -> list[str]:
 
 
 async def _programs(opened: "CliContext") -> list[str]:
-    from turntree.programs.store_port import ProgramFilter
+    from turntree.programs.catalog import ProgramFilter
 
     programs = opened.tree.programs
     page = await programs.store.list_page(

@@ -24,7 +24,10 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @value
 class LocalFolder:
-    """A folder, and the terminal of the person who works there."""
+    """A folder, and the terminal of the person who works there.
+
+    This is all that programs can access of the machine they are invoked on.
+    """
 
     root: Path
     say: Callable[[str], None] | None = None
@@ -35,7 +38,11 @@ class LocalFolder:
     """Whether programs of other authors may use it too."""
 
     async def read_file(self, path: str) -> bytes | None:
-        """Return a file of the folder, or None if it does not exist."""
+        """Return a file of the folder, or None if it does not exist.
+
+        Raises:
+            InvalidOperation: The path leads out of the folder.
+        """
         root = await anyio.Path(self.root).resolve()
         try:
             file = await (root / path).resolve()
@@ -52,14 +59,23 @@ class LocalFolder:
         return await file.read_bytes()
 
     async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandResult:
-        """Run a command that can read the folder and change nothing."""
+        """Run a command that can read the folder and change nothing.
+
+        Raises:
+            SandboxUnavailable: No sandbox can be started here.
+        """
         limits = CommandLimits(wall_s=timeout_s, cpu_s=max(1, int(timeout_s)))
         return await self._sandbox().run_command(command, str(self.root.absolute()), limits=limits)
 
     async def run_code(
         self, language: str, source: str, document: Json, *, timeout_s: float
     ) -> Json:
-        """Run a program that sees only its input document."""
+        """Run a program that sees only its input document, and return the document it writes.
+
+        Raises:
+            SandboxUnavailable: No sandbox can be started here.
+            CodeError: The program failed, or exceeded a limit.
+        """
         limits = CodeLimits(wall_s=timeout_s, cpu_s=max(1, int(timeout_s)))
         return await self._sandbox().run(Code(_language(language), source), document, limits)
 

@@ -3,23 +3,59 @@
 A kind is a class without arguments, installed under the entry points ``turntree.programs``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from turntree.core.canonical import Json
 from turntree.core.principal import Principal
 from turntree.core.program import Program
 from turntree.core.value import value
-from turntree.programs.host_port import ExecutionHost
 from turntree.programs.kind import Kind
+from turntree.sandbox.code import CommandResult
 
 
-class ProgramContext(ExecutionHost, Protocol):
+class ProgramContext(Protocol):
     """What an invocation can access: the execution host, other programs and a model.
 
     Its changes are recorded in the program's stream. The folder is for programs that the user of
     the process wrote, unless it is lent: any other program gets PermissionDenied.
     """
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether its user allowed the folder for programs of other authors."""
+        ...
+
+    async def read_file(self, path: str) -> bytes | None:
+        """Return a file of the folder, or None if it does not exist.
+
+        Raises:
+            InvalidOperation: The path leads out of the folder.
+        """
+        ...
+
+    async def run_command(self, command: Sequence[str], *, timeout_s: float) -> CommandResult:
+        """Run a command in the folder, inside a sandbox.
+
+        Raises:
+            SandboxUnavailable: No sandbox can be started here.
+        """
+        ...
+
+    async def run_code(
+        self, language: str, source: str, document: Json, *, timeout_s: float
+    ) -> Json:
+        """Run a program that reads one document and writes one, inside a sandbox.
+
+        Raises:
+            SandboxUnavailable: No sandbox can be started here.
+            CodeError: The program failed, or exceeded a limit.
+        """
+        ...
+
+    async def notify(self, channel: str, text: str) -> bool:
+        """Notify a person; returns whether the channel reached them."""
+        ...
 
     async def is_own(self) -> bool:
         """Whether the user of the process wrote the program, in all of its versions.

@@ -28,6 +28,7 @@ from turntree.core.program import (
 from turntree.core.revision import check_label
 from turntree.core.value import value
 from turntree.ledger.session_store import SessionStore
+from turntree.programs.catalog import ProgramFilter, ProgramReference, VersionRow
 from turntree.programs.changes import (
     Change,
     CreateEmptySession,
@@ -40,8 +41,7 @@ from turntree.programs.changes import (
 )
 from turntree.programs.kind import DefaultReference, Kind, put_member
 from turntree.programs.program_kind import ProgramKind
-from turntree.programs.store_port import ProgramFilter, ProgramReference, VersionRow
-from turntree.programs.store_port import Programs as Store
+from turntree.programs.store import ProgramStore
 
 PAGE: Final = 500
 STATE_WORDS: Final = {"in_progress": "active"}
@@ -52,7 +52,7 @@ STATE_WORDS: Final = {"in_progress": "active"}
 class Registry:
     """Programs and their kinds."""
 
-    store: Store
+    store: ProgramStore
     kinds: Mapping[str, ProgramKind]
     sessions: SessionStore
     world: Clock

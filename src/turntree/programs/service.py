@@ -22,7 +22,7 @@ from turntree.core.program import (
 from turntree.core.value import value
 from turntree.ledger.sessions import first_free_label
 from turntree.programs.changes import Change, ChangeProgram, CreateProgram, tell
-from turntree.programs.host_port import ExecutionHost
+from turntree.programs.execution_host import LocalFolder
 from turntree.programs.program_kind import Invocation
 from turntree.programs.registry import Registry
 from turntree.sandbox.code import CommandResult
@@ -62,7 +62,7 @@ class InferenceBackend(Protocol):
 class Programs(Registry):
     """Everything that has an address."""
 
-    workplace: ExecutionHost | None = None
+    workplace: LocalFolder | None = None
     voices: InferenceBackend | None = None
     """None if no model is available."""
     user: Principal | None = None
@@ -431,7 +431,7 @@ class _InvocationContext:
             raise ProviderNotConfigured("no provider wired, so the session cannot reply")
         return await self.programs.voices.send(self.programs, session, request, self.hear)
 
-    def _workplace(self) -> ExecutionHost:
+    def _workplace(self) -> LocalFolder:
         if self.programs.workplace is None:
             raise InvalidOperation("there is no folder to work in")
         return self.programs.workplace

@@ -16,6 +16,7 @@ from turntree.core.value import value
 from turntree.db.arrays import text_array
 from turntree.db.database import Database, Row, as_uuid, as_uuids, run
 from turntree.ledger.session_store import as_instant
+from turntree.programs.catalog import ProgramFilter, ProgramReference, VersionRow
 from turntree.programs.changes import (
     Change,
     ChangeProgram,
@@ -24,17 +25,22 @@ from turntree.programs.changes import (
     NextVersion,
     SetGrant,
 )
-from turntree.programs.store_port import ProgramFilter, ProgramReference, VersionRow
 
 
 @value
 class ProgramStore:
-    """All programs, on PostgreSQL. See ``programs.store_port``."""
+    """All programs. Nothing is ever deleted."""
 
     database: Database
 
     async def commit(self, changes: Sequence[Change], *, by: str, at: Timestamp) -> None:
-        """Commit changes together, each with its event."""
+        """Commit changes together, each with its event.
+
+        Raises:
+            Conflict: A name is taken, or a program changed since it was read.
+            NotFound: There is no such program, or none that this principal may see.
+            PermissionDenied: This principal may not.
+        """
         held = [change.program for change in changes if not isinstance(change, CreateEmptySession)]
         scope = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
@@ -44,7 +50,7 @@ class ProgramStore:
                 await run(connection, query, {**scope, **params, "by": by, "at": at})
 
     async def find(self, name: str, *, by: str) -> Program | None:
-        """Return a program by its name or its id."""
+        """Return a program by its name or its id, if the principal may see it."""
         id = as_uuid(find_long_id(name))
         row = await self.database.fetch_one("find_program", name=name, id=id, by=by)
         return None if row is None else _program(row)
@@ -66,7 +72,7 @@ class ProgramStore:
     async def list_page(
         self, wanted: ProgramFilter, *, by: str, after: str = "", limit: int = 500
     ) -> list[Program]:
-        """Return programs in order of their names."""
+        """Return programs that the principal may see, in order of their names."""
         rows = await self.database.fetch(
             "list_programs",
             kind=wanted.kind,
@@ -79,7 +85,11 @@ class ProgramStore:
         return [_program(row) for row in rows]
 
     async def get_version(self, program: ProgramId, number: int) -> ProgramVersion:
-        """Return a version of a config."""
+        """Return a version of a config.
+
+        Raises:
+            NotFound: There is no such version.
+        """
         row = await self.database.fetch_one(
             "find_program_version", program=UUID(program), number=Int4(number)
         )

@@ -15,7 +15,7 @@ from turntree.core.revision import Name, Revision
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
-from turntree.programs.store_port import Programs
+from turntree.programs.store import ProgramStore
 from turntree.routing.matching import Matcher, ThreadMatches
 from turntree.routing.route import Candidate, Route
 from turntree.routing.target import (
@@ -45,7 +45,7 @@ class Router:
 
     matcher: Matcher
     sessions: Sessions
-    programs: Programs
+    programs: ProgramStore
     by: Principal
 
     async def resolve(

@@ -24,7 +24,7 @@ from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec, parts_of
 from turntree.programs.model_choice import Choice, check_provider, choose_for
 from turntree.programs.registry import Registry
-from turntree.programs.store_port import Programs as Store
+from turntree.programs.store import ProgramStore
 from turntree.runs.attempt import sender_of
 from turntree.tools.code_programs import spec_of
 from turntree.tools.toolset import Toolset
@@ -56,7 +56,7 @@ class ResolvedRequest:
 class PreloadedPrograms:
     """A store of programs with some of them already read."""
 
-    store: Store
+    store: ProgramStore
     known: Mapping[str, Program]
     asked: frozenset[str]
 
@@ -206,7 +206,7 @@ class RequestResolver:
         store, by = self.programs.store, sender_of(started)
         found = await store.list_reachable(asked, _LEADING, by=str(by))
         known = {key: one for one in found for key in (one.id, one.name)}
-        at_hand = cast("Store", PreloadedPrograms(store, known, frozenset(asked)))
+        at_hand = cast("ProgramStore", PreloadedPrograms(store, known, frozenset(asked)))
         return replace(self.programs, store=at_hand, by=by)
 
     async def _find_persona(

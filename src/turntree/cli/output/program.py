@@ -8,7 +8,7 @@ from turntree.cli.output.text import age, clean, clean_block, digits, table
 from turntree.core.canonical import Json
 from turntree.core.ids import Timestamp
 from turntree.core.program import Program, list_secrets, name_in
-from turntree.programs.store_port import ProgramReference, VersionRow
+from turntree.programs.catalog import ProgramReference, VersionRow
 
 
 def program_document(program: Program) -> dict[str, Any]:

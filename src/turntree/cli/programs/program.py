@@ -26,9 +26,9 @@ from turntree.cli.programs.secret_hosts import settle_hosts
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
+from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.kind import put_member
 from turntree.programs.service import unheard
-from turntree.programs.store_port import ProgramReference, VersionRow
 
 
 @click.group()
