@@ -43,10 +43,14 @@ if TYPE_CHECKING:
     from turntree.resources.blame import LineBlame
     from turntree.resources.files import Files
     from turntree.resources.plans.service import Plans
-    from turntree.resources.plans.store_port import Plans as PlanFacts
+    from turntree.resources.plans.store import PlanStore
     from turntree.resources.service import FindKeeper, Resources
-    from turntree.resources.store_port import Attachments, Leases, TurnSnapshots
-    from turntree.resources.store_port import Resources as ResourceFacts
+    from turntree.resources.store import (
+        AttachmentStore,
+        LeaseStore,
+        ResourceStore,
+        TurnSnapshotStore,
+    )
     from turntree.resources.worktrees import Worktrees
     from turntree.routing.router import Router
     from turntree.routing.store import RoutingStore
@@ -101,29 +105,29 @@ class Backends(Protocol):
     def search_writer(self) -> SearchWriter: ...
 
     @property
-    def resources(self) -> ResourceFacts: ...
+    def resources(self) -> ResourceStore: ...
 
     @property
-    def attachments(self) -> Attachments: ...
+    def attachments(self) -> AttachmentStore: ...
 
     @property
-    def pins(self) -> TurnSnapshots: ...
+    def pins(self) -> TurnSnapshotStore: ...
 
     @property
-    def all_resources(self) -> ResourceFacts:
+    def all_resources(self) -> ResourceStore:
         """Including those that only private sessions work on: for checks."""
         ...
 
     @property
-    def all_pins(self) -> TurnSnapshots:
+    def all_pins(self) -> TurnSnapshotStore:
         """Including those of private sessions: to attribute changes."""
         ...
 
     @property
-    def advice(self) -> Leases: ...
+    def advice(self) -> LeaseStore: ...
 
     @property
-    def plans(self) -> PlanFacts: ...
+    def plans(self) -> PlanStore: ...
 
     @property
     def keepers(self) -> FindKeeper: ...

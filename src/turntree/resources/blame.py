@@ -25,9 +25,8 @@ from turntree.resources.files import Files, Report
 from turntree.resources.line_diff import is_binary, split_lines
 from turntree.resources.line_trace import find_likeness, trace_lines
 from turntree.resources.lineage import list_origins, origin_of
-from turntree.resources.resource import Resource
+from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 from turntree.resources.service import Resources, in_thread
-from turntree.resources.store_port import ResolvedTurnSnapshot
 from turntree.search.results import SnapshotChange
 
 FIRST_INSTANT: Final = Timestamp("0001-01-01T00:00:00.000Z")

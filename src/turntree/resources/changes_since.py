@@ -21,9 +21,9 @@ from turntree.resources.attribution import (
     sides,
 )
 from turntree.resources.driver import HasFiles
-from turntree.resources.resource import Resource
+from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 from turntree.resources.service import in_thread
-from turntree.resources.store_port import ResolvedTurnSnapshot, TurnSnapshots
+from turntree.resources.store import TurnSnapshotStore
 
 
 class _Gap(NamedTuple):
@@ -45,7 +45,7 @@ class _Gap(NamedTuple):
 class ChangeAttribution:
     """Attributes changes by comparing the snapshots that the turns of a thread left."""
 
-    pins: TurnSnapshots
+    pins: TurnSnapshotStore
 
     async def since(
         self,

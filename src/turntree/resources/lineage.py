@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from turntree.core.ids import ResourceId
 from turntree.core.ref import ExtRef, from_json
-from turntree.resources import store_port as ports
-from turntree.resources.resource import Resource
-from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.resources.resource import ResolvedTurnSnapshot, Resource
+from turntree.resources.store import ResourceStore
 
 ORIGINS_MAX = 20
 """Longest chain of forks to follow."""
@@ -27,7 +26,7 @@ def origin_of(resource: Resource) -> tuple[ResourceId, ExtRef] | None:
     return ResourceId(origin), state
 
 
-async def list_origins(ledger: ports.Resources, resource: Resource) -> list[Resource]:
+async def list_origins(ledger: ResourceStore, resource: Resource) -> list[Resource]:
     """Return the resources that one was forked from, directly or not, the nearest first.
 
     One that was recreated since is the last of them: its current origin is not our history.
@@ -43,7 +42,7 @@ async def list_origins(ledger: ports.Resources, resource: Resource) -> list[Reso
 
 
 async def find_heirs(
-    ledger: ports.Resources, attached: Iterable[Resource]
+    ledger: ResourceStore, attached: Iterable[Resource]
 ) -> dict[ResourceId, Resource]:
     """Map each resource to the one that stands for it in a session.
 
@@ -58,7 +57,7 @@ async def find_heirs(
 
 
 async def find_newest(
-    ledger: ports.Resources, pins: Sequence[ResolvedTurnSnapshot]
+    ledger: ResourceStore, pins: Sequence[ResolvedTurnSnapshot]
 ) -> dict[ResourceId, Resource]:
     """Return the same map for a thread without a session, using its newest resources.
 

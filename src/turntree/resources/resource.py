@@ -197,3 +197,22 @@ def describe_pin(pin: TurnSnapshot) -> dict[str, Json]:
         "ended_at": pin.ended_at,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+@value
+class ResolvedTurnSnapshot:
+    """A turn snapshot with its resource and the snapshots it names."""
+
+    pin: TurnSnapshot
+    resource: Resource
+    after: Snapshot
+    before: Snapshot | None
+
+
+@value
+class ResourceAfterTurn:
+    """How a removed resource was left."""
+
+    snapshot: SnapshotId
+    sessions: tuple[SessionId, ...]
+    """The sessions that worked on it."""

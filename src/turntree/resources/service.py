@@ -20,18 +20,18 @@ from turntree.core.value import value
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.thread_store import ThreadStore
-from turntree.resources import store_port as ports
 from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.lineage import find_heirs, find_newest, inherit
 from turntree.resources.resource import (
     AttachMode,
     Liveness,
+    ResolvedTurnSnapshot,
     Resource,
     Scope,
     Snapshot,
     TurnSnapshot,
 )
-from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.resources.store import AttachmentStore, LeaseStore, ResourceStore, TurnSnapshotStore
 
 PINNED_TURNS_MAX = 10_000
 
@@ -52,12 +52,12 @@ class PinnedStates:
 class Resources:
     """``tree.resources``: what turns work on."""
 
-    ledger: ports.Resources
-    attachments: ports.Attachments
-    pins: ports.TurnSnapshots
-    all_pins: ports.TurnSnapshots
+    ledger: ResourceStore
+    attachments: AttachmentStore
+    pins: TurnSnapshotStore
+    all_pins: TurnSnapshotStore
     """Includes those of sessions hidden from the viewer: results must never name these."""
-    advice: ports.Leases
+    advice: LeaseStore
     keepers: FindKeeper
     host: str
     threads: ThreadStore

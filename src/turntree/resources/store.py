@@ -32,7 +32,9 @@ from turntree.resources.resource import (
     Handle,
     Lease,
     Liveness,
+    ResolvedTurnSnapshot,
     Resource,
+    ResourceAfterTurn,
     Scope,
     Snapshot,
     TurnSnapshot,
@@ -40,7 +42,6 @@ from turntree.resources.resource import (
     describe_pin,
     describe_state,
 )
-from turntree.resources.store_port import ResolvedTurnSnapshot, ResourceAfterTurn
 
 _RESOURCE_COLUMNS = 13
 _PIN_COLUMNS = 4
@@ -49,18 +50,22 @@ _SNAPSHOT_COLUMNS = 9
 
 @value
 class ResourceStore:
-    """Resources and snapshots in PostgreSQL. See ``store_port``."""
+    """Resources and snapshots. Each write records its event in the same transaction."""
 
     database: Database
 
     async def ensure(self, resource: Resource, *, by: str) -> Resource:
-        """Return the resource at a location; register it if it is new."""
+        """Return the resource of that kind at that location and host; register it if it is new."""
         async with self.database.connection() as connection, connection.transaction():
             id = await ensure_resource(connection, self.database.workspace, resource, by)
         return await self.get(id)
 
     async def get(self, resource: ResourceId) -> Resource:
-        """Return a resource."""
+        """Return a resource.
+
+        Raises:
+            NotFound: No such resource.
+        """
         row = await self.database.fetch_one("find_resource", resource=UUID(resource))
         if row is None:
             raise NotFound(f"there is no resource {resource}")
@@ -77,7 +82,12 @@ class ResourceStore:
         return [_resource(row) for row in rows]
 
     async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
-        """Record a snapshot; the same state of the same resource is recorded once."""
+        """Record a snapshot; the same state of the same resource is recorded once.
+
+        Raises:
+            NotFound: No such resource.
+            InvalidOperation: The resource lacks the capability ``snapshot``.
+        """
         row = await self.database.fetch_one(
             "insert_snapshot",
             id=UUID(snapshot.id),
@@ -95,7 +105,11 @@ class ResourceStore:
         return snapshot if row[0] == snapshot.id else await self.get_snapshot(row[0])
 
     async def get_snapshot(self, snapshot: SnapshotId) -> Snapshot:
-        """Return a recorded snapshot."""
+        """Return a recorded snapshot.
+
+        Raises:
+            NotFound: No such snapshot.
+        """
         row = await self.database.fetch_one("find_snapshot", snapshot=UUID(snapshot))
         if row is None:
             raise NotFound(f"there is no snapshot {snapshot}")
@@ -106,14 +120,17 @@ class ResourceStore:
         return [kind for (kind,) in await self.database.fetch("list_snapshotted_kinds")]
 
     async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
-        """Return the snapshots that turns refer to, and whether a host must have their bytes."""
+        """Return the snapshots that turns refer to, and whether a host must have their bytes.
+
+        A snapshot taken on another machine is stored there, or here under another host name.
+        """
         rows = await self.database.fetch("list_snapshots_in_use", kind=kind, host=host)
         return dict(rows)
 
 
 @value
 class AttachmentStore:
-    """Which session works on which resource, in PostgreSQL. See ``store_port``."""
+    """Which session works on what. Each write records its event in the same transaction."""
 
     database: Database
 
@@ -127,7 +144,11 @@ class AttachmentStore:
         at: Timestamp,
         handle: Handle | None = None,
     ) -> bool:
-        """Attach a resource to a session; False if it was attached already."""
+        """Attach a resource to a session; False if it was attached already.
+
+        Raises:
+            NotFound: No such resource or session.
+        """
         found = await ResourceStore(self.database).get(resource)
         async with self.database.connection() as connection, connection.transaction():
             scope = self.database.workspace
@@ -164,7 +185,11 @@ class AttachmentStore:
     async def find_last_holder(
         self, kind: str, host: str, places: Sequence[str]
     ) -> SessionId | None:
-        """Return the session that last worked at the first of some locations, not a subagent's."""
+        """Return the active session with turns that last worked at one of some locations.
+
+        The first location with a session counts. A subagent's session is returned only where there
+        is no other.
+        """
         asked = {"kind": kind, "host": host, "places": text_array(places)}
         row = await self.database.fetch_one("find_last_holder", **asked)
         return None if row is None else SessionId(row[0])
@@ -172,7 +197,10 @@ class AttachmentStore:
     async def has_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None
     ) -> bool:
-        """Return whether any session works on a resource, including hidden ones."""
+        """Return whether any session works on a resource, including hidden ones.
+
+        ``since`` limits this to sessions attached later; ``but`` leaves one session out.
+        """
         whole = AttachmentStore(self.database.seen_by(EVERYTHING))
         return any(one != but for one in await whole.list_holders(resource, since=since))
 
@@ -185,7 +213,13 @@ class AttachmentStore:
         at: Timestamp,
         force: bool = False,
     ) -> ResourceAfterTurn:
-        """Detach a resource from all sessions and record its last snapshot."""
+        """Detach a resource from all sessions and record its last snapshot.
+
+        Returns the sessions that worked on it, without those hidden from the caller.
+
+        Raises:
+            InvalidOperation: A hidden session works on it, and ``force`` was not given.
+        """
         left = ResourceAfterTurn(snapshot, tuple(await self.list_holders(resource)))
         said = {"snapshot_ref": snapshot, "sessions": list(left.sessions), "by": by}
         # All sessions includes those that are hidden from the caller.
@@ -214,7 +248,7 @@ class AttachmentStore:
         )
 
     async def newest_event(self, session: SessionId) -> EventRef | None:
-        """Return the newest event of a session, or None."""
+        """Return the newest event of a session: it says what is attached by now."""
         row = await self.database.fetch_one("newest_event", stream=UUID(session))
         if row is None:
             return None
@@ -223,12 +257,16 @@ class AttachmentStore:
 
 @value
 class TurnSnapshotStore:
-    """The states of resources before and after turns. See ``store_port``."""
+    """The states of resources before and after turns."""
 
     database: Database
 
     async def pin(self, pin: TurnSnapshot, *, by: str, at: Timestamp) -> bool:
-        """Record the snapshots before and after a turn; False if they are recorded already."""
+        """Record the snapshots before and after a turn; False if they are recorded already.
+
+        Raises:
+            NotFound: No such turn, resource or snapshot of it.
+        """
         row = await self.database.fetch_one(
             "insert_turn_snapshot",
             turn=UUID(pin.turn),
@@ -263,7 +301,7 @@ class TurnSnapshotStore:
         return [_pinned(row) for row in rows]
 
     async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
-        """Return the paths that turns themselves report writing."""
+        """Return the paths that turns themselves report writing, as their tools spelled them."""
         found: dict[TurnId, set[str]] = {}
         for turn, path in await self.database.fetch("list_written", turns=as_uuids(turns)):
             found.setdefault(TurnId(turn), set()).add(path)
@@ -286,7 +324,7 @@ class TurnSnapshotStore:
 
 @value
 class LeaseStore:
-    """Advisory data that may be out of date when it is read. See ``store_port``."""
+    """Advisory data that may be out of date when it is read. Nothing here enters a digest."""
 
     database: Database
 

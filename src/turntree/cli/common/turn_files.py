@@ -14,8 +14,7 @@ from turntree.cli.output.text import digits
 from turntree.core.errors import NotFound
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.resources.resource import Resource
-from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 
 
 @value

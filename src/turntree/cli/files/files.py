@@ -34,8 +34,7 @@ from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.resources.blame import AmbiguousChange
 from turntree.resources.file_diff import DiffKind, FileDiff
-from turntree.resources.resource import FileEntry
-from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.resources.resource import FileEntry, ResolvedTurnSnapshot
 from turntree.resources.worktrees import name_some
 
 DEPTH_DEFAULT: Final = 1

@@ -21,9 +21,8 @@ from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.resources.driver import TakenSnapshot
 from turntree.resources.lineage import origin_of
-from turntree.resources.resource import Resource, Snapshot
+from turntree.resources.resource import ResolvedTurnSnapshot, Resource, Snapshot
 from turntree.resources.service import in_thread
-from turntree.resources.store_port import ResolvedTurnSnapshot
 
 PINS_LOOKED_AT_MAX = 50
 

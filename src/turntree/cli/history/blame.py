@@ -31,8 +31,7 @@ from turntree.cli.param_types import REVISION
 from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import Digest, Timestamp
 from turntree.core.value import value
-from turntree.resources.resource import Resource
-from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 from turntree.search.results import SnapshotChange
 from turntree.search.service import Blame
 

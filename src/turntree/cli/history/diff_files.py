@@ -19,9 +19,8 @@ from turntree.core.errors import InvalidRevision, NotFound
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
 from turntree.resources.file_diff import FileDiff
-from turntree.resources.resource import FileChange, Resource
+from turntree.resources.resource import FileChange, ResolvedTurnSnapshot, Resource
 from turntree.resources.service import in_thread
-from turntree.resources.store_port import ResolvedTurnSnapshot
 
 NOW: Final = "."
 """Means the files as they are now."""

@@ -39,7 +39,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.usage import Usage
 from turntree.core.value import value
-from turntree.resources.store_port import ResolvedTurnSnapshot
+from turntree.resources.resource import ResolvedTurnSnapshot
 
 MARGIN: Final = 9
 WIDTH_MAX: Final = 110

@@ -27,9 +27,8 @@ from turntree.resources.plans.steps import (
     StepTarget,
     TakeSnapshot,
 )
-from turntree.resources.resource import AttachMode, Resource, Snapshot
+from turntree.resources.resource import AttachMode, ResolvedTurnSnapshot, Resource, Snapshot
 from turntree.resources.service import Resources, find_files, in_thread, settled
-from turntree.resources.store_port import ResolvedTurnSnapshot
 
 Choice = Literal["keep", "take", "snapshot", "discard"]
 """What the caller wants to happen to a resource.

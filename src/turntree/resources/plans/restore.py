@@ -18,7 +18,6 @@ from turntree.resources.attribution import RestoreDecision, Side, of_paths, sett
 from turntree.resources.changes_since import ChangeAttribution
 from turntree.resources.driver import HasFiles
 from turntree.resources.lineage import inherit
-from turntree.resources.plans import store_port as plan_ports
 from turntree.resources.plans.plan import PlanState, fold
 from turntree.resources.plans.step_executor import StepExecutor
 from turntree.resources.plans.steps import (
@@ -30,9 +29,9 @@ from turntree.resources.plans.steps import (
     StepTarget,
     TakeSnapshot,
 )
-from turntree.resources.resource import FileChange, Resource, Snapshot
+from turntree.resources.plans.store import PlanStore
+from turntree.resources.resource import FileChange, ResolvedTurnSnapshot, Resource, Snapshot
 from turntree.resources.service import PINNED_TURNS_MAX, Resources, find_files, in_thread
-from turntree.resources.store_port import ResolvedTurnSnapshot
 
 RestoreKind = Literal["rewind", "reset", "undo"]
 MOVES_PAGE = 1000
@@ -95,7 +94,7 @@ class RestoreProposer:
     """Works out what a restore would do."""
 
     resources: Resources
-    plans: plan_ports.Plans
+    plans: PlanStore
     hands: StepExecutor
 
     async def propose(

@@ -20,9 +20,7 @@ from turntree.core.ref import ExtRef
 from turntree.core.ref import to_json as ref_to_json
 from turntree.core.thread import MoveResult
 from turntree.core.value import value
-from turntree.resources import store_port as ports
 from turntree.resources.plans import plan as plans
-from turntree.resources.plans import store_port as plan_ports
 from turntree.resources.plans.plan import (
     CreatedResource,
     FinishPlan,
@@ -47,7 +45,9 @@ from turntree.resources.plans.steps import (
     Step,
     TakeSnapshot,
 )
+from turntree.resources.plans.store import PlanStore
 from turntree.resources.resource import Resource
+from turntree.resources.store import LeaseStore
 
 LEASE_MS = 600_000
 """Longer than any step; a lease whose process has ended is not waited for."""
@@ -78,8 +78,8 @@ class _TakenOver(Exception):
 class PlanRunner:
     """Executes plans on this machine."""
 
-    facts: plan_ports.Plans
-    advice: ports.Leases
+    facts: PlanStore
+    advice: LeaseStore
     hands: StepExecutor
     processes: Processes
     world: Clock

@@ -11,7 +11,6 @@ from turntree.core.errors import Conflict
 from turntree.core.ids import PlanId
 from turntree.core.program import Visibility
 from turntree.core.value import value
-from turntree.resources.plans import store_port as plan_ports
 from turntree.resources.plans.fork import Choice, ForkPlan, ForkProposer
 from turntree.resources.plans.plan import PlanState, fold
 from turntree.resources.plans.restore import (
@@ -22,13 +21,14 @@ from turntree.resources.plans.restore import (
     site_of,
 )
 from turntree.resources.plans.saga import PlanOutcome, PlanRunner
+from turntree.resources.plans.store import PlanStore
 
 
 @value
 class Plans:
     """``tree.plans``: forks and moves that include files."""
 
-    facts: plan_ports.Plans
+    facts: PlanStore
     saga: PlanRunner
     forks: ForkProposer
     restores: RestoreProposer

@@ -13,13 +13,13 @@ from turntree.core.ids import Digest, SnapshotId, Timestamp
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
-from turntree.resources import store_port as ports
 from turntree.resources.attribution import of_paths, untouched_since
 from turntree.resources.driver import HasFiles, HasIgnoreRules, ResourceDriver
 from turntree.resources.plans.plan import StepResult
 from turntree.resources.plans.steps import ForkResource, RestoreResource, StepTarget, TakeSnapshot
 from turntree.resources.resource import Snapshot
 from turntree.resources.service import FindKeeper, find_files, in_thread
+from turntree.resources.store import AttachmentStore, ResourceStore
 
 ERROR_CHARS_MAX = 500
 _SEPARATOR = b"\0"
@@ -30,8 +30,8 @@ _SEPARATOR = b"\0"
 class StepExecutor:
     """Executes steps on the resources of this machine."""
 
-    resources: ports.Resources
-    attachments: ports.Attachments
+    resources: ResourceStore
+    attachments: AttachmentStore
     ledger: Ledger
     keepers: FindKeeper
     host: str

@@ -29,7 +29,7 @@ from turntree.resources.store import (
 
 @value
 class PlanStore:
-    """Plans in PostgreSQL. See ``store_port``."""
+    """Plans: one event stream each, and whether it has ended."""
 
     database: Database
 
@@ -45,7 +45,11 @@ class PlanStore:
         )
 
     async def append(self, fact: SealedEvent, *, notes: Sequence[Note] = ()) -> bool:
-        """Record a step and what it did to resources."""
+        """Record a step and what it did to resources; False if the same event exists already.
+
+        Raises:
+            Conflict: Another process executes the plan and was faster.
+        """
         async with self.database.connection() as connection, connection.transaction():
             is_new = await self._append(connection, fact)
             for note in notes if is_new else ():
@@ -55,7 +59,16 @@ class PlanStore:
     async def commit(
         self, facts: Sequence[SealedEvent], commitment: PlanCommit
     ) -> MoveResult | None:
-        """Commit a plan: write all its results and end it, or do nothing."""
+        """Commit a plan: write all its results and end it, or do nothing.
+
+        The session is created or moved, new resources are registered and attached, resources taken
+        over change sessions, and the events that end the plan are appended.
+
+        Raises:
+            Conflict: The name is taken, the session moved, or another process executes the plan.
+            NotFound: No such session or turn.
+            InvalidOperation: The session cannot make this move.
+        """
         async with self.database.connection() as connection, connection.transaction():
             # Append first: of two processes that execute one plan, the second waits here and fails.
             for fact in facts:
@@ -71,7 +84,11 @@ class PlanStore:
             return moved
 
     async def read(self, plan: PlanId) -> list[SealedEvent]:
-        """Return the events of a plan, in order."""
+        """Return the events of a plan, in order.
+
+        Raises:
+            NotFound: No such plan.
+        """
         rows = await self.database.fetch("read_plan", plan=UUID(plan))
         if not rows:
             raise NotFound(f"there is no plan {plan}")
