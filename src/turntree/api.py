@@ -58,12 +58,13 @@ if TYPE_CHECKING:
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
     from turntree.runs.service import Runs
-    from turntree.search import embedding_source as meaning_ports
     from turntree.search.embedder import Embedder
     from turntree.search.embedding_source import EmbeddingSource
+    from turntree.search.embedding_store import EmbeddingStore
     from turntree.search.embeddings import Embeddings
+    from turntree.search.index_store import IndexStore
     from turntree.search.service import Search
-    from turntree.search.store_port import SearchReader, SearchWriter
+    from turntree.search.store import SearchStore
 
 
 class Backends(Protocol):
@@ -99,10 +100,10 @@ class Backends(Protocol):
     def edges(self) -> GraphStore: ...
 
     @property
-    def search_reader(self) -> SearchReader: ...
+    def search_reader(self) -> SearchStore: ...
 
     @property
-    def search_writer(self) -> SearchWriter: ...
+    def search_writer(self) -> IndexStore: ...
 
     @property
     def resources(self) -> ResourceStore: ...
@@ -141,7 +142,7 @@ class Backends(Protocol):
         ...
 
     @property
-    def meanings(self) -> meaning_ports.Embeddings: ...
+    def meanings(self) -> EmbeddingStore: ...
 
     @property
     def routing(self) -> RoutingStore: ...

@@ -27,13 +27,13 @@ PROPOSED_MAX: Final = 1_000
 
 @value
 class EmbeddingStore:
-    """Stores vectors. See ``embedding_source.Embeddings``."""
+    """Stores one vector per node and embedder. Everything in it can be rebuilt."""
 
     database: Database
     exact_max: int = EXACT_MAX
 
     async def horizon(self) -> int:
-        """Return the oldest running transaction."""
+        """Return the oldest running transaction; call this before reading what is embedded."""
         row = await self.database.fetch_one("search_horizon")
         assert row is not None, "the shard has one row"
         return int(row[1])
@@ -78,7 +78,10 @@ class EmbeddingStore:
         tags: Sequence[str] = (),
         without: str | None = None,
     ) -> list[Neighbor]:
-        """Return the nodes near a vector, nearest first."""
+        """Return the nodes near a vector, nearest first.
+
+        ``kinds`` keeps nodes of any of them, ``tags`` those that have all; empty, all nodes.
+        """
         if not await self._holds_vectors():
             return []
         rows = await self.database.fetch(

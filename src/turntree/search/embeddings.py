@@ -11,7 +11,6 @@ from turntree.core.errors import InvalidOperation, InvalidQuery, InvalidRevision
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.ledger.revisions import RevisionResolver
-from turntree.search import embedding_source as ports
 from turntree.search.document import meaning_of
 from turntree.search.embedder import Embedder
 from turntree.search.embedding import (
@@ -25,6 +24,7 @@ from turntree.search.embedding import (
     text_digest,
 )
 from turntree.search.embedding_source import EmbeddingSource, StoredEmbedding
+from turntree.search.embedding_store import EmbeddingStore
 from turntree.search.results import IndexProgress, SearchableTurn, Vector
 from turntree.search.service import Search
 
@@ -39,7 +39,7 @@ PAGE: Final = 200
 class Embeddings:
     """``tree.meanings``: embeddings and similar nodes."""
 
-    store: ports.Embeddings
+    store: EmbeddingStore
     search: Search
     revisions: RevisionResolver
     describers: tuple[EmbeddingSource, ...] = ()

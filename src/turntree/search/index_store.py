@@ -19,16 +19,15 @@ from turntree.core.value import value
 from turntree.db.database import Connection, Database, Row, fetch, run, translated
 from turntree.db.sql import QUERIES
 from turntree.search.document import RECIPE, SearchDocument
-from turntree.search.results import IndexBatch, Vector
+from turntree.search.results import WORDS, IndexBatch, Vector
 from turntree.search.store import SearchStore
-from turntree.search.store_port import WORDS
 
 EVENTS_READ_MAX: Final = 5_000
 
 
 @value
 class IndexStore:
-    """Fills indexes. See ``store_port.SearchWriter``."""
+    """Fills an index with what it lacks. Everything it writes can be rebuilt."""
 
     database: Database
 

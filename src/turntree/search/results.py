@@ -13,6 +13,8 @@ from turntree.search.query import Query
 from turntree.search.rank import Snippet
 
 Vector = tuple[float, ...]
+WORDS = "words"
+"""The name of the word index; a semantic index has its embedder's id."""
 
 
 @value

@@ -18,9 +18,11 @@ from turntree.core.value import value
 from turntree.db.locks import AdvisoryLock
 from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
+from turntree.search.index_store import IndexStore
 from turntree.search.query import Query, parse_query
 from turntree.search.rank import MatchScore, judge, merge, near_enough
 from turntree.search.results import (
+    WORDS,
     FileUseRecord,
     IndexProgress,
     SearchableTurn,
@@ -29,7 +31,7 @@ from turntree.search.results import (
     SnapshotChange,
     Vector,
 )
-from turntree.search.store_port import WORDS, SearchReader, SearchWriter
+from turntree.search.store import SearchStore
 
 HITS_DEFAULT: Final = 20
 HITS_MAX: Final = 200
@@ -57,8 +59,8 @@ class Blame:
 class Search:
     """``tree.search``: find turns by what people remember of them."""
 
-    reader: SearchReader
-    writer: SearchWriter
+    reader: SearchStore
+    writer: IndexStore
     world: Clock
     holding: AdvisoryLock
     embedder: Embedder | None = None

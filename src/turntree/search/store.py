@@ -35,7 +35,7 @@ ENDING_CHARS_MAX: Final = 4
 
 @value
 class SearchStore:
-    """Proposes turns. See ``store_port.SearchReader``."""
+    """Proposes turns. It may propose too many; the caller reads and ranks them."""
 
     database: Database
 
@@ -66,7 +66,7 @@ class SearchStore:
     async def list_by_meaning(
         self, query: Query, embedder: str, vector: Vector, *, limit: int
     ) -> list[tuple[TurnId, float]]:
-        """Return turns near a vector, nearest first, with their similarity."""
+        """Return turns near a vector, nearest first, with their similarity, up to 1."""
         rows = await self.database.fetch(
             "search_embeddings",
             embedder=embedder,
@@ -114,7 +114,7 @@ class SearchStore:
         return found
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
-        """Return the uses of a file, newest turn first."""
+        """Return the uses of a file, newest turn first, by its path, its end, or a pattern."""
         rows = await self.database.fetch("list_file_uses", path=pattern(path), limit=limit)
         return [FileUseRecord(TurnId(turn), *rest) for turn, *rest in rows]
 
