@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from proofs.run_world import BY, Fate, Fates, Life, MortalInbox, RunWorld, session_id
+from proofs.run_world import BY, Fate, Fates, Life, RunWorld, session_id
 from turntree.core.canonical import digest_bytes
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.event import record
@@ -119,7 +119,7 @@ class Player:
             said, at, key = user(text), self.at(place), f"send {self.number} {place}"
 
             async def post(life: Life, said=said, at=at, key=key, options=options) -> None:  # type: ignore[no-untyped-def]
-                posted = await MortalInbox(self.world.inbox, life).post(
+                posted = await self.world.mortal_inbox(life).post(
                     session_id(scene.session), said, by=BY, at=at, key=key, options=options
                 )
                 if posted.run not in self.world.posted:
@@ -179,14 +179,14 @@ class Player:
 
     async def _unpark(self, run: RunId) -> None:
         async def unpark(life: Life) -> None:
-            inbox = MortalInbox(self.world.inbox, life)
+            inbox = self.world.mortal_inbox(life)
             await inbox.unpark(run, by=BY, at=self.at(), data={"answer": "yes"})
 
         await self.world.surely(unpark)
 
     async def _cancel(self, session: str, *, discard: bool) -> None:
         async def cancel(life: Life) -> None:
-            inbox = MortalInbox(self.world.inbox, life)
+            inbox = self.world.mortal_inbox(life)
             await inbox.cancel(session_id(session), by=BY, at=self.at(), discard=discard)
 
         await self.world.surely(cancel)

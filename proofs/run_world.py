@@ -48,7 +48,7 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
 from turntree.runs.engine import Wake
-from turntree.runs.inbox import Backlog, Idle, PendingMessage, QueuedMessage, Work
+from turntree.runs.inbox import Idle, QueuedMessage, Work
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import ModelCaller
@@ -267,11 +267,10 @@ class WatchedLedger(CrashingLedger):
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class MortalInbox:
-    """The real inbox, in the hands of somebody who may die. See ``ports.inbox``."""
+@value
+class MortalInbox(InboxStore):
+    """The inbox of a process that may die at each write; reading kills no process."""
 
-    inbox: InboxStore
     life: Life
     charge: Charge | None = None
     """None for a client, who looks after no session."""
@@ -288,14 +287,16 @@ class MortalInbox:
     ) -> QueuedMessage:
         """Take messages in, or die."""
         return await self.life.write(
-            lambda: self.inbox.post(session, message, *rest, by=by, at=at, key=key, options=options)
+            lambda: InboxStore.post(
+                self, session, message, *rest, by=by, at=at, key=key, options=options
+            )
         )
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
         """Ask what is to be done, or die."""
 
         async def ask() -> Work:
-            work = await self.inbox.next_work(session, worker=worker)
+            work = await InboxStore.next_work(self, session, worker=worker)
             if self.charge is not None and not isinstance(work, Idle):
                 self.charge.take()
             return work
@@ -314,7 +315,7 @@ class MortalInbox:
         """Begin a run, or die. Of two who were given the same messages, the first is in charge."""
 
         async def begin() -> int:
-            epoch = await self.inbox.begin(run, session, facts, messages, worker=worker)
+            epoch = await InboxStore.begin(self, run, session, facts, messages, worker=worker)
             if self.charge is not None:
                 self.charge.take()
             return epoch
@@ -325,7 +326,7 @@ class MortalInbox:
         """Record facts, or die."""
 
         async def append() -> bool:
-            return await self.inbox.append_facts(facts, epoch=epoch)
+            return await InboxStore.append_facts(self, facts, epoch=epoch)
 
         run, charge = RunId(facts[0].event.stream), self.charge
         return await self.life.write(
@@ -334,14 +335,14 @@ class MortalInbox:
 
     async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
         """Let a run go on, or die."""
-        return await self.life.write(lambda: self.inbox.unpark(run, by=by, at=at, data=data))
+        return await self.life.write(lambda: InboxStore.unpark(self, run, by=by, at=at, data=data))
 
     async def cancel(
         self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
         """Ask for the end of a run, or die."""
         return await self.life.write(
-            lambda: self.inbox.cancel(session, by=by, at=at, discard=discard)
+            lambda: InboxStore.cancel(self, session, by=by, at=at, discard=discard)
         )
 
     async def cancel_one(
@@ -349,28 +350,16 @@ class MortalInbox:
     ) -> bool:
         """Ask for the end of one run, or die."""
         return await self.life.write(
-            lambda: self.inbox.cancel_one(run, by=by, at=at, discard=discard)
+            lambda: InboxStore.cancel_one(self, run, by=by, at=at, discard=discard)
         )
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
         """Count a failure, or die."""
-        return await self.life.write(lambda: self.inbox.note_failure(run, epoch=epoch))
+        return await self.life.write(lambda: InboxStore.note_failure(self, run, epoch=epoch))
 
     async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
         """Count calls as taken over."""
-        return await self.life.write(lambda: self.inbox.note_retaken(run, calls, epoch=epoch))
-
-    async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
-        """Read what waits; reading kills nobody."""
-        return await self.inbox.list_waiting(session)
-
-    async def list_piles(self) -> list[Backlog]:
-        """Read what waits everywhere."""
-        return await self.inbox.list_piles()
-
-    async def find_waiting(self, run: RunId) -> PendingMessage | None:
-        """Read whether something waits."""
-        return await self.inbox.find_waiting(run)
+        return await self.life.write(lambda: InboxStore.note_retaken(self, run, calls, epoch=epoch))
 
 
 @dataclass(slots=True)
@@ -404,6 +393,10 @@ class RunWorld:
     def inbox(self) -> InboxStore:
         """The inbox, in the hands of nobody in particular."""
         return InboxStore(self.database, self.wakes)
+
+    def mortal_inbox(self, life: Life, charge: Charge | None = None) -> MortalInbox:
+        """Return the inbox of a process that may die."""
+        return MortalInbox(self.database, self.wakes, life, charge)
 
     @property
     def ledger(self) -> Ledger:
@@ -487,7 +480,7 @@ class RunWorld:
         discard = self._drops
 
         async def cancel(life: Life) -> None:
-            await MortalInbox(self.inbox, life).cancel(session, by=BY, at=at, discard=discard)
+            await self.mortal_inbox(life).cancel(session, by=BY, at=at, discard=discard)
 
         await self.surely(cancel)
         for found in await WorkerStore(self.database, self.wakes).list_open(session):
@@ -522,7 +515,7 @@ class RunWorld:
             # A story kills whom it likes: what comes out must not depend on how often.
             retaken_max=DEATHS_MAX,
         )
-        inbox = MortalInbox(self.inbox, life, charge)
+        inbox = self.mortal_inbox(life, charge)
         workers = WorkerStore(self.database, self.wakes)
         actor = SessionLoop(charge.name, inbox, workers, ledger, runner, moment)
         self.actors.append(actor)
@@ -573,7 +566,7 @@ class RunWorld:
         args = use.args if isinstance(use.args, dict) else {}
         if "send" in args and occasion.session is not None:
             key = f"{occasion.run}/{use.call_id}"
-            posted = await MortalInbox(self.inbox, life).post(
+            posted = await self.mortal_inbox(life).post(
                 occasion.session, user("from within"), by=BY, at=moment(occasion.run, 999), key=key
             )
             if posted.run not in self.posted:

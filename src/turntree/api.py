@@ -54,10 +54,11 @@ if TYPE_CHECKING:
     from turntree.resources.worktrees import Worktrees
     from turntree.routing.router import Router
     from turntree.routing.store import RoutingStore
-    from turntree.runs.inbox import Inbox, Workers
+    from turntree.runs.inbox_store import InboxStore
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
     from turntree.runs.service import Runs
+    from turntree.runs.worker_store import WorkerStore
     from turntree.search.embedder import Embedder
     from turntree.search.embedding_source import EmbeddingSource
     from turntree.search.embedding_store import EmbeddingStore
@@ -157,10 +158,10 @@ class Backends(Protocol):
     def permissions(self) -> PermissionStore: ...
 
     @property
-    def inbox(self) -> Inbox: ...
+    def inbox(self) -> InboxStore: ...
 
     @property
-    def workers(self) -> Workers: ...
+    def workers(self) -> WorkerStore: ...
 
     @property
     def holding(self) -> AdvisoryLock: ...

@@ -41,7 +41,8 @@ from turntree.models.providers.factory import build_provider
 from turntree.programs.store import ProgramStore
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
-from turntree.runs.inbox import Inbox, QueuedMessage, Workers
+from turntree.runs.inbox import QueuedMessage
+from turntree.runs.inbox_store import InboxStore
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.request_builder import RequestBuilder
 from turntree.runs.request_resolver import RequestResolver
@@ -50,6 +51,7 @@ from turntree.runs.service import PostOptions
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
+from turntree.runs.worker_store import WorkerStore
 from turntree.tools.code_programs import CodeTools
 from turntree.tools.toolset import Toolset
 
@@ -69,8 +71,8 @@ class WorkerStores:
 
     ledger: Ledger
     threads: ThreadStore
-    inbox: Inbox
-    workers: Workers
+    inbox: InboxStore
+    workers: WorkerStore
     programs: ProgramStore
     sessions: SessionStore
 

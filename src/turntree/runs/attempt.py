@@ -17,7 +17,7 @@ from turntree.core.principal import Principal
 from turntree.core.run import Run, RunEvent
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
-from turntree.runs.inbox import Inbox
+from turntree.runs.inbox_store import InboxStore
 
 Moment = Callable[[RunId, int], Timestamp]
 """Gives the timestamp of the event at position ``seq`` of a run: the clock's, except in a replay,
@@ -38,7 +38,7 @@ class Draft:
 class Attempt:
     """A run as recorded so far, and the epoch under which this worker may extend it."""
 
-    inbox: Inbox
+    inbox: InboxStore
     ledger: Ledger
     moment: Moment
     epoch: int

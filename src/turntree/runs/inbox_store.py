@@ -38,7 +38,7 @@ from turntree.runs.inbox import (
 
 @value
 class InboxStore:
-    """Pending messages and their runs. Implements ``Inbox``."""
+    """Pending messages, and the runs that answer them."""
 
     database: Database
     engine: Engine
@@ -53,7 +53,14 @@ class InboxStore:
         key: str | None = None,
         options: Mapping[str, Json] | None = None,
     ) -> QueuedMessage:
-        """Queue a message, with others that belong to the same turn, and wake its session."""
+        """Queue a message, with others that belong to the same turn, and wake its session.
+
+        Idempotency keys of messages and of turns are separate namespaces.
+
+        Raises:
+            NotFound: No such session.
+            InvalidOperation: The key belongs to another message or another session.
+        """
         asked, said = dict(options or {}), [_words(one) for one in rest]
         following = {"rest": digest_bytes("\n".join(said).encode())} if said and key else {}
         given = {"session": UUID(session), "by": by, "at": at}
@@ -74,7 +81,10 @@ class InboxStore:
         return QueuedMessage(RunId(run), seq, repeated)
 
     async def next_work(self, session: SessionId, *, worker: str) -> Work:
-        """Return the next work of a session; take over an open run that is not parked."""
+        """Return the next work of a session; take over an open run that is not parked.
+
+        Returns ``Idle`` if another worker that holds a lease serves the session.
+        """
         rows = await self.database.fetch("next_work", session=UUID(session), worker=worker)
         what, run, epoch, canceled, head, digest, *_ = rows[0]
         match what:
@@ -97,7 +107,12 @@ class InboxStore:
         *,
         worker: str,
     ) -> int:
-        """Start a run with its first events, claim its messages, and return its epoch."""
+        """Start a run with its first events, claim its messages, and return its epoch.
+
+        Raises:
+            Conflict: The session has another open run, or another worker claimed one of the
+            messages.
+        """
         row = await self.database.fetch_one(
             "start_queued_run",
             run=UUID(run),
@@ -112,7 +127,14 @@ class InboxStore:
         return epoch
 
     async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
-        """Append events to an open run in one transaction; False if they were already recorded."""
+        """Append events to an open run in one transaction; False if they were already recorded.
+
+        A ``run.parked`` event also parks the run.
+
+        Raises:
+            Canceled: The run was canceled, and one of the events announces a side effect.
+            Conflict: Another event has one of these positions, or the run was taken over.
+        """
         first = facts[0].event
         ((is_new,),) = await self.database.fetch(
             "append_run_events",
@@ -140,16 +162,25 @@ class InboxStore:
     async def cancel_one(
         self, run: RunId, *, by: str, at: Timestamp, discard: bool = False
     ) -> bool:
-        """Request cancellation of this run only; False if it is sealed or does not exist."""
+        """Request cancellation of this run only; False if it is sealed or does not exist.
+
+        A run that has not started keeps its position, and ends as soon as it starts.
+        """
         return await self._changing("cancel_run", run=UUID(run), by=by, at=at, discard=discard)
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
-        """Count an attempt that ended in an unexpected error; return the count."""
+        """Count an attempt that ended in an unexpected error; return the count.
+
+        Returns 0 if the run is finished or was taken over.
+        """
         row = await self.database.fetch_one("count_crash", run=UUID(run), epoch=epoch)
         return 0 if row is None else int(row[0])
 
     async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
-        """Count started calls as taken over; return the count of each."""
+        """Count started calls as taken over; return the count of each, this one included.
+
+        The count is 0 if the run is finished or was taken over again.
+        """
         row = await self.database.fetch_one(
             "note_retaken", run=UUID(run), calls=text_array(calls), epoch=epoch
         )
@@ -162,7 +193,10 @@ class InboxStore:
         return [_waiting(*row) for row in rows]
 
     async def list_piles(self) -> list[Backlog]:
-        """Return the backlog of each session that is not archived, oldest first."""
+        """Return the backlog of each session that is not archived, oldest first.
+
+        Canceled messages do not count.
+        """
         rows = await self.database.fetch("list_backlogs")
         return [Backlog(SessionId(session), *row) for session, *row in rows]
 

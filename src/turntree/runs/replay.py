@@ -32,7 +32,7 @@ from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, ToolSpec, assemble
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.attempt import Attempt
-from turntree.runs.inbox import Inbox
+from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import ModelCaller, PromptInput
 from turntree.runs.model_context import ModelContexts
@@ -120,7 +120,7 @@ class _RecordedTools:
         here = cast("Ledger", self)
         runner = Runner(here, self._assemble, asking, calling, asking.hub)
         run = Run.replay(RunId(self.placed.turn.id), first)
-        attempt = Attempt(cast("Inbox", self), here, self._moment, 1, [*first], run)
+        attempt = Attempt(cast("InboxStore", self), here, self._moment, 1, [*first], run)
         try:
             await runner.drive(attempt)
         except _TapeEnded:

@@ -28,9 +28,11 @@ from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.runs.inbox import FailedRun, Inbox, OpenRun, PendingMessage, QueuedMessage, Workers
+from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
+from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live import LiveChunk, StreamPosition
 from turntree.runs.live_hub import LiveHub
+from turntree.runs.worker_store import WorkerStore
 
 POLL_S = 0.2
 """Polling interval for events that another process recorded."""
@@ -65,8 +67,8 @@ def _not_here(run: RunId) -> bool:  # noqa: ARG001
 class Runs:
     """The facet ``tree.runs``."""
 
-    inbox: Inbox
-    workers: Workers
+    inbox: InboxStore
+    workers: WorkerStore
     ledger: Ledger
     threads: ThreadStore
     sessions: Sessions

@@ -22,6 +22,7 @@ from turntree.runs.attempt import Attempt, Moment
 from turntree.runs.inbox import Idle, Inbox, PendingMessage, ResumeRun, StartRun, Workers
 from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
+from turntree.runs.worker_store import WorkerStore
 
 FAILURES_MAX = 3
 """Fail a run after this many internal errors."""
@@ -44,8 +45,8 @@ class SessionLoop:
     """Processes sessions for one worker."""
 
     worker: str
-    inbox: Inbox
-    workers: Workers
+    inbox: InboxStore
+    workers: WorkerStore
     ledger: Ledger
     runner: Runner
     moment: Moment

@@ -16,8 +16,8 @@ from turntree.core.clock import Clock
 from turntree.core.errors import DatabaseUnavailable, TurntreeError, first_of
 from turntree.core.ids import instant, unix_ms
 from turntree.runs.engine import Engine
-from turntree.runs.inbox import Workers
 from turntree.runs.session_loop import SessionLoop
+from turntree.runs.worker_store import WorkerStore
 
 BEAT_S = 0.5
 SWEEP_S = 1.0
@@ -38,7 +38,7 @@ class Worker:
     """Serves wake-ups under a unique name until it is drained."""
 
     engine: Engine
-    workers: Workers
+    workers: WorkerStore
     actor: SessionLoop
     world: Clock
     at_once: int = SESSIONS_AT_ONCE

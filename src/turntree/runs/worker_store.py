@@ -40,14 +40,18 @@ class _Lease:
 
 @value
 class WorkerStore:
-    """Leases and heartbeats of workers. Implements ``Workers``."""
+    """Live and dead workers, and sessions that no worker serves."""
 
     database: Database
     engine: Engine
     _leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
 
     async def lease(self, worker: str) -> None:
-        """Register a worker; it holds its name until ``leave``, or until its connection ends."""
+        """Register a worker; it holds its name until ``leave``, or until this connection ends.
+
+        Raises:
+            Conflict: A worker of that name is already running.
+        """
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self.database.acting_as("turntree_app"))
             scope = {"workspace": self.database.workspace, "worker": worker}
@@ -96,7 +100,11 @@ class WorkerStore:
         await self.database.run("delete_workers", workers=text_array(workers))
 
     async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
-        """Wake sessions again that are marked awake but have no live worker; return how many."""
+        """Wake sessions again that are marked awake but have no live worker; return how many.
+
+        A worker without a heartbeat for ``silent_s`` counts as dead. ``idle_s`` is how long a
+        session may be awake before a worker claims it; by default the same.
+        """
         found = await self.database.fetch(
             "list_orphaned_queues",
             silent_s=silent_s,
@@ -122,7 +130,11 @@ class WorkerStore:
         return [OpenRun(*row) for row in rows]
 
     async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:
-        """Return the failed runs among the newest of a session, oldest first."""
+        """Return which of the last messages to a session could not be answered, oldest first.
+
+        Without one it is which of the last runs failed, in any active session that has not moved
+        since.
+        """
         if session is None:
             rows = await self.database.fetch("list_unanswered_runs", last=last)
         else:
@@ -132,7 +144,7 @@ class WorkerStore:
         return [FailedRun(*row) for row in rows]
 
     async def list_reasons(self, runs: Sequence[RunId]) -> dict[RunId, str]:
-        """Return why runs failed; a run without a recorded reason is absent."""
+        """Return why some runs failed; one whose journal does not say it is absent."""
         if not runs:
             return {}
         rows = await self.database.fetch("list_failure_reasons", runs=as_uuids(runs))

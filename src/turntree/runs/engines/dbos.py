@@ -12,10 +12,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -24,6 +24,7 @@ from turntree.core.ids import SessionId, Timestamp, WorkspaceId
 from turntree.core.value import value
 from turntree.runs.engine import Handle, Wake
 from turntree.runs.engines.dbos_guard import require_portable_json
+from turntree.runs.engines.dbos_queue import DbosQueue
 from turntree.runs.engines.retry import handle_until_done
 
 if TYPE_CHECKING:
@@ -73,34 +74,10 @@ class _DbosTransaction:
         await self.connection.run_sync(enqueue)
 
 
-class Outbox(Protocol):
-    """Enqueues wake-ups for DBOS without loading DBOS: see ``dbos_queue``."""
-
-    def lend(self) -> AbstractAsyncContextManager[object]:
-        """Open a transaction and yield its connection."""
-        ...
-
-    async def is_built(self, driver: object) -> bool:
-        """Return whether the enqueue function exists in this database."""
-        ...
-
-    async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
-        """Enqueue a wake-up that takes effect on commit."""
-        ...
-
-    async def prepare(self) -> None:
-        """Allow the engine's login to create the tables of DBOS."""
-        ...
-
-    async def install(self) -> None:
-        """Create the enqueue function, once the tables exist."""
-        ...
-
-
 @value
 class _LightTransaction:
     driver: object
-    outbox: Outbox
+    outbox: DbosQueue
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
         """Schedule a wake-up that takes effect on commit."""
@@ -176,7 +153,7 @@ class DbosEngine:
     url: str
     """The ledger's database, as a SQLAlchemy URL."""
     workspace: WorkspaceId
-    outbox: Outbox | None = None
+    outbox: DbosQueue | None = None
     """Used to send: loading DBOS takes longer than everything else a sender does, and a sender
     needs no permission to write to the tables of DBOS."""
     poll_s: float = POLL_S
@@ -304,7 +281,7 @@ class DbosEngine:
         if client is not None:
             await asyncio.to_thread(client.destroy)
 
-    async def _is_built(self, outbox: Outbox) -> bool:
+    async def _is_built(self, outbox: DbosQueue) -> bool:
         if not self._knows_way:
             async with outbox.lend() as driver:
                 self._knows_way = await outbox.is_built(driver)

@@ -20,7 +20,7 @@ from turntree.db.sql import QUERIES
 
 @value
 class DbosQueue:
-    """The queue of one workspace. Implements ``Outbox`` of ``engines.dbos``."""
+    """The queue of one workspace."""
 
     database: Database
     engine: str | None = None

@@ -16,7 +16,7 @@ from turntree.core.ids import Timestamp, WorkspaceId
 from turntree.runs.engine import Engine, Handle, SharedTransaction, Wake
 
 if TYPE_CHECKING:
-    from turntree.runs.engines.dbos import Outbox
+    from turntree.runs.engines.dbos_queue import DbosQueue
     from turntree.runs.engines.inline import Lend
 
 
@@ -28,7 +28,7 @@ class LazyEngine:
     url: str
     """The ledger's database, as a SQLAlchemy URL."""
     workspace: WorkspaceId
-    outbox: "Outbox | None" = None
+    outbox: "DbosQueue | None" = None
     """Used by a process that sends and does not serve."""
     _engine: Engine | None = field(default=None)
 
