@@ -68,9 +68,10 @@ if TYPE_CHECKING:
     from turntree.stats.prices import GenaiPrices
     from turntree.stats.store import StatsStore
     from turntree.transcripts.exporter import Exporter
+    from turntree.transcripts.handoff_store import HandoffStore
     from turntree.transcripts.importer import Importer, ToolPaths
     from turntree.transcripts.imports import ImportService
-    from turntree.transcripts.incoming import Handoffs, Imports
+    from turntree.transcripts.store import ImportStore
 
 EXPORTERS = "turntree.exporters"
 READERS_MAX = 4
@@ -347,14 +348,14 @@ def importing_on(
     )
 
 
-def imports_on(database: Database) -> Imports:
+def imports_on(database: Database) -> ImportStore:
     """Return the origins of the imported sessions that the database shows."""
     from turntree.transcripts.store import ImportStore
 
     return ImportStore(database)
 
 
-def checkouts_on(database: Database) -> Handoffs:
+def checkouts_on(database: Database) -> HandoffStore:
     """Return the store of sessions that were written for other tools."""
     from turntree.transcripts.handoff_store import HandoffStore
 

@@ -36,7 +36,7 @@ from turntree.system.clock import SystemClock
 if TYPE_CHECKING:
     from turntree.boot.worker import WorkerRuntime
     from turntree.db.database import Database
-    from turntree.transcripts.incoming import Imports
+    from turntree.transcripts.store import ImportStore
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
@@ -194,7 +194,7 @@ def _has_unread(spool: Path) -> bool:
         return False
 
 
-async def _likely_session(tree: Tree, imports: "Imports", here: Path) -> str | None:
+async def _likely_session(tree: Tree, imports: "ImportStore", here: Path) -> str | None:
     """Return the default session: the last that worked here, main, or the only one."""
     if (found := await _last_session_in(tree, here)) is not None:
         return found

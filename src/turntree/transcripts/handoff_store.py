@@ -14,12 +14,17 @@ from turntree.transcripts.incoming import Handoff
 
 @value
 class HandoffStore:
-    """Handoffs, and how their sessions are recognized."""
+    """Handoffs: sessions that were written for other tools, and how they are recognized."""
 
     database: Database
 
     async def note(self, checkout: Handoff, *, by: str, at: Timestamp) -> None:
-        """Record a handoff, and its event in the same transaction."""
+        """Record a handoff, and its event in the same transaction.
+
+        Raises:
+            NotFound: There is no such turn.
+            Conflict: The tool already has a session of this name.
+        """
         told = {"tool": checkout.origin, "tool_session_id": checkout.session, "by": by}
         if checkout.continues is not None:
             told["continues"] = checkout.continues

@@ -34,10 +34,12 @@ from turntree.db.locks import AsyncCommit
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
 from turntree.transcripts.handoff_link import HandoffLink
+from turntree.transcripts.handoff_store import HandoffStore
 from turntree.transcripts.importer import Importer, TranscriptRef
-from turntree.transcripts.incoming import IMPORTER, Handoffs, ImportCursor, Imports
+from turntree.transcripts.incoming import IMPORTER, ImportCursor
 from turntree.transcripts.pipeline import BundleRead, ReadTask, may_begin_with, take_records
 from turntree.transcripts.reader_pool import Readers
+from turntree.transcripts.store import ImportStore
 
 BATCH_BYTES = 8 * 1024 * 1024
 AHEAD_BYTES = 4 * BATCH_BYTES
@@ -96,8 +98,8 @@ class _ReadTranscript:
 class ImportService:
     """Imports transcripts into one workspace."""
 
-    imports: Imports
-    checkouts: Handoffs
+    imports: ImportStore
+    checkouts: HandoffStore
     sessions: SessionStore
     reflog: ReflogStore
     world: Clock

@@ -1,4 +1,4 @@
-"""Prepare records and turns for storage. See ``incoming.Packing``.
+"""Prepare records and turns for storage.
 
 Pure, so that any process can do it. Knows which columns the bulk import fills, not a connection.
 """
@@ -36,7 +36,11 @@ class Packer:
         turns: Sequence[tuple[TurnRows, Sequence[int]]] = (),
         gap: OwnRecords | None = None,
     ) -> list[RawBlock]:
-        """Return records as blocks, in order; the first one has the number ``first``."""
+        """Return records as blocks, in order; the first one has the number ``first``.
+
+        ``turns`` are those that were made from them, each with its records' numbers; ``gap`` says
+        which of them we wrote ourselves.
+        """
         blocks: list[RawBlock] = []
         ours = [] if gap is None else sorted(gap.places)
         made = sorted((at, number) for number, (_, places) in enumerate(turns) for at in places)

@@ -30,7 +30,8 @@ from turntree.transcripts.handoff_link import (
     plant,
 )
 from turntree.transcripts.importer import Importer, TranscriptRef
-from turntree.transcripts.incoming import ImportedTurn, Packing
+from turntree.transcripts.incoming import ImportedTurn
+from turntree.transcripts.packing import Packer
 
 REDACTED_AT_ONCE_BYTES = 1024 * 1024
 
@@ -90,7 +91,7 @@ class BundleRead:
         self.tokens, self.error = None, error
 
 
-def read_bundle(importer: Importer, task: ReadTask, packing: Packing) -> BundleRead:
+def read_bundle(importer: Importer, task: ReadTask, packing: Packer) -> BundleRead:
     """Return the content of a transcript."""
     records, secrets = _read(importer, task)
     return take_records(importer, task, packing, records, secrets=secrets)
@@ -119,7 +120,7 @@ def _redact(records: list[RawRecord], begin: int, live: Sequence[bytes]) -> int:
 def take_records(
     importer: Importer,
     task: ReadTask,
-    packing: Packing,
+    packing: Packer,
     records: Sequence[RawRecord],
     *,
     secrets: int = 0,

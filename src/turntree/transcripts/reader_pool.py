@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from turntree.core.errors import DatabaseUnavailable
 from turntree.transcripts.importer import Importer
-from turntree.transcripts.incoming import Packing
+from turntree.transcripts.packing import Packer
 from turntree.transcripts.pipeline import BundleRead, ReadTask, read_bundle
 
 SIZE_BYTES: Final = 8
@@ -25,7 +25,7 @@ SIZE_BYTES: Final = 8
 class Readers:
     """Reads transcripts, several at a time if there are processes for it. Thread-safe."""
 
-    def __init__(self, packing: Packing, command: Sequence[str] = (), processes: int = 0) -> None:
+    def __init__(self, packing: Packer, command: Sequence[str] = (), processes: int = 0) -> None:
         """Start the processes."""
         self._packing = packing
         self._closed = False

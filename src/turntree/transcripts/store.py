@@ -1,4 +1,4 @@
-"""Store imported transcripts in PostgreSQL. See ``incoming``."""
+"""Stores imported transcripts: raw records, turns and cursors."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -22,7 +22,6 @@ from turntree.transcripts.incoming import (
     ImportedSession,
     ImportedTurn,
     ImportProgress,
-    Packing,
 )
 from turntree.transcripts.packing import Packer
 
@@ -45,8 +44,8 @@ class ImportStore:
         return self.database.seen_by(EVERYTHING)
 
     @property
-    def packing(self) -> Packing:
-        """Prepares records and turns for storage."""
+    def packing(self) -> Packer:
+        """Prepares data for ``keep`` and ``store_turns``."""
         return Packer()
 
     async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
@@ -55,7 +54,12 @@ class ImportStore:
         return [_cursor(row) for row in rows]
 
     async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
-        """Store records unchanged, all of them or none; stored ones stay."""
+        """Store records unchanged, all of them or none; stored ones stay.
+
+        A block that depends on a turn which is not stored, or not complete, is packed again to be
+        self-contained; ``turns`` are those that blocks depend on. Records that we wrote are left
+        out where something of their thread was erased.
+        """
         if blocks:
             async with self._everything.connection() as connection:
                 await keep_blocks(connection, self.database.workspace, blocks, turns)
@@ -64,7 +68,7 @@ class ImportStore:
         """Return stored records. An erased one is a stub with its digest.
 
         Raises:
-            NotFound: A block is missing, or hidden from the viewer.
+            NotFound: A block is missing, hidden from the viewer, or does not match its digest.
         """
         digests = bytea_array([digest_raw(block) for block in blocks])
         # Checked as the viewer, and read as the system: a block may depend on a hidden turn.
@@ -83,7 +87,14 @@ class ImportStore:
         *,
         report: Callable[[ImportProgress], None] = lambda _: None,
     ) -> ImportProgress:
-        """Store turns, parents first, and return how many were new; no session moves."""
+        """Store turns, parents first, and return how many were new; no session moves.
+
+        They are durable once ``mark`` has returned.
+
+        Raises:
+            NotFound: A turn comes before its parent.
+            InvalidOperation: A turn is known under another digest or another parent.
+        """
         return await import_turns(self._everything, incoming, hurrying=True, report=report)
 
     async def find_session(self, origin: str, id: str) -> ImportedSession | None:
