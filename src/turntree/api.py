@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from turntree.core.program import Program
     from turntree.core.redaction import Redactor
     from turntree.db.database import Database
-    from turntree.db.locks import AdvisoryLock, Transaction
     from turntree.integrity.findings import VerifyResult
     from turntree.integrity.service import Checks
     from turntree.ledger.feed import Feed
@@ -164,12 +163,6 @@ class Backends(Protocol):
     def workers(self) -> WorkerStore: ...
 
     @property
-    def holding(self) -> AdvisoryLock: ...
-
-    @property
-    def together(self) -> Transaction: ...
-
-    @property
     def world(self) -> Clock: ...
 
     @property
@@ -289,7 +282,7 @@ class Tree:
         from turntree.search.service import Search
 
         on = self._on
-        return Search(on.search_reader, on.search_writer, on.world, on.holding, on.embedder)
+        return Search(on.search_reader, on.search_writer, on.world, on.embedder)
 
     @cached_property
     def resources(self) -> Resources:
@@ -370,7 +363,6 @@ class Tree:
         on = self._on
         return Personas(
             on.permissions, on.ledger, self.sessions, self.revisions, self.authority, on.world,
-            on.together,
         )  # fmt: skip
 
     @cached_property

@@ -11,6 +11,7 @@ is not repeated. This module must never know how a turn is run.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
@@ -24,7 +25,6 @@ from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.program import Program, a_kind
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.db.locks import AdvisoryLock
 from turntree.programs.service import Programs
 from turntree.runs.follow import (
     Heard,
@@ -97,7 +97,8 @@ class Assignments:
     programs: Programs
     following: RunFollower
     post: PostMessage
-    holding: AdvisoryLock
+    holding: Callable[[str], AbstractAsyncContextManager[bool]]
+    """Locks a key; yields False if another process holds it."""
 
     async def begin(self, task: str) -> tuple[Program, Program, QueuedMessage]:
         """Start a task assigned to an agent and send it; return task, agent and message.

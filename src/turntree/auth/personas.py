@@ -17,7 +17,6 @@ from turntree.core.ids import TurnId
 from turntree.core.manifest import ManifestEntry
 from turntree.core.session import Session
 from turntree.core.value import value
-from turntree.db.locks import Transaction
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger
@@ -35,7 +34,6 @@ class Personas:
     revisions: RevisionResolver
     authority: Authorizer
     world: Clock
-    together: Transaction
 
     async def pin(
         self, persona: Persona, *, context: ExecutionContext | None = None
@@ -117,7 +115,7 @@ class Personas:
             raise InvalidOperation("; ".join(decided.reasons))
         # Built before anything is written: an invalid chain must leave no fork behind.
         under = acting.assume(persona)
-        async with self.together():
+        async with self.permissions.database.keep_together():
             session = await self.sessions.fork(revision, label)
             told: dict[str, Json] = {
                 "by": acting.principal.to_json(),

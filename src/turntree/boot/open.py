@@ -261,35 +261,15 @@ def run_on(
     """Return the worker runtime of a tree, for every session including private ones."""
     import platform
 
-    from turntree.auth.store import PermissionStore
-    from turntree.boot.worker import WorkerDeps, WorkerStores, load_toolsets, running_on
-    from turntree.ledger.session_store import SessionStore
-    from turntree.ledger.store import Ledger
-    from turntree.ledger.thread_store import ThreadStore
-    from turntree.programs.store import ProgramStore
-    from turntree.runs.inbox_store import InboxStore
-    from turntree.runs.worker_store import WorkerStore
+    from turntree.boot.worker import WorkerDeps, load_toolsets, running_on
 
-    database = database.seen_by(EVERYTHING)
-    ledger, threads = Ledger(database), ThreadStore(database)
-    inbox, workers = InboxStore(database, engine), WorkerStore(database, engine)
     parts = WorkerDeps(
         engine,
-        WorkerStores(
-            ledger,
-            threads,
-            inbox,
-            workers,
-            ProgramStore(database),
-            SessionStore(database),
-        ),
-        PermissionStore(database),
+        database.seen_by(EVERYTHING),
         world,
         begin_context(settings),
         platform.node(),
-        database.holding,
         lambda: load_toolsets(tools),
-        database.keep_together,
         settings.secret_hosts,
     )
     return running_on(tree, parts)
@@ -344,7 +324,6 @@ def importing_on(
         live=redactor.live,
         reader_command=READER,
         reader_processes=min(os.cpu_count() or 1, READERS_MAX),
-        hurrying=database.hurry,
     )
 
 
@@ -563,8 +542,6 @@ class PostgresBackends:
         self.end_here: Callable[[RunId], bool] = _ends_nothing
         self.everything = database.seen_by(EVERYTHING)
         self._seen = database.seen_by(sight or sight_of(self.by))
-        self.holding = self._seen.holding
-        self.together = self._seen.keep_together
 
     @cached_property
     def ledger(self) -> Ledger:

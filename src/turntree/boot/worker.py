@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Final
@@ -31,7 +31,7 @@ from turntree.core.principal import Principal
 from turntree.core.program import Program
 from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
 from turntree.core.value import value
-from turntree.db.locks import AdvisoryLock, Transaction
+from turntree.db.database import Database
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
@@ -66,33 +66,18 @@ LOOK_IDLE_S: Final = 0.4
 
 
 @value
-class WorkerStores:
-    """What a worker works on: everything, including private sessions of other users."""
-
-    ledger: Ledger
-    threads: ThreadStore
-    inbox: InboxStore
-    workers: WorkerStore
-    programs: ProgramStore
-    sessions: SessionStore
-
-
-@value
 class WorkerDeps:
     """The dependencies of runs."""
 
     engine: LazyEngine
-    served: WorkerStores
-    permissions: PermissionStore
+    database: Database
+    """Seen by a viewer from whom nothing is hidden: a worker serves private sessions too."""
     world: Clock
     context: ExecutionContext
     """The context whose credentials providers get."""
     host: str
-    holding: AdvisoryLock
     load_toolsets: Callable[[], tuple[Toolset, ...]]
     """Called once, when serving starts: importing tools runs third-party code."""
-    together: Transaction = nullcontext
-    """Reads inside the block in one transaction."""
     secret_hosts: SecretHosts = frozenset()
     """Where each credential may be sent."""
 
@@ -170,15 +155,19 @@ class WorkerRuntime:
     async def _start(
         self, name: str | None, at_once: int, drain_s: float
     ) -> "tuple[Worker, asyncio.Task[None]]":
-        served, parts = self.parts.served, self.parts
+        parts, database = self.parts, self.parts.database
         # A name no other process ever has: a dead worker's claims must not look like ours.
         called = name or f"{parts.host}-{os.getpid()}-{secrets.token_hex(3)}"
+        workers = WorkerStore(database, parts.engine)
         actor = SessionLoop(
-            called, served.inbox, served.workers, served.ledger, self._get_runner(), self._moment
+            called,
+            InboxStore(database, parts.engine),
+            workers,
+            Ledger(database),
+            self._get_runner(),
+            self._moment,
         )
-        worker = Worker(
-            parts.engine, served.workers, actor, parts.world, at_once=at_once, grace_s=drain_s
-        )
+        worker = Worker(parts.engine, workers, actor, parts.world, at_once=at_once, grace_s=drain_s)
         self.actors.append(actor)
         begun = asyncio.Event()
         task = asyncio.create_task(self._serve(worker, begun))
@@ -212,12 +201,15 @@ class WorkerRuntime:
 
     def _get_runner(self) -> Runner:
         if self._runner is None:
-            served, hub = self.parts.served, self.tree.runs.hub
+            database, hub = self.parts.database, self.tree.runs.hub
+            ledger = Ledger(database)
             toolsets = self.parts.load_toolsets()
-            programs = replace(self.tree.programs, store=served.programs, sessions=served.sessions)
-            pinning = RequestResolver(programs, served.ledger, self.parts.permissions, toolsets)
+            programs = replace(
+                self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
+            )
+            pinning = RequestResolver(programs, ledger, PermissionStore(database), toolsets)
             assembly = RequestBuilder(
-                pinning, served.ledger, served.threads, self.providers.build, self.parts.together
+                pinning, ledger, ThreadStore(database), self.providers.build, database.keep_together
             )
             asking = ModelCaller(hub, time.monotonic, random.random)
 
@@ -226,7 +218,7 @@ class WorkerRuntime:
                 return CodeTools(replace(programs, by=sender), specs, versions) if specs else None
 
             self._runner = Runner(
-                served.ledger,
+                ledger,
                 assembly,
                 asking,
                 ToolCaller(toolsets, redactor=self.tree.runs.redactor),
@@ -297,7 +289,7 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
         tree.with_facets(runs=runs, programs=programs),
         parts,
         following,
-        Assignments(programs, following, post, parts.holding),
+        Assignments(programs, following, post, parts.database.holding),
         providers,
         actors,
         voices,

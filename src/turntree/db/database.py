@@ -215,7 +215,11 @@ class Database:
 
     @asynccontextmanager
     async def hurry(self) -> AsyncGenerator[None, None]:
-        """Commit asynchronously within the block. See ``db.locks.AsyncCommit``."""
+        """Commit asynchronously: after a crash, the writes of the block may be missing.
+
+        Use only for idempotent work whose completion a later durable write records. If that record
+        is missing, the work is repeated.
+        """
         async with self.connection() as connection:
             token = _KEPT.set((self.pool, connection))
             try:
@@ -250,10 +254,10 @@ class Database:
 
     @asynccontextmanager
     async def holding(self, key: str) -> AsyncGenerator[bool, None]:
-        """Lock a key of the workspace for the duration of the block. See ``db.locks.AdvisoryLock``.
+        """Lock a key of the workspace for the duration of the block, and yield whether it worked.
 
-        The lock belongs to a connection of its own, so it is released when that ends, for whatever
-        reason.
+        It is False if another process holds the lock. The lock belongs to a connection of its own,
+        so it is released when that ends, for whatever reason.
         """
         async with self.acting_as("turntree_app") as connection:
             scope = {"workspace": self.workspace, "key": key}

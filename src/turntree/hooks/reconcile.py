@@ -8,7 +8,7 @@ stay in the spool. The work is idempotent.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.ids import Timestamp, TurnId, unix_ms
@@ -24,7 +24,7 @@ from turntree.hooks.events import (
 )
 from turntree.ledger.thread_store import ThreadStore
 from turntree.resources.driver import TakenSnapshot
-from turntree.resources.resource import Resource
+from turntree.resources.service import Resources
 from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
 from turntree.transcripts.imports import ImportService, Progress
 from turntree.transcripts.incoming import ImportCursor
@@ -32,26 +32,6 @@ from turntree.transcripts.incoming import ImportCursor
 PAGE_TURNS: Final = 64
 KEPT_MAX_MS: Final = 7 * 24 * 3600 * 1000
 """An event older than this waits for a turn that its tool will never record."""
-
-
-class SnapshotRecorder(Protocol):
-    """The facet of a tree that records snapshots of folders."""
-
-    async def ensure_directory(self, path: str, session: str | None = None) -> Resource:
-        """Return the resource of a folder, attached to a session if one is named."""
-        ...
-
-    async def pin(
-        self,
-        turn: TurnId,
-        resource: Resource,
-        before: TakenSnapshot | None,
-        after: TakenSnapshot,
-        began_at: Timestamp,
-        ended_at: Timestamp,
-    ) -> bool:
-        """Record the snapshots before and after a turn."""
-        ...
 
 
 @dataclass(slots=True)
@@ -74,7 +54,7 @@ class HookReconciler:
     """Reconciles hook events in one workspace."""
 
     importing: ImportService
-    pinning: SnapshotRecorder
+    pinning: Resources
     threads: ThreadStore
     importers: Mapping[str, Importer]
     places: ToolPaths

@@ -15,7 +15,6 @@ from turntree.core.errors import Conflict, InvalidOperation, InvalidQuery, first
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.db.locks import AdvisoryLock
 from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
 from turntree.search.index_store import IndexStore
@@ -62,7 +61,6 @@ class Search:
     reader: SearchStore
     writer: IndexStore
     world: Clock
-    holding: AdvisoryLock
     embedder: Embedder | None = None
 
     async def __call__(
@@ -207,7 +205,7 @@ class Search:
         Raises:
             Conflict: Another process holds it.
         """
-        async with self.holding("meanings") as is_held:
+        async with self.writer.database.holding("meanings") as is_held:
             if not is_held:
                 raise Conflict(
                     "another process is embedding: `turntree embed-stats` shows its progress"

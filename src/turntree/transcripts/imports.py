@@ -17,7 +17,7 @@ what comes under that name from elsewhere creates a session of the importer's ow
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,6 @@ from turntree.core.ids import Label, SessionId, Timestamp, TurnId
 from turntree.core.redaction import RULES_VERSION
 from turntree.core.session import MoveKind, Origin, Session, Spawn, numbered_labels
 from turntree.core.value import value
-from turntree.db.locks import AsyncCommit
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
 from turntree.transcripts.handoff_link import HandoffLink
@@ -119,7 +118,6 @@ class ImportService:
         default_factory=dict[tuple[str, str], Timestamp]
     )
     """Leave out turns of a transcript that began later: their ends are not recorded yet."""
-    hurrying: AsyncCommit = nullcontext
     report: Callable[[Progress], None] = lambda _: None
     progress: Progress = field(default_factory=Progress)
     _grafts: list[tuple[str, HandoffLink]] = field(default_factory=list[tuple[str, HandoffLink]])
@@ -266,7 +264,7 @@ class ImportService:
     async def _store(self, batch: Sequence[_ReadTranscript]) -> None:
         if not batch:
             return
-        async with self.hurrying():
+        async with self.imports.database.hurry():
             cursors = await self._store_all(batch)
         await self.imports.mark(cursors, self.world.now())
         self.report(self.progress)
