@@ -18,8 +18,8 @@ from turntree.cli.root import root
 
 PRONOUNS_MAX = 24  # goal: 40, reached
 PARTICIPLE_CLASSES_MAX = 4  # goal: 10, reached
-DUPLICATE_CLASSES_MAX = 21  # goal: 10
-HELPERS_USED_ONCE_SHARE_MAX = 0.257  # goal: 0.12
+DUPLICATE_CLASSES_MAX = 10  # goal: 10, reached
+HELPERS_USED_ONCE_SHARE_MAX = 0.2761  # goal: 0.12
 COMMENT_SHARE_MIN = 0.0078  # goal: 0.025
 COMMANDS_NAMED_MAX = 56  # goal: 0
 FILES_PER_FOLDER_MAX = 28  # goal: 25
@@ -54,7 +54,12 @@ def test_class_names_defined_twice_only_fall() -> None:
 
 
 def test_helpers_used_once_only_fall() -> None:
-    functions = sum(isinstance(node, FUNCTION) for tree in trees() for node in ast.walk(tree))
+    # A protocol's methods have no body. Counted, they would make each removed protocol a failure.
+    functions = sum(
+        isinstance(node, FUNCTION) and not is_stub(node)
+        for tree in trees()
+        for node in ast.walk(tree)
+    )
     once = [name for tree in trees() for name in helpers_used_once(tree)]
     assert len(once) <= HELPERS_USED_ONCE_SHARE_MAX * functions, len(once) / functions
 
@@ -121,6 +126,14 @@ def classes() -> Iterator[tuple[Path, str]]:
 def is_participle(name: str) -> bool:
     word = name.lstrip("_")
     return len(word) > 3 and word not in NOUNS and PARTICIPLE.fullmatch(name) is not None
+
+
+def is_stub(function: ast.AST) -> bool:
+    match function:
+        case ast.FunctionDef(body=[*_, last]) | ast.AsyncFunctionDef(body=[*_, last]):
+            return ast.unparse(last) == "..."
+        case _:
+            return False
 
 
 def helpers_used_once(tree: ast.Module) -> Iterator[str]:

@@ -56,7 +56,7 @@ class Route:
 
 
 @value
-class HoldingSession:
+class CandidateSession:
     """A session whose thread holds or once held a turn."""
 
     session: SessionId
