@@ -6,17 +6,18 @@ for importers, plans and workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from turntree.core.ids import RunId, TurnId
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
 
 if TYPE_CHECKING:
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.personas import Personas
-    from turntree.auth.store import PermissionStore
     from turntree.auth.tokens import Tokens
     from turntree.core.clock import Clock, Processes
     from turntree.core.principal import Principal
@@ -30,170 +31,54 @@ if TYPE_CHECKING:
     from turntree.ledger.graph.store import GraphStore
     from turntree.ledger.recorder import Recorder
     from turntree.ledger.revisions import ResolvedRevision, RevisionResolver
-    from turntree.ledger.session_store import ReflogStore, SessionStore
     from turntree.ledger.sessions import Sessions
-    from turntree.ledger.store import Ledger, Tags
-    from turntree.ledger.thread_store import ThreadStore, TurnIndex
+    from turntree.ledger.store import Ledger
     from turntree.ledger.turns import ThreadReader, Turns
     from turntree.programs.execution_host import LocalFolder
-    from turntree.programs.program_kind import ProgramKind
     from turntree.programs.service import InferenceBackend, Programs
-    from turntree.programs.store import ProgramStore
     from turntree.resources.blame import LineBlame
     from turntree.resources.files import Files
     from turntree.resources.plans.service import Plans
-    from turntree.resources.plans.store import PlanStore
     from turntree.resources.service import FindKeeper, Resources
-    from turntree.resources.store import (
-        AttachmentStore,
-        LeaseStore,
-        ResourceStore,
-        TurnSnapshotStore,
-    )
     from turntree.resources.worktrees import Worktrees
     from turntree.routing.router import Router
-    from turntree.routing.store import RoutingStore
-    from turntree.runs.inbox_store import InboxStore
+    from turntree.runs.engine import Engine
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
     from turntree.runs.service import Runs
-    from turntree.runs.worker_store import WorkerStore
     from turntree.search.embedder import Embedder
-    from turntree.search.embedding_source import EmbeddingSource
-    from turntree.search.embedding_store import EmbeddingStore
     from turntree.search.embeddings import Embeddings
-    from turntree.search.index_store import IndexStore
     from turntree.search.service import Search
-    from turntree.search.store import SearchStore
 
 
-class Backends(Protocol):
-    """The stores and services behind a tree. Each may be created on first use."""
+@value
+class Backends:
+    """What a tree runs on. A part that takes long to find is a function, called on first use."""
 
-    @property
-    def ledger(self) -> Ledger: ...
-
-    @property
-    def marks(self) -> Tags: ...
-
-    @property
-    def sessions(self) -> SessionStore: ...
-
-    @property
-    def reflog(self) -> ReflogStore: ...
-
-    @property
-    def threads(self) -> ThreadStore: ...
-
-    @property
-    def index(self) -> TurnIndex: ...
-
-    @property
-    def feed(self) -> Feed: ...
+    database: Database
+    """As the tree's user sees it. All stores are made from it."""
+    clock: Clock
+    by: Principal
+    """The user."""
+    current: str | None
+    """The session that ``HEAD`` names."""
+    redactor: Callable[[], Redactor]
+    embedder: Callable[[], Embedder | None]
+    engine: Callable[[], Engine]
+    execution_host: Callable[[], LocalFolder]
+    """Where programs work."""
+    find_driver: FindKeeper
+    processes: Processes | None = None
+    """Tells live processes from dead ones; None asks this machine."""
+    inference: InferenceBackend | None = None
+    """Asks models; None if no model is available."""
+    end_here: Callable[[RunId], bool] = lambda _: False
+    """Cancels what this process does for a run, if anything."""
 
     @property
     def everything(self) -> Database:
-        """The database, with nothing hidden: for checks."""
-        ...
-
-    @property
-    def edges(self) -> GraphStore: ...
-
-    @property
-    def search_reader(self) -> SearchStore: ...
-
-    @property
-    def search_writer(self) -> IndexStore: ...
-
-    @property
-    def resources(self) -> ResourceStore: ...
-
-    @property
-    def attachments(self) -> AttachmentStore: ...
-
-    @property
-    def pins(self) -> TurnSnapshotStore: ...
-
-    @property
-    def all_resources(self) -> ResourceStore:
-        """Including those that only private sessions work on: for checks."""
-        ...
-
-    @property
-    def all_pins(self) -> TurnSnapshotStore:
-        """Including those of private sessions: to attribute changes."""
-        ...
-
-    @property
-    def advice(self) -> LeaseStore: ...
-
-    @property
-    def plans(self) -> PlanStore: ...
-
-    @property
-    def keepers(self) -> FindKeeper: ...
-
-    @property
-    def processes(self) -> Processes: ...
-
-    @property
-    def host(self) -> str:
-        """The name of this machine."""
-        ...
-
-    @property
-    def meanings(self) -> EmbeddingStore: ...
-
-    @property
-    def routing(self) -> RoutingStore: ...
-
-    @property
-    def programs(self) -> ProgramStore: ...
-
-    @property
-    def kinds(self) -> Mapping[str, ProgramKind]: ...
-
-    @property
-    def permissions(self) -> PermissionStore: ...
-
-    @property
-    def inbox(self) -> InboxStore: ...
-
-    @property
-    def workers(self) -> WorkerStore: ...
-
-    @property
-    def world(self) -> Clock: ...
-
-    @property
-    def by(self) -> Principal: ...
-
-    @property
-    def current(self) -> str | None:
-        """The session that ``HEAD`` names."""
-        ...
-
-    @property
-    def embedder(self) -> Embedder | None: ...
-
-    @property
-    def describers(self) -> tuple[EmbeddingSource, ...]: ...
-
-    @property
-    def workplace(self) -> LocalFolder | None: ...
-
-    @property
-    def redactor(self) -> Redactor: ...
-
-    @property
-    def voices(self) -> InferenceBackend | None:
-        """Asks models; None if no model is available."""
-        ...
-
-    @property
-    def end_here(self) -> Callable[[RunId], bool]:
-        """Cancels what this process does for a run, if anything."""
-        ...
+        """The database with nothing hidden: for indexing, checks, and attributing changes."""
+        return self.database.seen_by(EVERYTHING)
 
 
 class Tree:
@@ -210,49 +95,58 @@ class Tree:
         """Return a tree on the same backends with some facets replaced."""
         return Tree(self._on, **self._given | facets)
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         """Turns, events and objects, as stored."""
-        return self._on.ledger
+        from turntree.ledger.store import Ledger
 
-    @property
+        return Ledger(self._on.database)
+
+    @cached_property
     def feed(self) -> Feed:
         """All events, in commit order."""
-        return self._on.feed
+        from turntree.ledger.feed import Feed
 
-    @property
+        return Feed(self._on.database)
+
+    @cached_property
     def edges(self) -> GraphStore:
         """References between nodes."""
-        return self._on.edges
+        from turntree.ledger.graph.store import GraphStore
+
+        return GraphStore(self._on.database)
 
     @cached_property
     def revisions(self) -> RevisionResolver:
         """Parses and resolves revisions."""
         from turntree.ledger.revisions import RevisionResolver
+        from turntree.ledger.session_store import ReflogStore, SessionStore
+        from turntree.ledger.thread_store import ThreadStore, TurnIndex
 
-        on = self._on
-        find_program = partial(_find_program, on)
+        on, db = self._on, self._on.database
         return RevisionResolver(
-            on.sessions, on.reflog, on.threads, on.index, on.world, on.current, find_program
-        )
+            SessionStore(db), ReflogStore(db), ThreadStore(db), TurnIndex(db), on.clock, on.current,
+            partial(_find_program, on),
+        )  # fmt: skip
 
     @cached_property
     def sessions(self) -> Sessions:
         """Labels with moving heads."""
         from turntree.ledger.sessions import Sessions
 
-        on = self._on
-        return Sessions(on.sessions, on.reflog, self.revisions, on.world, on.by)
+        on, revisions = self._on, self.revisions
+        return Sessions(revisions.sessions, revisions.reflog, revisions, on.clock, on.by)
 
     @cached_property
     def turns(self) -> Turns:
         """Record, read and erase turns."""
+        from turntree.ledger.store import Tags
         from turntree.ledger.turns import Turns
 
-        on = self._on
+        on, revisions = self._on, self.revisions
         return Turns(
-            on.ledger, on.marks, on.threads, on.index, self.revisions, self.sessions, on.world,
-            on.by, on.redactor,
+            self.ledger, Tags(on.database), revisions.threads, revisions.index, revisions,
+            self.sessions, on.clock, on.by, on.redactor(),
         )  # fmt: skip
 
     @cached_property
@@ -260,39 +154,53 @@ class Tree:
         """Turns with their ancestry."""
         from turntree.ledger.turns import ThreadReader
 
-        return ThreadReader(self._on.threads, self._on.index, self.revisions)
+        return ThreadReader(self.revisions.threads, self.revisions.index, self.revisions)
 
     @cached_property
     def checks(self) -> Checks:
         """Verify the ledger and the snapshots."""
         from turntree.integrity.service import Checks
+        from turntree.resources.store import ResourceStore
 
-        return Checks(self._on.everything, replace(self.resources, ledger=self._on.all_resources))
+        # Resources that only private sessions work on are checked too.
+        everything = self._on.everything
+        return Checks(everything, replace(self.resources, ledger=ResourceStore(everything)))
 
     @cached_property
     def causes(self) -> Causes:
         """What led to a turn."""
         from turntree.ledger.graph.causes import Causes
 
-        return Causes(self._on.edges, self._on.threads, self._on.sessions)
+        return Causes(self.edges, self.revisions.threads, self.revisions.sessions)
 
     @cached_property
     def search(self) -> Search:
         """Find turns by their words."""
+        from turntree.search.index_store import IndexStore
         from turntree.search.service import Search
+        from turntree.search.store import SearchStore
 
         on = self._on
-        return Search(on.search_reader, on.search_writer, on.world, on.embedder)
+        return Search(SearchStore(on.database), IndexStore(on.everything), on.clock, on.embedder())
 
     @cached_property
     def resources(self) -> Resources:
         """Resources that turns work on, and their snapshots."""
-        from turntree.resources.service import Resources
+        import platform
 
-        on = self._on
+        from turntree.resources.service import Resources
+        from turntree.resources.store import (
+            AttachmentStore,
+            LeaseStore,
+            ResourceStore,
+            TurnSnapshotStore,
+        )
+
+        on, db = self._on, self._on.database
         return Resources(
-            on.resources, on.attachments, on.pins, on.all_pins, on.advice, on.keepers, on.host,
-            on.threads, self.revisions, self.sessions, on.world, on.by,
+            ResourceStore(db), AttachmentStore(db), TurnSnapshotStore(db),
+            TurnSnapshotStore(on.everything), LeaseStore(db), on.find_driver, platform.node(),
+            self.revisions.threads, self.revisions, self.sessions, on.clock, on.by,
         )  # fmt: skip
 
     @cached_property
@@ -303,12 +211,19 @@ class Tree:
         from turntree.resources.plans.saga import PlanRunner
         from turntree.resources.plans.service import Plans
         from turntree.resources.plans.step_executor import StepExecutor
+        from turntree.resources.plans.store import PlanStore
+        from turntree.system.processes import SystemProcesses
 
-        on, places = self._on, self.resources
-        hands = StepExecutor(on.resources, on.attachments, on.ledger, on.keepers, on.host, on.world)
-        saga = PlanRunner(on.plans, on.advice, hands, on.processes, on.world)
-        restores = RestoreProposer(places, on.plans, hands)
-        return Plans(on.plans, saga, ForkProposer(places), restores)
+        on, resources, plans = self._on, self.resources, PlanStore(self._on.database)
+        steps = StepExecutor(
+            resources.ledger, resources.attachments, self.ledger, on.find_driver, resources.host,
+            on.clock,
+        )  # fmt: skip
+        saga = PlanRunner(
+            plans, resources.advice, steps, on.processes or SystemProcesses(), on.clock
+        )
+        restores = RestoreProposer(resources, plans, steps)
+        return Plans(plans, saga, ForkProposer(resources), restores)
 
     @cached_property
     def files(self) -> Files:
@@ -322,7 +237,7 @@ class Tree:
         """Which turn wrote a line."""
         from turntree.resources.blame import LineBlame
 
-        return LineBlame(self.resources, self.files, self._on.world)
+        return LineBlame(self.resources, self.files, self._on.clock)
 
     @cached_property
     def worktrees(self) -> Worktrees:
@@ -334,82 +249,96 @@ class Tree:
     @cached_property
     def programs(self) -> Programs:
         """Everything with an address."""
+        from turntree.programs.installed_kinds import InstalledKinds
         from turntree.programs.service import Programs
+        from turntree.programs.store import ProgramStore
 
         on = self._on
         return Programs(
-            on.programs, on.kinds, on.sessions, on.world, on.by, on.workplace, on.voices, on.by
-        )
+            ProgramStore(on.database), InstalledKinds(), self.revisions.sessions, on.clock, on.by,
+            on.execution_host(), on.inference, on.by,
+        )  # fmt: skip
 
     @cached_property
     def authority(self) -> Authorizer:
         """Who may do what."""
         from turntree.auth.authorizer import Authorizer
+        from turntree.auth.store import PermissionStore
 
         return Authorizer(self._on.permissions, self._on.world)
 
     @cached_property
     def tokens(self) -> Tokens:
         """Delegated permissions that can travel."""
+        from turntree.auth.store import PermissionStore
         from turntree.auth.tokens import Tokens
 
-        return Tokens(self._on.permissions, self._on.world, self._on.by)
+        return Tokens(PermissionStore(self._on.database), self._on.clock, self._on.by)
 
     @cached_property
     def personas(self) -> Personas:
         """Identities of agents and what they may do."""
         from turntree.auth.personas import Personas
 
-        on = self._on
         return Personas(
-            on.permissions, on.ledger, self.sessions, self.revisions, self.authority, on.world,
+            self.authority.permissions, self.ledger, self.sessions, self.revisions, self.authority,
+            self._on.clock,
         )  # fmt: skip
 
     @cached_property
     def meanings(self) -> Embeddings:
         """Embeddings and similarity."""
+        from turntree.routing.store import ProgramTexts
+        from turntree.search.embedding_store import EmbeddingStore
         from turntree.search.embeddings import Embeddings
 
-        return Embeddings(self._on.meanings, self.search, self.revisions, self._on.describers)
+        on = self._on
+        texts = ProgramTexts(on.database, str(on.by))
+        return Embeddings(EmbeddingStore(on.database), self.search, self.revisions, (texts,))
 
     @cached_property
     def router(self) -> Router:
         """Where a message goes."""
+        from turntree.programs.store import ProgramStore
         from turntree.routing.matching import Matcher
         from turntree.routing.router import Router
+        from turntree.routing.store import RoutingStore
 
         on = self._on
-        return Router(Matcher(on.routing, self.search), self.sessions, on.programs, on.by)
+        matcher = Matcher(RoutingStore(on.database), self.search)
+        return Router(matcher, self.sessions, ProgramStore(on.database), on.by)
 
     @cached_property
     def runs(self) -> Runs:
         """Running and queued turns."""
+        from turntree.runs.inbox_store import InboxStore
         from turntree.runs.live_hub import LiveHub
         from turntree.runs.service import Runs
+        from turntree.runs.worker_store import WorkerStore
 
-        on = self._on
+        on, db, engine = self._on, self._on.database, self._on.engine()
         return Runs(
-            on.inbox, on.workers, on.ledger, on.threads, self.sessions, on.world, on.by, LiveHub(),
-            on.end_here, redactor=on.redactor,
+            InboxStore(db, engine), WorkerStore(db, engine), self.ledger, self.revisions.threads,
+            self.sessions, on.clock, on.by, LiveHub(), on.end_here, redactor=on.redactor(),
         )  # fmt: skip
 
     @cached_property
     def contexts(self) -> ModelContexts:
         """What a model saw."""
+        from turntree.auth.store import PermissionStore
         from turntree.runs.model_context import ModelContexts
         from turntree.runs.request_resolver import RequestResolver
 
-        on = self._on
-        return ModelContexts(
-            RequestResolver(self.programs, on.ledger, on.permissions), on.ledger, on.threads
-        )
+        permissions = PermissionStore(self._on.database)
+        resolver = RequestResolver(self.programs, self.ledger, permissions)
+        return ModelContexts(resolver, self.ledger, self.revisions.threads)
 
     @cached_property
     def replays(self) -> Replayer:
         """Turns replayed from their events."""
         from turntree.runs.replay import Replayer
 
-        return Replayer(self.contexts, self._on.ledger, self._on.threads)
+        return Replayer(self.contexts, self.ledger, self.revisions.threads)
 
     async def resolve(self, revision: str) -> ResolvedRevision:
         """Return the turn a revision names; see the revision grammar.
@@ -433,4 +362,6 @@ class Tree:
 
 
 async def _find_program(on: Backends, name: str) -> Program | None:
-    return await on.programs.find(name, by=str(on.by))
+    from turntree.programs.store import ProgramStore
+
+    return await ProgramStore(on.database).find(name, by=str(on.by))

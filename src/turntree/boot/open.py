@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from turntree.api import Backends, Tree
 from turntree.core.errors import InvalidOperation, Unsupported
@@ -29,7 +29,6 @@ from turntree.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from turntree.auth.execution_context import ExecutionContext
-    from turntree.auth.store import PermissionStore
     from turntree.boot.worker import WorkerRuntime
     from turntree.core.canonical import Json
     from turntree.core.clock import Clock, Processes
@@ -37,34 +36,14 @@ if TYPE_CHECKING:
     from turntree.core.redaction import Redactor
     from turntree.db.database import Database
     from turntree.hooks.reconcile import HookReconciler
-    from turntree.ledger.feed import Feed
-    from turntree.ledger.graph.store import GraphStore
-    from turntree.ledger.session_store import ReflogStore, SessionStore
-    from turntree.ledger.store import Ledger, Tags
-    from turntree.ledger.thread_store import ThreadStore, TurnIndex
     from turntree.programs.execution_host import LocalFolder
-    from turntree.programs.program_kind import ProgramKind
-    from turntree.programs.service import InferenceBackend, Programs, Spoken
-    from turntree.programs.store import ProgramStore
+    from turntree.programs.service import Programs, Spoken
     from turntree.resources.driver import ResourceDriver
-    from turntree.resources.plans.store import PlanStore
     from turntree.resources.service import FindKeeper
-    from turntree.resources.store import (
-        AttachmentStore,
-        LeaseStore,
-        ResourceStore,
-        TurnSnapshotStore,
-    )
-    from turntree.routing.store import ProgramTexts, RoutingStore
     from turntree.runs.engine import Engine
     from turntree.runs.engines.lazy import LazyEngine
-    from turntree.runs.inbox_store import InboxStore
-    from turntree.runs.worker_store import WorkerStore
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
-    from turntree.search.embedding_store import EmbeddingStore
-    from turntree.search.index_store import IndexStore
-    from turntree.search.store import SearchStore
     from turntree.stats.prices import GenaiPrices
     from turntree.stats.store import StatsStore
     from turntree.transcripts.exporter import Exporter
@@ -453,7 +432,7 @@ def load_keepers(home: Path) -> dict[str, ResourceDriver]:
     return {keeper.kind: keeper for keeper in found}
 
 
-def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
+def keepers_in(home: Path, conninfo: str) -> FindKeeper:
     """Return a look-up of the driver of a kind; drivers are loaded on first use.
 
     Which ledger uses them is recorded beside their snapshots: several may share a home folder, and
@@ -464,10 +443,10 @@ def keepers_in(home: Path, ledger: str | None = None) -> FindKeeper:
     def find(kind: str) -> ResourceDriver:
         if not loaded:
             loaded.update(load_keepers(home))
-            if ledger is not None:
-                from turntree.resources.snapshots.users import note_ledger
+            from turntree.db.database import place_of
+            from turntree.resources.snapshots.users import note_ledger
 
-                note_ledger(home, ledger)
+            note_ledger(home, place_of(conninfo))
         if kind not in loaded:
             raise Unsupported(f"no driver installed for resource kind {kind!r}")
         return loaded[kind]
@@ -508,224 +487,22 @@ def tree_on(
     too. Programs work in the folder of this process, unless another host is given. Models can be
     asked if an inference backend is available.
     """
-    given = {
-        "embedder": embedder,
-        "keepers": keepers,
-        "processes": processes,
-        "workplace": workplace,
-        "_engine": engine,
-    }
-    on = PostgresBackends(database, settings, world, sight)
-    vars(on).update({name: one for name, one in given.items() if one is not None})
+    by = Principal("human", settings.user)
+    on = Backends(
+        database.seen_by(sight or sight_of(by)),
+        world,
+        by,
+        settings.session,
+        redactor=lambda: find_redactor(settings),
+        embedder=lambda: embedder or find_embedder(settings),
+        engine=lambda: engine or engine_on(database.seen_by(EVERYTHING)),
+        execution_host=lambda: workplace or workplace_in(Path(), settings.home),
+        find_driver=keepers or keepers_in(settings.home, database.conninfo),
+        processes=processes,
+    )
     if runtime is not None:
-        on.voices, on.end_here = runtime, runtime.end_here
-    # pyright does not accept a cached_property where a protocol declares a property; mypy does.
-    return Tree(cast("Backends", on))
-
-
-def _ends_nothing(_: RunId) -> bool:
-    return False
-
-
-class PostgresBackends:
-    """The backends of a tree in a database, each created on first use."""
-
-    def __init__(
-        self, database: Database, settings: Settings, world: Clock, sight: Sight | None
-    ) -> None:
-        """Use the given viewer, or the settings' user."""
-        self._settings = settings
-        self.world = world
-        self.by = Principal("human", settings.user)
-        self.current = settings.session
-        self.voices: InferenceBackend | None = None
-        self.end_here: Callable[[RunId], bool] = _ends_nothing
-        self.everything = database.seen_by(EVERYTHING)
-        self._seen = database.seen_by(sight or sight_of(self.by))
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        from turntree.ledger.store import Ledger
-
-        return Ledger(self._seen)
-
-    @cached_property
-    def marks(self) -> Tags:
-        from turntree.ledger.store import Tags
-
-        return Tags(self._seen)
-
-    @cached_property
-    def sessions(self) -> SessionStore:
-        from turntree.ledger.session_store import SessionStore
-
-        return SessionStore(self._seen)
-
-    @cached_property
-    def reflog(self) -> ReflogStore:
-        from turntree.ledger.session_store import ReflogStore
-
-        return ReflogStore(self._seen)
-
-    @cached_property
-    def threads(self) -> ThreadStore:
-        from turntree.ledger.thread_store import ThreadStore
-
-        return ThreadStore(self._seen)
-
-    @cached_property
-    def index(self) -> TurnIndex:
-        from turntree.ledger.thread_store import TurnIndex
-
-        return TurnIndex(self._seen)
-
-    @cached_property
-    def feed(self) -> Feed:
-        from turntree.ledger.feed import Feed
-
-        return Feed(self._seen)
-
-    @cached_property
-    def edges(self) -> GraphStore:
-        from turntree.ledger.graph.store import GraphStore
-
-        return GraphStore(self._seen)
-
-    @cached_property
-    def search_reader(self) -> SearchStore:
-        from turntree.search.store import SearchStore
-
-        return SearchStore(self._seen)
-
-    @cached_property
-    def search_writer(self) -> IndexStore:
-        from turntree.search.index_store import IndexStore
-
-        return IndexStore(self.everything)
-
-    @cached_property
-    def resources(self) -> ResourceStore:
-        from turntree.resources.store import ResourceStore
-
-        return ResourceStore(self._seen)
-
-    @cached_property
-    def attachments(self) -> AttachmentStore:
-        from turntree.resources.store import AttachmentStore
-
-        return AttachmentStore(self._seen)
-
-    @cached_property
-    def pins(self) -> TurnSnapshotStore:
-        from turntree.resources.store import TurnSnapshotStore
-
-        return TurnSnapshotStore(self._seen)
-
-    @cached_property
-    def all_resources(self) -> ResourceStore:
-        from turntree.resources.store import ResourceStore
-
-        return ResourceStore(self.everything)
-
-    @cached_property
-    def all_pins(self) -> TurnSnapshotStore:
-        from turntree.resources.store import TurnSnapshotStore
-
-        return TurnSnapshotStore(self.everything)
-
-    @cached_property
-    def advice(self) -> LeaseStore:
-        from turntree.resources.store import LeaseStore
-
-        return LeaseStore(self._seen)
-
-    @cached_property
-    def plans(self) -> PlanStore:
-        from turntree.resources.plans.store import PlanStore
-
-        return PlanStore(self._seen)
-
-    @cached_property
-    def meanings(self) -> EmbeddingStore:
-        from turntree.search.embedding_store import EmbeddingStore
-
-        return EmbeddingStore(self._seen)
-
-    @cached_property
-    def routing(self) -> RoutingStore:
-        from turntree.routing.store import RoutingStore
-
-        return RoutingStore(self._seen)
-
-    @cached_property
-    def programs(self) -> ProgramStore:
-        from turntree.programs.store import ProgramStore
-
-        return ProgramStore(self._seen)
-
-    @cached_property
-    def permissions(self) -> PermissionStore:
-        from turntree.auth.store import PermissionStore
-
-        return PermissionStore(self._seen)
-
-    @cached_property
-    def inbox(self) -> InboxStore:
-        from turntree.runs.inbox_store import InboxStore
-
-        return InboxStore(self._seen, self._engine)
-
-    @cached_property
-    def workers(self) -> WorkerStore:
-        from turntree.runs.worker_store import WorkerStore
-
-        return WorkerStore(self._seen, self._engine)
-
-    @cached_property
-    def describers(self) -> tuple[ProgramTexts, ...]:
-        from turntree.routing.store import ProgramTexts
-
-        return (ProgramTexts(self._seen, str(self.by)),)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        return engine_on(self.everything)
-
-    @cached_property
-    def keepers(self) -> FindKeeper:
-        from turntree.db.database import place_of
-
-        return keepers_in(self._settings.home, place_of(self.everything.conninfo))
-
-    @cached_property
-    def processes(self) -> Processes:
-        from turntree.system.processes import SystemProcesses
-
-        return SystemProcesses()
-
-    @cached_property
-    def host(self) -> str:
-        import platform
-
-        return platform.node()
-
-    @cached_property
-    def kinds(self) -> Mapping[str, ProgramKind]:
-        from turntree.programs.installed_kinds import InstalledKinds
-
-        return InstalledKinds()
-
-    @cached_property
-    def embedder(self) -> Embedder | None:
-        return find_embedder(self._settings)
-
-    @cached_property
-    def workplace(self) -> LocalFolder:
-        return workplace_in(Path(), self._settings.home)
-
-    @cached_property
-    def redactor(self) -> Redactor:
-        return find_redactor(self._settings)
+        on = replace(on, inference=runtime, end_here=runtime.end_here)
+    return Tree(on)
 
 
 def find_embedder(settings: Settings) -> Embedder | None:
