@@ -265,7 +265,7 @@ class Tree:
         from turntree.auth.authorizer import Authorizer
         from turntree.auth.store import PermissionStore
 
-        return Authorizer(self._on.permissions, self._on.world)
+        return Authorizer(PermissionStore(self._on.database), self._on.clock)
 
     @cached_property
     def tokens(self) -> Tokens:

@@ -11,7 +11,7 @@ from turntree.core.ids import TurnId
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.routing.rank import Evidence, ScoredThread, rank, terms_of
-from turntree.routing.route import Candidate, CandidateSession
+from turntree.routing.route import Candidate, HoldingSession
 from turntree.routing.store import RoutingStore
 from turntree.search.query import Query, Term
 from turntree.search.results import Vector
@@ -90,14 +90,14 @@ class Matcher:
         }
 
     async def _candidates(
-        self, scored: Sequence[ScoredThread], holders: Mapping[TurnId, Sequence[CandidateSession]]
+        self, scored: Sequence[ScoredThread], holders: Mapping[TurnId, Sequence[HoldingSession]]
     ) -> list[Candidate]:
         turns = list(dict.fromkeys(one.turn for one in scored))
         read = {one.placed.turn.id: one.placed.turn for one in await self.search.reader.read(turns)}
         return [_candidate(one, read[one.turn], holders[one.turn]) for one in scored]
 
 
-def _candidate(one: ScoredThread, turn: Turn, holders: Sequence[CandidateSession]) -> Candidate:
+def _candidate(one: ScoredThread, turn: Turn, holders: Sequence[HoldingSession]) -> Candidate:
     held = next((holder for holder in holders if holder.session == one.thread), None)
     return Candidate(
         turn.id,
@@ -113,7 +113,7 @@ def _candidate(one: ScoredThread, turn: Turn, holders: Sequence[CandidateSession
     )
 
 
-def _threads(turn: TurnId, holders: Sequence[CandidateSession]) -> list[str]:
+def _threads(turn: TurnId, holders: Sequence[HoldingSession]) -> list[str]:
     """Return the threads of a turn: its active sessions, else itself; none if it is hidden."""
     open_ = [holder for holder in holders if not holder.is_closed]
     if holders and not open_:

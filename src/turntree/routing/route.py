@@ -56,7 +56,7 @@ class Route:
 
 
 @value
-class CandidateSession:
+class HoldingSession:
     """A session whose thread holds or once held a turn."""
 
     session: SessionId

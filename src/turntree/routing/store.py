@@ -8,7 +8,7 @@ import orjson
 from turntree.core.ids import Label, SessionId, TurnId, find_long_id
 from turntree.core.value import value
 from turntree.db.database import Database, Row, as_uuid, as_uuids
-from turntree.routing.route import CandidateSession
+from turntree.routing.route import HoldingSession
 from turntree.search.embedding import EmbeddableText, program_text
 from turntree.search.query import Term
 from turntree.search.results import Vector
@@ -62,20 +62,20 @@ class RoutingStore:
 
     async def list_holders(
         self, turns: Sequence[TurnId], *, to: str
-    ) -> dict[TurnId, list[CandidateSession]]:
+    ) -> dict[TurnId, list[HoldingSession]]:
         """Return the sessions that hold each turn, the one to continue first.
 
         Sessions hidden from the principal are included and marked, so that the caller can
         distinguish a turn that no session holds from a hidden one.
         """
-        found: dict[TurnId, list[CandidateSession]] = {turn: [] for turn in turns}
+        found: dict[TurnId, list[HoldingSession]] = {turn: [] for turn in turns}
         if not turns:
             return found
         rows = await self.database.fetch(
             "route_holders", turns=as_uuids(turns), by=to, limit=HOLDERS_MAX
         )
         for turn, session, label, head, is_active, is_closed in rows:
-            held = CandidateSession(SessionId(session), Label(label), head, is_active, is_closed)
+            held = HoldingSession(SessionId(session), Label(label), head, is_active, is_closed)
             found[TurnId(turn)].append(held)
         return found
 

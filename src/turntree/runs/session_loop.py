@@ -19,7 +19,8 @@ from turntree.core.message import Message, partial
 from turntree.core.run import Run, RunEvent, Seal
 from turntree.ledger.store import Ledger
 from turntree.runs.attempt import Attempt, Moment
-from turntree.runs.inbox import Idle, Inbox, PendingMessage, ResumeRun, StartRun, Workers
+from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
+from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
 from turntree.runs.worker_store import WorkerStore

@@ -92,7 +92,7 @@ class Readers:
                     pipe.close()
 
 
-def serve(packing: Packing, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+def serve(packing: Packer, stdin: IO[bytes], stdout: IO[bytes]) -> None:
     """Read transcripts until there are no more. One that cannot be read ends the process.
 
     Answers None where the caller has to read for itself.
@@ -102,7 +102,7 @@ def serve(packing: Packing, stdin: IO[bytes], stdout: IO[bytes]) -> None:
             _send(stdout, _try(_receive(stdin), packing))
 
 
-def _try(asked: bytes, packing: Packing) -> BundleRead | None:
+def _try(asked: bytes, packing: Packer) -> BundleRead | None:
     try:
         importer, task = _load(asked)
     except (ImportError, AttributeError):
