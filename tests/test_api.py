@@ -14,6 +14,7 @@ from turntree.core.compaction import visible
 from turntree.core.message import PART_INLINE_MAX_BYTES, ObjectRef, Part, part_from_json
 from turntree.core.session import MoveKind, SessionMove, undo_target
 from turntree.db.database import Database
+from turntree.ledger.thread_store import SQL
 from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -312,7 +313,7 @@ async def test_every_stored_turn_proves_itself_back_to_its_root(
     findings: list[str] = []
     parent: turntree.Digest | None = None
     for placed in await tree.threads.read("main"):
-        ((_, header, said, *_),) = await database.fetch("find_turn", turn=UUID(placed.turn.id))
+        ((_, header, said, *_),) = await database.fetch(SQL["find_turn"], turn=UUID(placed.turn.id))
         findings.append(turns.verify(f"{header}\n{said}", placed.turn.digest, parent))
         parent = placed.turn.digest
     assert findings == ["erased", "whole", "whole"]

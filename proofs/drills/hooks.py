@@ -18,8 +18,11 @@ from psycopg_pool import AsyncConnectionPool
 from turntree.core.ids import WorkspaceId
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import register_arrays
+from turntree.db.database import SQL as DATABASE_SQL
 from turntree.db.database import Database, Row, ViewerConnections, run
-from turntree.db.sql import QUERIES
+from turntree.ledger.session_store import SQL as SESSION_SQL
+from turntree.ledger.store import SQL as LEDGER_SQL
+from turntree.ledger.thread_store import SQL as THREAD_SQL
 
 COMMIT = "commit"
 WRITES = {
@@ -32,7 +35,11 @@ WRITES = {
     "name_session",
     "set_tag",
 }
-_NAMES = {text: name for name, text in QUERIES.items()}
+_NAMES = {
+    text: name
+    for statements in (DATABASE_SQL, LEDGER_SQL, SESSION_SQL, THREAD_SQL)
+    for name, text in statements.items()
+}
 
 
 class Hook(Protocol):
@@ -112,7 +119,7 @@ async def open_hooked(
         connection.prepare_threshold = 0
         register_arrays(connection.adapters)
         asked = {"role": "turntree_app", "workspace": str(scope), "sight": EVERYTHING}
-        await run(connection, "set_role", asked)
+        await run(connection, DATABASE_SQL["set_role"], asked)
         sights.known[connection] = EVERYTHING
         await connection.set_autocommit(False)
         connection.hook = hook

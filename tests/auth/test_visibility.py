@@ -32,6 +32,7 @@ from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import Sight
 from turntree.db.database import Database
+from turntree.ledger.thread_store import SQL
 from turntree.resources.resource import Resource, Snapshot
 from turntree.runs.engines.inline import InlineEngine
 from turntree.testing.fakes import FakeClock
@@ -477,16 +478,16 @@ async def test_who_serves_sees_everything(database: Database, closed: TurnId) ->
     bob = database.seen_by(Sight("human:bob"))
     asked = {"turn": UUID(closed)}
     async with bob.keep_together():
-        assert await bob.fetch("find_turn", **asked) == []
-        assert len(await database.fetch("find_turn", **asked)) == 1
-        assert await bob.fetch("find_turn", **asked) == []
-    assert len(await database.fetch("find_turn", **asked)) == 1
+        assert await bob.fetch(SQL["find_turn"], **asked) == []
+        assert len(await database.fetch(SQL["find_turn"], **asked)) == 1
+        assert await bob.fetch(SQL["find_turn"], **asked) == []
+    assert len(await database.fetch(SQL["find_turn"], **asked)) == 1
     with contextlib.suppress(NotFound):
         async with bob.keep_together():
-            assert len(await database.fetch("find_turn", **asked)) == 1
+            assert len(await database.fetch(SQL["find_turn"], **asked)) == 1
             raise NotFound("halfway")
-    assert await bob.fetch("find_turn", **asked) == []
-    assert len(await database.fetch("find_turn", **asked)) == 1
+    assert await bob.fetch(SQL["find_turn"], **asked) == []
+    assert len(await database.fetch(SQL["find_turn"], **asked)) == 1
 
 
 async def test_nobody_is_lent_what_somebody_else_who_was_canceled_asked_for(
@@ -504,6 +505,6 @@ async def test_nobody_is_lent_what_somebody_else_who_was_canceled_asked_for(
     async with bob.keep_together():
         with contextlib.suppress(NotFound):
             async with database.connection() as connection, connection.transaction():
-                assert await bob.fetch("find_turn", **asked) == []
+                assert await bob.fetch(SQL["find_turn"], **asked) == []
                 raise NotFound("halfway")
-        assert await bob.fetch("find_turn", **asked) == []
+        assert await bob.fetch(SQL["find_turn"], **asked) == []

@@ -29,8 +29,8 @@ from turntree.db.database import Database, open_database, prepare_database
 from turntree.db.embedded.account import LENT_ID, find_account, is_root, lent_account
 from turntree.db.embedded.installation import find_installation
 from turntree.db.embedded.server import EmbeddedServer
-from turntree.db.migrate import begin_epoch_if_moved, list_migrations, migrate
-from turntree.db.sql import QUERIES, load_files
+from turntree.db.migrate import SQL, begin_epoch_if_moved, list_migrations, migrate
+from turntree.db.sql import load_files
 from turntree.integrity.fsck import fsck
 from turntree.testing.fakes import FakeClock
 
@@ -370,7 +370,7 @@ async def test_an_upgrade_waits_for_whoever_is_writing(empty: str) -> None:
         # Policies of another text, so that the upgrade has to lock their tables.
         for table in ("sessions", "turns", "events"):
             connection.execute(f"COMMENT ON POLICY visible ON turntree.{table} IS 'other'".encode())
-        connection.execute(QUERIES["delete_function_versions"])
+        connection.execute(SQL["delete_function_versions"])
     async with (
         await AsyncConnection.connect(empty) as writer,
         anyio.create_task_group() as group,

@@ -22,8 +22,8 @@ from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import Sight
 from turntree.db.database import Database
-from turntree.db.migrate import migrate
-from turntree.db.sql import QUERIES, load_files
+from turntree.db.migrate import SQL, migrate
+from turntree.db.sql import load_files
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
 from turntree.testing.fakes import FakeClock
@@ -168,7 +168,7 @@ async def test_a_policy_whose_words_changed_is_made_anew(database: Database, con
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as owner:
         before = await (await owner.execute(marks)).fetchall()
         await owner.execute("COMMENT ON POLICY visible ON turntree.turns IS 'other words'")
-        await owner.execute(QUERIES["delete_function_versions"])
+        await owner.execute(SQL["delete_function_versions"])
         await migrate(owner)
         after = await (await owner.execute(marks)).fetchall()
     assert [row[1:] for row in after] == [row[1:] for row in before]

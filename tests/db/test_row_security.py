@@ -39,13 +39,14 @@ from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import EVERYTHING, Sight
 from turntree.db.database import Database, open_database, prepare_database
-from turntree.db.sql import QUERIES
+from turntree.integrity.fsck import SQL as FSCK_SQL
 from turntree.ledger.raw_codec import RawRecord
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.turn_rows import TurnSource
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import SQL as WORKER_SQL
 from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 from turntree.transcripts.handoff_store import HandoffStore
@@ -118,7 +119,7 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await tell_resources(tree, "main", 1)
     inbox = InboxStore(database, InlineEngine(database.lend))
     await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
-    await database.run("register_worker", worker="w1")
+    await database.run(WORKER_SQL["register_worker"], worker="w1")
     await Ledger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
     return tree
 
@@ -494,7 +495,7 @@ async def test_what_the_application_cannot_change_is_a_fact_with_triggers(connin
     refusals = ["refuse_delete", "refuse_truncate", "refuse_update"]
     assert dict(rows) == {f"turntree.{table}": refusals for table in FACTS}
     # What fsck demands of the triggers has to name the same tables.
-    assert all(f"'{table}'".encode() in QUERIES["fsck_i12_triggers"] for table in FACTS)
+    assert all(f"'{table}'".encode() in FSCK_SQL["fsck_i12_triggers"] for table in FACTS)
 
 
 async def test_nothing_lends_its_makers_rights(conninfo: str) -> None:

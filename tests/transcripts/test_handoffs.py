@@ -17,7 +17,7 @@ from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.thread import MoveResult, ThreadTurn
 from turntree.core.value import value
 from turntree.db.database import Database
-from turntree.integrity.fsck import fsck
+from turntree.integrity.fsck import SQL, fsck
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.models.portable_thread import hand_over
 from turntree.testing.fakes import FakeClock
@@ -450,7 +450,7 @@ async def test_a_fork_of_a_checked_out_session_brings_only_what_is_new(
 
 async def kept(database: Database) -> bytes:
     """Every record that is kept, whether a cursor still leads to it or not."""
-    rows = await database.fetch("list_block_digests")
+    rows = await database.fetch(SQL["list_block_digests"])
     blocks = [digest_from_raw(bytes(digest)) for (digest,) in rows]
     return b"".join(one.data for one in await ImportStore(database).read_records(blocks))
 

@@ -15,6 +15,10 @@ from turntree.core.ids import SessionId, Timestamp, TurnId, instant
 from turntree.core.principal import Principal
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuid
+from turntree.db.sql import load_statements
+from turntree.ledger.store import SQL as LEDGER_SQL
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -34,7 +38,7 @@ class PermissionStore:
         events.group_of(kind)
         told = canonical(dict(data)).decode()
         await self.database.run(
-            "record_permission", session=UUID(session), kind=kind, at=at, data=told
+            SQL["record_permission"], session=UUID(session), kind=kind, at=at, data=told
         )
 
     async def list_facts(
@@ -43,16 +47,16 @@ class PermissionStore:
         """Return the facts of one session or of all, with its runs and turns, in order of time."""
         found: list[Fact] = []
         for started, by, granted, tools, label in await self.database.fetch(
-            "list_permitted_turns", session=as_uuid(session)
+            SQL["list_permitted_turns"], session=as_uuid(session)
         ):
             who = Principal.from_json(by)
             found += audit.read_turn(label, instant(started), who, granted, tools)
         for body, label in await self.database.fetch(
-            "list_permission_events", session=as_uuid(session)
+            SQL["list_permission_events"], session=as_uuid(session)
         ):
             found.append(audit.read_fact(events.from_json(orjson.loads(body)), label))
         for body, label in await self.database.fetch(
-            "list_session_grants", session=as_uuid(session)
+            SQL["list_session_grants"], session=as_uuid(session)
         ):
             found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
         # The sort is stable, so the facts of one turn or stream keep their own order.
@@ -65,17 +69,19 @@ class PermissionStore:
         events.group_of(kind)
         told = canonical({**data, "nonce": nonce}).decode()
         stream = UUID(token.stream_of(nonce))
-        await self.database.run("record_event", stream=stream, kind=kind, at=at, data=told)
+        await self.database.run(
+            LEDGER_SQL["record_event"], stream=stream, kind=kind, at=at, data=told
+        )
 
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
         """Return the records of one token or of all."""
         stream = None if nonce is None else token.stream_of(nonce)
-        rows = await self.database.fetch("list_token_events", stream=as_uuid(stream))
+        rows = await self.database.fetch(SQL["list_token_events"], stream=as_uuid(stream))
         return token.fold_tokens(events.from_json(orjson.loads(body)) for (body,) in rows)
 
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:
         """Return the personas of a thread's turns, each once, newest first."""
-        rows = await self.database.fetch("list_thread_personas", turn=UUID(turn))
+        rows = await self.database.fetch(SQL["list_thread_personas"], turn=UUID(turn))
         return [document for (document,) in rows if document is not None]
 
     async def find_persona(
@@ -83,7 +89,7 @@ class PermissionStore:
     ) -> Mapping[str, Any] | None:
         """Return the persona a session was created under, else the one of its turn."""
         row = await self.database.fetch_one(
-            "find_persona", session=as_uuid(session), head=as_uuid(head)
+            SQL["find_persona"], session=as_uuid(session), head=as_uuid(head)
         )
         return None if row is None else row[0]
 

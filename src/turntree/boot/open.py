@@ -463,7 +463,7 @@ async def list_trees(
     """
     from turntree.db.database import open_database
 
-    for workspace, name in await database.seen_by(EVERYTHING).fetch("list_workspaces"):
+    for workspace, name in await database.seen_by(EVERYTHING).list_workspaces():
         async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
             yield name, tree_on(one, settings, world, sight=EVERYTHING)
 

@@ -27,6 +27,9 @@ from turntree.db.database import (
     run,
     translated,
 )
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 READER = "turntree_reader"
 PATIENCE_S = 5.0
@@ -69,7 +72,7 @@ async def ask(
 
 async def list_views(database: Database) -> list[tuple[str, list[str]]]:
     """Return the views that people may query, each with its columns."""
-    return [(view, columns) for view, columns in await database.fetch("list_views")]
+    return [(view, columns) for view, columns in await database.fetch(SQL["list_views"])]
 
 
 @asynccontextmanager
@@ -87,7 +90,7 @@ async def _open_console(
         async with ErrorTranslator():
             await _require_reader(connection)
             scope = {"workspace": str(database.workspace), "viewer": database.sight}
-            await run(connection, "set_console_role", {**scope, "timeout": f"{timeout_s}s"})
+            await run(connection, SQL["set_console_role"], {**scope, "timeout": f"{timeout_s}s"})
             await _bind(database, connection)
         yield connection
         await connection.rollback()
@@ -95,7 +98,7 @@ async def _open_console(
 
 async def _require_reader(connection: Connection) -> None:
     """Refuse a login that could do more than a reader, even if an administrator configured it."""
-    ((login, is_reader, powers, roles, owns),) = await fetch(connection, "describe_login")
+    ((login, is_reader, powers, roles, owns),) = await fetch(connection, SQL["describe_login"])
     if not is_reader:
         raise PermissionDenied(
             f"the login {login} is not a member of {READER}: GRANT {READER} TO {login}"
@@ -110,10 +113,10 @@ async def _require_reader(connection: Connection) -> None:
 
 async def _bind(database: Database, connection: Connection) -> None:
     """Bind the transaction to a workspace and a viewer, from another connection."""
-    ((pid, transaction),) = await fetch(connection, "name_transaction")
-    await database.run("bind_console", pid=pid, transaction=transaction, viewer=database.sight)
+    ((pid, transaction),) = await fetch(connection, SQL["name_transaction"])
+    await database.run(SQL["bind_console"], pid=pid, transaction=transaction, viewer=database.sight)
     scope = {"workspace": database.workspace, "viewer": database.sight}
-    ((is_bound,),) = await fetch(connection, "is_bound", **scope)
+    ((is_bound,),) = await fetch(connection, SQL["is_bound"], **scope)
     if not is_bound:
         raise InvalidOperation("console_url names another database than the ledger's")
 

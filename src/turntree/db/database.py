@@ -38,7 +38,9 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING, NOBODY, Sight
 from turntree.db.arrays import register_arrays
 from turntree.db.migrate import begin_epoch_if_moved, migrate
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 Row = tuple[Any, ...]
 Connection = AsyncConnection[Row]
@@ -153,21 +155,25 @@ class Database:
         """Return the same database for another viewer; the connections are shared."""
         return replace(self, sight=sight)
 
-    async def fetch(self, query: str, /, **params: Any) -> list[Row]:
-        """Run the named statement in a transaction of its own and return its rows."""
+    async def fetch(self, query: bytes, /, **params: Any) -> list[Row]:
+        """Run a statement in a transaction of its own and return its rows."""
         async with self.connection() as connection:
             return await fetch(connection, query, workspace=self.workspace, **params)
 
-    async def fetch_one(self, query: str, /, **params: Any) -> Row | None:
-        """Return the first row of the named statement, or None."""
+    async def fetch_one(self, query: bytes, /, **params: Any) -> Row | None:
+        """Return the first row of a statement, or None."""
         async with self.connection() as connection:
             cursor = await run(connection, query, {"workspace": self.workspace, **params})
             return await cursor.fetchone()
 
-    async def run(self, query: str, /, **params: Any) -> None:
-        """Run the named statement in a transaction of its own."""
+    async def run(self, query: bytes, /, **params: Any) -> None:
+        """Run a statement in a transaction of its own."""
         async with self.connection() as connection:
             await run(connection, query, {"workspace": self.workspace, **params})
+
+    async def list_workspaces(self) -> list[tuple[str, str]]:
+        """Return the id and the name of every workspace of the server's ledger."""
+        return [(id, name) for id, name in await self.fetch(SQL["list_workspaces"])]
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         """Return a connection of the pool, or that of this task's current transaction.
@@ -223,14 +229,14 @@ class Database:
         async with self.connection() as connection:
             token = _KEPT.set((self.pool, connection))
             try:
-                await run(connection, "async_commit_on")
+                await run(connection, SQL["async_commit_on"])
                 yield
             finally:
                 _KEPT.reset(token)
                 # The next user of the connection relies on durable commits. A broken connection is
                 # not reused.
                 with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
-                    await run(connection, "async_commit_off")
+                    await run(connection, SQL["async_commit_off"])
 
     @asynccontextmanager
     async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
@@ -250,7 +256,7 @@ class Database:
         if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
             detail = cause.diag.message_detail or ""
             if detail.startswith("{"):
-                await self.seen_by(EVERYTHING).run("record_denial", **orjson.loads(detail))
+                await self.seen_by(EVERYTHING).run(SQL["record_denial"], **orjson.loads(detail))
 
     @asynccontextmanager
     async def holding(self, key: str) -> AsyncGenerator[bool, None]:
@@ -261,7 +267,7 @@ class Database:
         """
         async with self.acting_as("turntree_app") as connection:
             scope = {"workspace": self.workspace, "key": key}
-            ((is_held,),) = await fetch(connection, "lock_key", **scope)
+            ((is_held,),) = await fetch(connection, SQL["lock_key"], **scope)
             try:
                 yield bool(is_held)
             finally:
@@ -269,7 +275,7 @@ class Database:
                 # ended. A broken connection has released its locks already.
                 with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
                     if is_held:
-                        await fetch(connection, "unlock_key", **scope)
+                        await fetch(connection, SQL["unlock_key"], **scope)
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[object, None]:
@@ -287,9 +293,9 @@ class Database:
         connection = cast("Connection", driver)
         async with ErrorTranslator():
             role = {"role": "turntree_app", "workspace": str(self.workspace), "sight": self.sight}
-            await run(connection, "set_local_role", role)
+            await run(connection, SQL["set_local_role"], role)
             yield connection
-            await run(connection, "reset_role")
+            await run(connection, SQL["reset_role"])
 
 
 @value
@@ -303,7 +309,7 @@ class ViewerConnections:
         if self.known.get(connection, NOBODY) != sight:
             # If this is canceled, it is unknown whether the server has set it.
             self.forget(connection)
-            await run(connection, "set_viewer", {"sight": sight})
+            await run(connection, SQL["set_viewer"], {"sight": sight})
             self.known[connection] = sight
 
     def forget(self, connection: Connection) -> None:
@@ -416,7 +422,7 @@ async def _configure(
     register_arrays(connection.adapters)
     await _take_role(connection, "turntree_app", workspace, sight)
     sights.known[connection] = sight
-    await run(connection, "disable_seqscan")
+    await run(connection, SQL["disable_seqscan"])
 
 
 def place_of(conninfo: str) -> str:
@@ -442,7 +448,7 @@ async def ensure_database(conninfo: str, name: str) -> str:
     async with ErrorTranslator():
         connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
         async with connection:
-            if not await fetch(connection, "find_database", name=name):
+            if not await fetch(connection, SQL["find_database"], name=name):
                 # Two processes may both find it missing. The attempt of the second is not an error,
                 # whether it comes later (the name is taken) or at the same time (its row is).
                 taken = psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation
@@ -480,7 +486,7 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
 
 
 async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> WorkspaceId:
-    ((number, version, pid),) = await fetch(connection, "server_version")
+    ((number, version, pid),) = await fetch(connection, SQL["server_version"])
     require_direct(connection, pid)
     if number < POSTGRES_MAJOR_MIN * 10_000:
         raise InvalidOperation(
@@ -488,22 +494,22 @@ async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> 
         )
     await migrate(connection)
     await begin_epoch_if_moved(connection)
-    found = await fetch(connection, "find_workspace", name=workspace_name)
+    found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
     if not found:
-        await run(connection, "create_workspace", {"id": new_id, "name": workspace_name})
-        found = await fetch(connection, "find_workspace", name=workspace_name)
+        await run(connection, SQL["create_workspace"], {"id": new_id, "name": workspace_name})
+        found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
     return WorkspaceId(str(found[0][0]))
 
 
 async def run(
-    connection: Connection, query: str, params: Mapping[str, Any] | None = None
+    connection: Connection, query: bytes, params: Mapping[str, Any] | None = None
 ) -> AsyncCursor[Row]:
-    """Run the named statement on a connection."""
-    return await connection.execute(QUERIES[query], params, binary=True)
+    """Run a statement on a connection."""
+    return await connection.execute(query, params, binary=True)
 
 
-async def fetch(connection: Connection, query: str, /, **params: Any) -> list[Row]:
-    """Run the named statement on a connection and return its rows."""
+async def fetch(connection: Connection, query: bytes, /, **params: Any) -> list[Row]:
+    """Run a statement on a connection and return its rows."""
     return await (await run(connection, query, params or None)).fetchall()
 
 
@@ -531,7 +537,7 @@ def take_role_params(role: str, workspace: UUID, sight: Sight) -> dict[str, str]
 
 async def _take_role(connection: Connection, role: str, workspace: UUID, sight: Sight) -> None:
     params = take_role_params(role, workspace, sight)
-    ((pid, *_),) = await fetch(connection, "set_role", **params)
+    ((pid, *_),) = await fetch(connection, SQL["set_role"], **params)
     require_direct(connection, pid)
 
 

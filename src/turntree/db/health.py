@@ -17,7 +17,12 @@ from turntree.db.database import (
     require_direct,
     translated,
 )
+from turntree.db.database import SQL as DATABASE_SQL
+from turntree.db.migrate import SQL as MIGRATION_SQL
 from turntree.db.migrate import list_migrations
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 ROLES: Final = (
     "turntree_app",
@@ -61,15 +66,15 @@ async def examine(conninfo: str) -> Health:
 
 
 async def _examine(connection: AsyncConnection[Row]) -> Health:
-    ((number, version, pid),) = await fetch(connection, "server_version")
+    ((number, version, pid),) = await fetch(connection, DATABASE_SQL["server_version"])
     require_direct(connection, pid)
-    ((is_known,),) = await fetch(connection, "migrations_exist")
-    applied = await fetch(connection, "list_migrations") if is_known else []
+    ((is_known,),) = await fetch(connection, MIGRATION_SQL["migrations_exist"])
+    applied = await fetch(connection, MIGRATION_SQL["list_migrations"]) if is_known else []
     done = {name for (name,) in applied}
-    roles = {name for (name,) in await fetch(connection, "list_roles")}
-    unprotected = await fetch(connection, "list_tables_without_row_security")
-    misowned = await fetch(connection, "list_misowned_functions")
-    ((size,),) = await fetch(connection, "database_size")
+    roles = {name for (name,) in await fetch(connection, SQL["list_roles"])}
+    unprotected = await fetch(connection, SQL["list_tables_without_row_security"])
+    misowned = await fetch(connection, MIGRATION_SQL["list_misowned_functions"])
+    ((size,),) = await fetch(connection, SQL["database_size"])
     return Health(
         version=version,
         version_number=number,

@@ -20,7 +20,9 @@ from turntree.db.schema import (
     require_no_newer,
     this_schema,
 )
-from turntree.db.sql import QUERIES, load_files
+from turntree.db.sql import load_files, load_statements
+
+SQL = load_statements(__file__)
 
 LOCK = 7_388_102_645  # Arbitrary, but the same in every process.
 
@@ -60,16 +62,16 @@ async def migrate(
     if {m.name for m in wanted} <= done and (is_in_force or upto is not None):
         return []
     async with connection.transaction():
-        await connection.execute(QUERIES["migration_lock"], {"lock": LOCK})
-        await connection.execute(QUERIES["create_migrations"])
+        await connection.execute(SQL["migration_lock"], {"lock": LOCK})
+        await connection.execute(SQL["create_migrations"])
         done, is_in_force = await _applied(connection, ours)
         steps = [(m.name, m.text) for m in wanted if m.name not in done]
         if upto is None and not is_in_force:
-            await connection.execute(QUERIES["delete_function_versions"])
+            await connection.execute(SQL["delete_function_versions"])
             steps.append((ours.mark, "\n".join(text for _, text in load_files("functions"))))
         for name, text in steps:
             await connection.execute(text.encode())
-            await connection.execute(QUERIES["log_migration"], {"name": name})
+            await connection.execute(SQL["log_migration"], {"name": name})
         return [name for name, _ in steps]
 
 
@@ -79,10 +81,10 @@ async def begin_epoch_if_moved(connection: AsyncConnection[Any]) -> bool:
     Returns whether it did.
     """
     async with connection.transaction():
-        cursor = await connection.execute(QUERIES["begin_epoch"])
+        cursor = await connection.execute(SQL["begin_epoch"])
         began = await cursor.fetchone() is not None
         if began:
-            await connection.execute(QUERIES["set_epoch"])
+            await connection.execute(SQL["set_epoch"])
         return began
 
 
@@ -105,10 +107,10 @@ def _require_known(names: set[str]) -> None:
 
 async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[str], bool]:
     """Return the applied migrations, and whether our functions are installed."""
-    exists = await (await connection.execute(QUERIES["migrations_exist"])).fetchone()
+    exists = await (await connection.execute(SQL["migrations_exist"])).fetchone()
     if exists is None or not exists[0]:
         return set(), False
-    rows = await connection.execute(QUERIES["list_migrations"])
+    rows = await connection.execute(SQL["list_migrations"])
     names = {name for (name,) in await rows.fetchall()}
     found = find_schema(names)
     if found is not None:
@@ -118,5 +120,5 @@ async def _applied(connection: AsyncConnection[Any], ours: Schema) -> tuple[set[
         return names, False
     # After a restore without owners, SECURITY DEFINER functions run with the privileges of another
     # role than the searcher. Creating them again gives them their owner back.
-    misowned = await connection.execute(QUERIES["list_misowned_functions"])
+    misowned = await connection.execute(SQL["list_misowned_functions"])
     return names, found[0] == ours and await misowned.fetchone() is None

@@ -19,6 +19,7 @@ from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.core.errors import NotCanonical, NotFound, TurntreeError
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Connection, Database, Row, fetch
+from turntree.db.sql import load_statements
 from turntree.integrity.findings import Report, Severity, Violation
 from turntree.integrity.invariants import (
     OBJECTS,
@@ -33,6 +34,8 @@ from turntree.integrity.program_checker import examine_programs
 from turntree.integrity.scan import WRONG, ScanResult
 from turntree.integrity.scan_ranges import FIRST, LAST, RangeScan, SharedSnapshot, cut
 from turntree.ledger.raw_store import read_block
+
+SQL = load_statements(__file__)
 
 SUBJECTS_PER_CHECK_MAX = 1000
 FINDINGS_MAX = 10_000
@@ -62,7 +65,7 @@ async def fsck(
         await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
         await connection.set_read_only(True)
         async with connection.transaction():
-            ((snapshot, *_),) = await fetch(connection, "fsck_snapshot")
+            ((snapshot, *_),) = await fetch(connection, SQL["fsck_snapshot"])
             moment = SharedSnapshot(database.conninfo, database.workspace, snapshot)
             return await _Examination(connection, moment, report).run(full=full)
 
@@ -85,8 +88,8 @@ class _Examination:
         if not full:
             await self._look()
             return self.structure
-        ((turns,),) = await self._fetch("fsck_count")
-        cuts = [UUID(id) for (id,) in await self._fetch("fsck_ranges", size=cut(turns))]
+        ((turns,),) = await self._fetch(SQL["fsck_count"])
+        cuts = [UUID(id) for (id,) in await self._fetch(SQL["fsck_ranges"], size=cut(turns))]
         ranges = list(zip([FIRST, *cuts], [*cuts, LAST], strict=True))
         # Concurrently: the joins use the server's CPU, the reading uses ours.
         async with anyio.create_task_group() as group:
@@ -107,7 +110,7 @@ class _Examination:
 
     async def _unpack(self) -> None:
         """Hash the records of imported transcripts, a block at a time."""
-        digests = [bytes(digest) for (digest,) in await self._fetch("list_block_digests")]
+        digests = [bytes(digest) for (digest,) in await self._fetch(SQL["list_block_digests"])]
         for done, digest in enumerate(digests, start=1):
             try:
                 await read_block(self.connection, self.moment.workspace, digest_from_raw(digest))
@@ -129,7 +132,7 @@ class _Examination:
         findings: list[Violation] = []
         self.report(stage, 0, len(checks))
         for done, check in enumerate(checks, start=1):
-            rows = await self._fetch(check.query, limit=SUBJECTS_PER_CHECK_MAX)
+            rows = await self._fetch(SQL[check.query], limit=SUBJECTS_PER_CHECK_MAX)
             findings += [_finding(check.invariant, check.sentence, subject) for (subject,) in rows]
             self.report(stage, done, len(checks))
         return findings
@@ -160,18 +163,18 @@ class _Examination:
         return [
             *_judge_circles("I40", "it is derived from itself", self.sources),
             *await self._find_missing(
-                "I40", "what it was derived from is missing", "fsck_missing_sources", named
+                "I40", "what it was derived from is missing", SQL["fsck_missing_sources"], named
             ),
             *_judge_circles(
                 "I39", "the fact replaces itself, or does so in the end", self.substitutions
             ),
             *await self._find_missing(
-                "I39", "a fact of the replacement is missing", "fsck_missing_events", facts
+                "I39", "a fact of the replacement is missing", SQL["fsck_missing_events"], facts
             ),
         ]
 
     async def _find_missing(
-        self, invariant: str, sentence: str, query: str, named: list[tuple[str, str]]
+        self, invariant: str, sentence: str, query: bytes, named: list[tuple[str, str]]
     ) -> list[Violation]:
         wanted = {digest: _find_raw(digest) for _, digest in named}
         raws = [raw for raw in wanted.values() if raw is not None]
@@ -183,7 +186,7 @@ class _Examination:
             if wanted[digest] in missing
         ]
 
-    async def _fetch(self, query: str, **params: object) -> list[Row]:
+    async def _fetch(self, query: bytes, **params: object) -> list[Row]:
         return await fetch(self.connection, query, workspace=self.moment.workspace, **params)
 
 

@@ -18,8 +18,11 @@ from turntree.core.event import Event, from_json
 from turntree.core.ids import Digest
 from turntree.core.program import ProgramState, fold, list_references
 from turntree.db.database import Row
+from turntree.db.sql import load_statements
 from turntree.integrity.turn_checker import UNREADABLE, Complaint
 from turntree.programs.lifecycles import LIFECYCLES
+
+SQL = load_statements(__file__)
 
 PAGE_PROGRAMS_MAX: Final = 500
 OTHERWISE: Final = "it is otherwise than its events tell"
@@ -51,7 +54,7 @@ async def examine_programs(fetch: Fetch) -> list[Complaint]:
     """Return the complaints about programs."""
     complaints: list[Complaint] = []
     after = UUID(int=0)
-    while rows := await fetch("fsck_programs", after=after, limit=PAGE_PROGRAMS_MAX):
+    while rows := await fetch(SQL["fsck_programs"], after=after, limit=PAGE_PROGRAMS_MAX):
         ids = [UUID(row[0]) for row in rows]
         stored = await _read(fetch, ids)
         for row in rows:
@@ -62,10 +65,10 @@ async def examine_programs(fetch: Fetch) -> list[Complaint]:
 
 async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, StoredProgram]:
     return gather(
-        await fetch("fsck_program_events", programs=ids),
-        await fetch("fsck_program_versions", programs=ids),
-        await fetch("fsck_program_refs", programs=ids),
-        await fetch("fsck_program_grants", programs=ids),
+        await fetch(SQL["fsck_program_events"], programs=ids),
+        await fetch(SQL["fsck_program_versions"], programs=ids),
+        await fetch(SQL["fsck_program_refs"], programs=ids),
+        await fetch(SQL["fsck_program_grants"], programs=ids),
     )
 
 

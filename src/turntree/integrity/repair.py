@@ -20,7 +20,7 @@ from turntree.core.canonical import canonical
 from turntree.core.program import ProgramState
 from turntree.core.value import value
 from turntree.db.database import translated
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
 from turntree.integrity.findings import ProjectionDiff
 from turntree.integrity.program_checker import (
     PAGE_PROGRAMS_MAX,
@@ -28,8 +28,11 @@ from turntree.integrity.program_checker import (
     find_otherwise,
     gather,
 )
+from turntree.integrity.program_checker import SQL as PROGRAM_SQL
 from turntree.integrity.scan import RangeScanner, Row, RowDiff
 from turntree.integrity.scan_ranges import FIRST, LAST
+
+SQL = load_statements(__file__)
 
 
 def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[ProjectionDiff]:
@@ -41,9 +44,9 @@ def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Pro
     """
     with _owning(conninfo) as connection, connection.transaction():
         # It runs as the owner, so only this setting confines it to its workspace.
-        connection.execute(QUERIES["repair_begin"], {"workspace": str(workspace)})
+        connection.execute(SQL["repair_begin"], {"workspace": str(workspace)})
         if not dry_run:
-            connection.execute(QUERIES["repair_open"])
+            connection.execute(SQL["repair_open"])
         work = _Repair(connection, workspace)
         changes = [
             *work.rebuild(dry_run=dry_run),
@@ -53,7 +56,7 @@ def repair_derived(conninfo: str, workspace: UUID, *, dry_run: bool) -> list[Pro
             *work.empty_search(dry_run=dry_run),
         ]
         if not dry_run:
-            connection.execute(QUERIES["repair_close"])
+            connection.execute(SQL["repair_close"])
         return changes
 
 
@@ -84,20 +87,20 @@ class _Repair:
     def drop_stray_holders(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Delete object references whose holder is neither a turn nor a run."""
         scope = {"workspace": self.workspace}
-        for (turn,) in self._run("repair_stray_holders", scope):
+        for (turn,) in self._run(SQL["repair_stray_holders"], scope):
             if not dry_run:
-                self._run("repair_drop_object_holders", {**scope, "turn": turn})
+                self._run(SQL["repair_drop_object_holders"], {**scope, "turn": turn})
             yield ProjectionDiff("object_holders", str(turn), 1, 0)
 
     def rebuild_reach(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Rebuild the deepest position that each session reached in each segment."""
         scope = {"workspace": self.workspace}
-        for session, segment, noted, depth in self._run("repair_reach", scope):
+        for session, segment, noted, depth in self._run(SQL["repair_reach"], scope):
             place = {**scope, "session": session, "segment": segment}
             if not dry_run:
-                self._run("repair_drop_reach", place)
+                self._run(SQL["repair_drop_reach"], place)
                 if depth is not None:
-                    self._run("repair_add_reach", {**place, "depth": depth})
+                    self._run(SQL["repair_add_reach"], {**place, "depth": depth})
             subject = f"{session} in {segment}"
             yield ProjectionDiff(
                 "session_reach", subject, int(noted is not None), int(depth is not None)
@@ -115,7 +118,9 @@ class _Repair:
         if not dry_run:
             # Two programs with swapped names would violate the unique constraint.
             for id, *_ in wrong:
-                self._run("repair_free_name", {"workspace": self.workspace, "program": UUID(id)})
+                self._run(
+                    SQL["repair_free_name"], {"workspace": self.workspace, "program": UUID(id)}
+                )
         for id, row, known, state in wrong:
             yield from self._rebuild_program(id, row, known, state, dry_run=dry_run)
 
@@ -123,21 +128,21 @@ class _Repair:
         """Yield programs by id with their rows; those without a row come first."""
         scope = {"workspace": self.workspace, "limit": PAGE_PROGRAMS_MAX}
         after = UUID(int=0)
-        while lost := self._run("repair_lost_programs", {**scope, "after": after}):
+        while lost := self._run(SQL["repair_lost_programs"], {**scope, "after": after}):
             yield {id: None for (id,) in lost}
             after = UUID(lost[-1][0])
         after = UUID(int=0)
-        while page := self._run("fsck_programs", {**scope, "after": after}):
+        while page := self._run(PROGRAM_SQL["fsck_programs"], {**scope, "after": after}):
             yield {row[0]: row for row in page}
             after = UUID(page[-1][0])
 
     def _read_programs(self, ids: list[UUID]) -> dict[str, StoredProgram]:
         few = {"workspace": self.workspace, "programs": ids}
         return gather(
-            self._run("repair_program_events", few),
-            self._run("fsck_program_versions", few),
-            self._run("fsck_program_refs", few),
-            self._run("fsck_program_grants", few),
+            self._run(SQL["repair_program_events"], few),
+            self._run(PROGRAM_SQL["fsck_program_versions"], few),
+            self._run(PROGRAM_SQL["fsck_program_refs"], few),
+            self._run(PROGRAM_SQL["fsck_program_grants"], few),
         )
 
     def _rebuild_program(
@@ -158,8 +163,8 @@ class _Repair:
                 "created_at": stored.events[0].at,
                 "updated_at": stored.events[-1].at,
             }
-            self._run("repair_put_program", {**scope, **told})
-            for query, grants in (("repair_drop_grant", gone), ("repair_add_grant", new)):
+            self._run(SQL["repair_put_program"], {**scope, **told})
+            for query, grants in ((SQL["repair_drop_grant"], gone), (SQL["repair_add_grant"], new)):
                 for grantee, right in grants:
                     self._run(query, {**scope, "grantee": grantee, "right": right})
         yield ProjectionDiff("programs", id, int(row is not None), 1)
@@ -169,22 +174,24 @@ class _Repair:
     def empty_search(self, *, dry_run: bool) -> Iterator[ProjectionDiff]:
         """Delete search rows without a turn, and vectors of the wrong length."""
         scope = {"workspace": self.workspace}
-        for (turn,) in self._run("repair_stray_documents", scope):
+        for (turn,) in self._run(SQL["repair_stray_documents"], scope):
             if not dry_run:
-                self._run("repair_drop_document", {**scope, "turn": turn})
+                self._run(SQL["repair_drop_document"], {**scope, "turn": turn})
             yield ProjectionDiff("search_documents", str(turn), 1, 0)
-        for turn, embedder in self._run("repair_stale_embeddings", scope):
+        for turn, embedder in self._run(SQL["repair_stale_embeddings"], scope):
             if not dry_run:
-                self._run("repair_drop_embedding", {**scope, "turn": turn, "embedder": embedder})
+                self._run(
+                    SQL["repair_drop_embedding"], {**scope, "turn": turn, "embedder": embedder}
+                )
             yield ProjectionDiff("embeddings", f"{turn} by {embedder}", 1, 0)
 
     def _write(self, found: RowDiff) -> None:
         scope = {"workspace": self.workspace, "turn": UUID(found.turn)}
-        self._run(f"repair_drop_{found.table}", scope)
+        self._run(SQL[f"repair_drop_{found.table}"], scope)
         for row in found.follow:
             columns = {f"c{place}": value for place, value in enumerate(row[1:], start=1)}
-            self._run(f"repair_add_{found.table}", {**scope, **columns})
+            self._run(SQL[f"repair_add_{found.table}"], {**scope, **columns})
 
-    def _run(self, query: str, params: Mapping[str, object]) -> list[Row]:
-        cursor = self.connection.execute(QUERIES[query], params)
+    def _run(self, query: bytes, params: Mapping[str, object]) -> list[Row]:
+        cursor = self.connection.execute(query, params)
         return cursor.fetchall() if cursor.description is not None else []

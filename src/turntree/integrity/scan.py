@@ -24,9 +24,11 @@ from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.core.errors import InvalidOperation
 from turntree.core.manifest import Manifest
 from turntree.core.value import value
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
 from turntree.integrity.event_checker import EventChecker
 from turntree.integrity.turn_checker import UNREADABLE, Complaint, Derived, TurnChecker, examine
+
+SQL = load_statements(__file__)
 
 Row = tuple[Any, ...]
 PAGE_TURNS_MAX = 1000
@@ -92,7 +94,7 @@ class RangeScanner:
         return passage
 
     def _pages(self, after: UUID, last: UUID, passage: ScanResult) -> Iterator[TurnChecker]:
-        while rows := self._fetch("fsck_turns", after=after, last=last, limit=PAGE_TURNS_MAX):
+        while rows := self._fetch(SQL["fsck_turns"], after=after, last=last, limit=PAGE_TURNS_MAX):
             until = UUID(rows[-1][0])
             page = self.examine(rows)
             passage.turns += len(rows)
@@ -107,20 +109,20 @@ class RangeScanner:
         passage.differences += self._compare_page(TurnChecker(), after, last)
 
     def _compare_page(self, page: TurnChecker, after: UUID, last: UUID) -> Iterator[RowDiff]:
-        calls = self._fetch("fsck_tool_calls", after=after, last=last)
+        calls = self._fetch(SQL["fsck_tool_calls"], after=after, last=last)
         yield from _compare_said("tool_calls", calls, page.tool_calls, page)
-        files = self._fetch("fsck_files", after=after, last=last)
+        files = self._fetch(SQL["fsck_files"], after=after, last=last)
         yield from _compare_said("message_files", files, page.files, page)
-        details = self._fetch("fsck_compactions", after=after, last=last)
+        details = self._fetch(SQL["fsck_compactions"], after=after, last=last)
         yield from _compare("compactions", details, page.compactions, page.unproven)
-        holders = self._fetch("fsck_holders", after=after, last=last)
+        holders = self._fetch(SQL["fsck_holders"], after=after, last=last)
         yield from _compare("object_holders", holders, page.holders, page.unproven)
 
     def _read_events(self, after: UUID, last: UUID, passage: ScanResult) -> EventChecker:
         events = EventChecker()
         stream, seq, since = after, 2**31 - 1, after
         while rows := self._fetch(
-            "fsck_events", after=stream, seq=seq, last=last, limit=PAGE_EVENTS_MAX
+            SQL["fsck_events"], after=stream, seq=seq, last=last, limit=PAGE_EVENTS_MAX
         ):
             events.read(rows)
             stream, seq = UUID(rows[-1][0]), rows[-1][1]
@@ -137,10 +139,10 @@ class RangeScanner:
 
     def _compare_streams(self, events: EventChecker, after: UUID, last: UUID) -> Iterator[RowDiff]:
         calls, events.model_calls = events.model_calls, []
-        stored = self._fetch("fsck_model_calls", after=after, last=last)
+        stored = self._fetch(SQL["fsck_model_calls"], after=after, last=last)
         yield from _compare("model_calls", stored, calls, events.unproven)
         tags, events.tags = events.tags, []
-        stored = self._fetch("fsck_tags", after=after, last=last)
+        stored = self._fetch(SQL["fsck_tags"], after=after, last=last)
         yield from _compare("tags", stored, sorted(tags), events.unproven)
 
     def _find_missing(self, holders: Mapping[str, str]) -> Iterator[Complaint]:
@@ -152,7 +154,7 @@ class RangeScanner:
                 wanted[digest_raw(parse_digest(digest))] = digest
             except UNREADABLE:
                 yield "I37", f"the object {digest} is missing", holder
-        for (raw,) in self._fetch("fsck_missing_objects", digests=list(wanted)):
+        for (raw,) in self._fetch(SQL["fsck_missing_objects"], digests=list(wanted)):
             digest = wanted[bytes(raw)]
             yield "I37", f"the object {digest} is missing", holders[digest]
 
@@ -187,7 +189,7 @@ class RangeScanner:
         wanted = [digest_raw(parse_digest(digest)) for digest in pinned - self.permissions.keys()]
         if not wanted:
             return
-        for raw, data in self._fetch("fsck_objects", digests=wanted):
+        for raw, data in self._fetch(SQL["fsck_objects"], digests=wanted):
             # Permissions in an imported manifest may have another tool's format.
             with contextlib.suppress(*UNREADABLE, InvalidOperation):
                 self.permissions[digest_from_raw(bytes(raw))] = Permissions.from_json(
@@ -201,7 +203,7 @@ class RangeScanner:
         self.manifests |= dict.fromkeys(holders)
         entries: dict[str, str] = {}
         digests = [digest_raw(parse_digest(digest)) for digest in holders]
-        for raw, data in self._fetch("fsck_objects", digests=digests):
+        for raw, data in self._fetch(SQL["fsck_objects"], digests=digests):
             digest = digest_from_raw(bytes(raw))
             try:
                 manifest = Manifest.from_json(orjson.loads(data))
@@ -217,13 +219,13 @@ class RangeScanner:
         turns = [UUID(turn) for turn, calls in lost.items() if calls]
         if not turns:
             return
-        for turn, call, status in self._fetch("fsck_calls_of", turns=turns):
+        for turn, call, status in self._fetch(SQL["fsck_calls_of"], turns=turns):
             if call in lost[turn] and status != "interrupted":
                 yield "I38", f"the call {call} had no result and did not end interrupted", turn
 
-    def _fetch(self, query: str, **params: object) -> list[Row]:
+    def _fetch(self, query: bytes, **params: object) -> list[Row]:
         cursor = self.connection.execute(
-            QUERIES[query], {"workspace": self.workspace, **params}, binary=True
+            query, {"workspace": self.workspace, **params}, binary=True
         )
         return cursor.fetchall()
 

@@ -20,11 +20,14 @@ from psycopg import ClientCursor, Connection, IsolationLevel
 from turntree.core.errors import TurntreeError
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
+from turntree.db.database import SQL as DATABASE_SQL
 from turntree.db.database import require_direct, take_role_params, translated
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
 from turntree.integrity.check_process import CheckProcess
 from turntree.integrity.scan import RangeScanner, Row, ScanResult
 from turntree.integrity.turn_checker import TurnChecker, examine
+
+SQL = load_statements(__file__)
 
 Range = tuple[UUID, UUID]
 FIRST: Final = UUID(int=0)
@@ -50,17 +53,15 @@ class SharedSnapshot:
         try:
             with psycopg.connect(self.conninfo, autocommit=True) as connection:
                 role = take_role_params("turntree_app", self.workspace, EVERYTHING)
-                taken = connection.execute(QUERIES["set_role"], role).fetchone()
+                taken = connection.execute(DATABASE_SQL["set_role"], role).fetchone()
                 assert taken is not None, "it has one row"
                 require_direct(connection, taken[0])
                 connection.isolation_level = IsolationLevel.REPEATABLE_READ
                 connection.read_only = True
                 connection.prepare_threshold = 0
                 with connection.transaction():
-                    ClientCursor(connection).execute(
-                        QUERIES["fsck_join"], {"snapshot": self.snapshot}
-                    )
-                    connection.execute(QUERIES["fsck_spelling"])
+                    ClientCursor(connection).execute(SQL["fsck_join"], {"snapshot": self.snapshot})
+                    connection.execute(SQL["fsck_spelling"])
                     yield connection
         except psycopg.Error as error:
             raise translated(error) from error

@@ -10,7 +10,10 @@ from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.turn import Finding, verify
 from turntree.db.database import Database
+from turntree.db.sql import load_statements
 from turntree.integrity.findings import VerifyResult
+
+SQL = load_statements(__file__)
 
 PAGE_TURNS_MAX = 500
 
@@ -21,7 +24,7 @@ async def verify_thread(database: Database, head: TurnId) -> VerifyResult:
     Raises:
         NotFound: No such turn.
     """
-    row = await database.fetch_one("turn_depth", turn=UUID(head))
+    row = await database.fetch_one(SQL["turn_depth"], turn=UUID(head))
     if row is None:
         raise NotFound(f"there is no turn {head}")
     depth: int = row[0]
@@ -29,7 +32,7 @@ async def verify_thread(database: Database, head: TurnId) -> VerifyResult:
     parent: Digest | None = None
     for low in range(1, depth + 1, PAGE_TURNS_MAX):
         high = min(low + PAGE_TURNS_MAX - 1, depth)
-        rows = await database.fetch("verify_page", head=UUID(head), low=low, high=high)
+        rows = await database.fetch(SQL["verify_page"], head=UUID(head), low=low, high=high)
         for turn, raw, body in rows:
             digest = digest_from_raw(bytes(raw))
             finding: Finding = "broken" if body is None else verify(body, digest, parent)

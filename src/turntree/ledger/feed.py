@@ -7,6 +7,9 @@ from turntree.core.event import Event
 from turntree.core.feed import BEGINNING, FeedPosition
 from turntree.core.value import value
 from turntree.db.database import Database
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -20,7 +23,7 @@ class Feed:
     ) -> list[tuple[FeedPosition, Event]]:
         """Return the events after a position, in the same order for all readers."""
         rows = await self.database.fetch(
-            "read_feed", epoch=after.epoch, xid=str(after.transaction), n=after.n, limit=limit
+            SQL["read_feed"], epoch=after.epoch, xid=str(after.transaction), n=after.n, limit=limit
         )
         return [
             (FeedPosition(epoch, xid, n), events.from_json(orjson.loads(body)))

@@ -16,9 +16,12 @@ from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.db.database import Connection, Row, as_uuid, as_uuids, fetch, run
+from turntree.db.sql import load_statements
 from turntree.ledger import raw_codec as raw
 from turntree.ledger.raw_codec import RawBlock, stand_alone
 from turntree.ledger.turn_rows import TurnRows
+
+SQL = load_statements(__file__)
 
 
 async def keep_blocks(
@@ -26,12 +29,12 @@ async def keep_blocks(
 ) -> None:
     """Store blocks, all or none; existing ones stay."""
     async with connection.transaction():
-        await run(connection, "lock_records", {"workspace": workspace})
+        await run(connection, SQL["lock_records"], {"workspace": workspace})
         wanted = {turn for block in blocks if block.leaning for turn in block.turns}
         leaned = [item for item in turns if item.id in wanted]
         rows = await fetch(
             connection,
-            "list_changed_turns",
+            SQL["list_changed_turns"],
             workspace=workspace,
             turns=as_uuids([item.id for item in leaned]),
             digests=[digest_raw(item.digest) for item in leaned],
@@ -49,7 +52,9 @@ async def keep_blocks(
                 if shaky or without_ours
                 else block
             )
-            await run(connection, "insert_raw_block", {"workspace": workspace, **_columns(steady)})
+            await run(
+                connection, SQL["insert_raw_block"], {"workspace": workspace, **_columns(steady)}
+            )
 
 
 async def _erased_threads(
@@ -57,7 +62,7 @@ async def _erased_threads(
 ) -> set[str]:
     """Return the turns whose threads contain an erased message."""
     rows = await fetch(
-        connection, "list_erased_threads", workspace=workspace, turns=as_uuids([*heads])
+        connection, SQL["list_erased_threads"], workspace=workspace, turns=as_uuids([*heads])
     )
     return {id for (id,) in rows}
 
@@ -93,7 +98,9 @@ async def read_block(connection: Connection, workspace: UUID, digest: Digest) ->
     Raises:
         NotFound: It is missing or damaged.
     """
-    rows = await fetch(connection, "find_block", workspace=workspace, digest=digest_raw(digest))
+    rows = await fetch(
+        connection, SQL["find_block"], workspace=workspace, digest=digest_raw(digest)
+    )
     if not rows:
         raise NotFound(f"the records {digest} are missing")
     now, leaning, packed, turns, spans, objects, written = rows[0]
@@ -107,8 +114,10 @@ async def read_block(connection: Connection, workspace: UUID, digest: Digest) ->
 async def _texts(
     connection: Connection, workspace: UUID, turns: list[UUID], objects: list[bytes]
 ) -> bytes:
-    bodies: list[Row] = await fetch(connection, "list_bodies", workspace=workspace, turns=turns)
-    held = await fetch(connection, "list_objects", workspace=workspace, digests=objects)
+    bodies: list[Row] = await fetch(
+        connection, SQL["list_bodies"], workspace=workspace, turns=turns
+    )
+    held = await fetch(connection, SQL["list_objects"], workspace=workspace, digests=objects)
     return raw.lean_on([body for (body,) in bodies], [bytes(data) for (data,) in held])
 
 
@@ -118,8 +127,8 @@ async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> 
     Raises:
         NotFound: One of them is damaged.
     """
-    await run(connection, "lock_records", {"workspace": workspace})
-    rows = await fetch(connection, "list_blocks_of_turn", workspace=workspace, turn=UUID(turn))
+    await run(connection, SQL["lock_records"], {"workspace": workspace})
+    rows = await fetch(connection, SQL["list_blocks_of_turn"], workspace=workspace, turn=UUID(turn))
     return [
         await read_block(connection, workspace, digest_from_raw(bytes(digest)))
         for (digest,) in rows
@@ -134,9 +143,11 @@ async def erase_records(
     All records that we wrote from its thread are erased, because it is not recorded which of them
     belongs to which turn. Their content is stored as turns anyway.
     """
-    rows = await fetch(connection, "list_copies_of_turn", workspace=workspace, turn=UUID(turn))
+    rows = await fetch(connection, SQL["list_copies_of_turn"], workspace=workspace, turn=UUID(turn))
     copies = {bytes(digest) for (digest,) in rows}
-    sources = await fetch(connection, "list_spans_of_turn", workspace=workspace, turn=UUID(turn))
+    sources = await fetch(
+        connection, SQL["list_spans_of_turn"], workspace=workspace, turn=UUID(turn)
+    )
     for block in blocks:
         left = raw.erase_turn(block.unpacked, block.turns, block.spans, turn)
         if digest_raw(block.digest) in copies:
@@ -149,4 +160,4 @@ async def erase_records(
         # Pack it again in any case: its dictionary may contain the erased text.
         address, packed = raw.pack(left.origin, left.bundle, left.first, left.records)
         changed = {"digest": digest_raw(block.digest), "now": address, "packed": packed}
-        await run(connection, "erase_records", {"workspace": workspace, **changed})
+        await run(connection, SQL["erase_records"], {"workspace": workspace, **changed})

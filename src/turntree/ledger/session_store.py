@@ -23,6 +23,9 @@ from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, Row, as_uuid
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 VERSION_MAX = 2**31 - 1
 
@@ -66,7 +69,9 @@ class SessionStore:
             return MoveResult(session, made.version, None, head, repeated=False)
         fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
-        row = await self.database.fetch_one("create_session", **params, key=key, **_spawn(spawn))
+        row = await self.database.fetch_one(
+            SQL["create_session"], **params, key=key, **_spawn(spawn)
+        )
         assert row is not None, "the function returns one row or raises"
         created, version, current_head, repeated = row
         return MoveResult(created, version, None, current_head, repeated)
@@ -92,7 +97,7 @@ class SessionStore:
         """
         fact = begun(session, label, head, by=by, at=at, origin=origin)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
-        row = await self.database.fetch_one("insert_session", **params)
+        row = await self.database.fetch_one(SQL["insert_session"], **params)
         assert row is not None, "one row, whether there is a head or not"
         _, digest, sealed, depth = row
         return Session(
@@ -120,7 +125,7 @@ class SessionStore:
             InvalidOperation: A rewind to a turn that is not an ancestor, or nothing to undo.
         """
         row = await self.database.fetch_one(
-            "move_session",
+            SQL["move_session"],
             session=UUID(session),
             kind=kind,
             target=as_uuid(target),
@@ -149,7 +154,7 @@ class SessionStore:
             Conflict: The name is taken.
         """
         await self.database.fetch(
-            "name_session",
+            SQL["name_session"],
             session=UUID(session),
             name=name,
             as_label=as_label,
@@ -167,7 +172,7 @@ class SessionStore:
             InvalidOperation: They are the same session.
         """
         await self.database.fetch(
-            "merge_sessions",
+            SQL["merge_sessions"],
             session=UUID(session),
             other=UUID(other),
             kept_label=kept_label,
@@ -180,7 +185,7 @@ class SessionStore:
     ) -> None:
         """Archive a session, mark it deleted or make it active again. Its turns stay."""
         await self.database.fetch(
-            "set_session_status", session=UUID(session), status=status, by=by, at=at
+            SQL["set_session_status"], session=UUID(session), status=status, by=by, at=at
         )
 
     async def get(self, session: SessionId) -> Session:
@@ -189,14 +194,14 @@ class SessionStore:
         Raises:
             NotFound: No such session.
         """
-        row = await self.database.fetch_one("find_session", session=UUID(session))
+        row = await self.database.fetch_one(SQL["find_session"], session=UUID(session))
         if row is None:
             raise NotFound(f"there is no session {session}")
         return _session(row)
 
     async def find(self, name: str) -> Session | None:
         """Return the session that a label or an alias points to."""
-        row = await self.database.fetch_one("find_session_by_name", name=name)
+        row = await self.database.fetch_one(SQL["find_session_by_name"], name=name)
         return None if row is None else await self.get(SessionId(row[0]))
 
     async def note_missed(self, name: str) -> None:
@@ -208,7 +213,12 @@ class SessionStore:
         if self.database.sight != EVERYTHING:
             # Only the system can find out whether it does not exist or is hidden.
             everything = self.database.seen_by(EVERYTHING)
-            await everything.run("record_hidden_name", name=name, by=self.database.sight)
+            await everything.run(SQL["record_hidden_name"], name=name, by=self.database.sight)
+
+    async def list_spawned(self, turn: TurnId) -> list[SessionId]:
+        """Return the sessions that calls of a turn spawned."""
+        rows = await self.database.fetch(SQL["list_spawned_sessions"], turn=UUID(turn))
+        return [SessionId(id) for (id,) in rows]
 
     async def list_page(
         self,
@@ -220,7 +230,7 @@ class SessionStore:
     ) -> list[Session]:
         """Return sessions ordered by label; ``head`` keeps those with that head."""
         rows = await self.database.fetch(
-            "list_sessions", after=after, limit=limit, status=status, head=as_uuid(head)
+            SQL["list_sessions"], after=after, limit=limit, status=status, head=as_uuid(head)
         )
         return [_session(row) for row in rows]
 
@@ -236,13 +246,13 @@ class ReflogStore:
     ) -> list[SessionMove]:
         """Return moves, newest first, before a version."""
         rows = await self.database.fetch(
-            "list_moves", session=UUID(session), before=before, limit=limit
+            SQL["list_moves"], session=UUID(session), before=before, limit=limit
         )
         return [_move(row) for row in rows]
 
     async def find_move_at(self, session: SessionId, at: Timestamp) -> SessionMove | None:
         """Return the move that set the head as of a time, or None before the first."""
-        row = await self.database.fetch_one("find_move_at", session=UUID(session), at=at)
+        row = await self.database.fetch_one(SQL["find_move_at"], session=UUID(session), at=at)
         return None if row is None else _move(row)
 
 

@@ -25,7 +25,10 @@ from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
 from turntree.db.database import Database, Row, as_uuid, fetch
+from turntree.db.sql import load_statements
 from turntree.ledger.turn_rows import actor_of, tool_calls, touched_files
+
+SQL = load_statements(__file__)
 
 EVENTS_PAGE_MAX = 10_000
 TOKENS_MAX = 2**31 - 1
@@ -69,7 +72,7 @@ class Ledger:
         """
         request = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
         params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **request}
-        return _stored(await self.database.fetch_one("append_turn", **params))
+        return _stored(await self.database.fetch_one(SQL["append_turn"], **params))
 
     async def seal_at_head(
         self,
@@ -91,7 +94,7 @@ class Ledger:
         # whole turn.
         async with self.database.connection() as connection, connection.transaction():
             scope = {"workspace": self.database.workspace, "session": UUID(session)}
-            rows = await fetch(connection, "lock_session", **scope)
+            rows = await fetch(connection, SQL["lock_session"], **scope)
             if not rows:
                 raise NotFound(f"there is no session {session}")
             head, raw = rows[0]
@@ -99,7 +102,7 @@ class Ledger:
             sealed, journal = build(head, digest)
             params = {**turn_params(sealed, head, calls), **_journal_params(journal)}
             request = {"by": by, "at": at, "key": key, "epoch": None}
-            rows = await fetch(connection, "append_turn", **scope, **params, **request)
+            rows = await fetch(connection, SQL["append_turn"], **scope, **params, **request)
             return _stored(rows[0]), sealed
 
     async def append(self, recorded: SealedEvent) -> bool:
@@ -126,7 +129,7 @@ class Ledger:
         """
         recorded = events.record(first.event)
         row = await self.database.fetch_one(
-            "start_run",
+            SQL["start_run"],
             run=UUID(run),
             session=as_uuid(session),
             at=first.event.at,
@@ -144,7 +147,7 @@ class Ledger:
         Raises:
             NotFound: No such run, or it is finished.
         """
-        row = await self.database.fetch_one("claim_run", run=UUID(run))
+        row = await self.database.fetch_one(SQL["claim_run"], run=UUID(run))
         if row is None or row[0] is None:
             raise NotFound(f"there is no open run {run}")
         epoch: int = row[0]
@@ -154,7 +157,10 @@ class Ledger:
         """Return the events of a stream in order, from a position on."""
         found: list[RunEvent] = []
         while rows := await self.database.fetch(
-            "list_run_events", stream=UUID(stream), after=after + len(found), limit=EVENTS_PAGE_MAX
+            SQL["list_run_events"],
+            stream=UUID(stream),
+            after=after + len(found),
+            limit=EVENTS_PAGE_MAX,
         ):
             found += [
                 RunEvent(events.from_json(orjson.loads(body)), _message(said))
@@ -165,7 +171,7 @@ class Ledger:
     async def put_object(self, data: bytes) -> Digest:
         """Store bytes under their digest; the same bytes are stored once."""
         digest = digest_bytes(data)
-        await self.database.run("put_object", digest=digest_raw(digest), bytes=data)
+        await self.database.run(SQL["put_object"], digest=digest_raw(digest), bytes=data)
         return digest
 
     async def get_object(self, digest: Digest) -> bytes:
@@ -174,7 +180,7 @@ class Ledger:
         Raises:
             NotFound: No such object.
         """
-        row = await self.database.fetch_one("find_object", digest=digest_raw(digest))
+        row = await self.database.fetch_one(SQL["find_object"], digest=digest_raw(digest))
         if row is None:
             raise NotFound(f"there is no object {digest}")
         return bytes(row[0])
@@ -182,7 +188,7 @@ class Ledger:
     async def _append(self, recorded: SealedEvent, payload: str | None, epoch: int | None) -> bool:
         event = recorded.event
         row = await self.database.fetch_one(
-            "append_event",
+            SQL["append_event"],
             stream=UUID(event.stream),
             seq=Int4(event.seq),
             id=digest_raw(recorded.id),
@@ -207,7 +213,7 @@ class Tags:
             NotFound: No such turn or program.
         """
         row = await self.database.fetch_one(
-            "set_tag", node=UUID(node), tag=tag, on=on, by=by, at=at
+            SQL["set_tag"], node=UUID(node), tag=tag, on=on, by=by, at=at
         )
         return row is not None and bool(row[0])
 
@@ -215,7 +221,7 @@ class Tags:
         self, *, turn: TurnId | None = None, tag: str | None = None
     ) -> list[tuple[TurnId, str]]:
         """Return (turn, tag) pairs, of one turn, of one tag, or all."""
-        rows = await self.database.fetch("list_tags", turn=as_uuid(turn), tag=tag)
+        rows = await self.database.fetch(SQL["list_tags"], turn=as_uuid(turn), tag=tag)
         return [(TurnId(found), word) for found, word in rows]
 
     async def erase(
@@ -232,14 +238,16 @@ class Tags:
         params = {"turn": UUID(turn), "sequence": sequence, "reason": reason, "by": by, "at": at}
         workspace = self.database.workspace
         # The eraser sees everything, so check first whether this viewer may erase.
-        await self.database.run("require_turn_access", turn=UUID(turn), right="configure")
+        await self.database.run(SQL["require_turn_access"], turn=UUID(turn), right="configure")
         async with (
             self.database.acting_as("turntree_eraser") as connection,
             connection.transaction(),
         ):
             # Read first: they may be packed against the text that is about to be erased.
             blocks = await find_blocks(connection, workspace, turn)
-            ((changed,),) = await fetch(connection, "erase_message", workspace=workspace, **params)
+            ((changed,),) = await fetch(
+                connection, SQL["erase_message"], workspace=workspace, **params
+            )
             if changed:
                 await erase_records(connection, workspace, turn, blocks)
         return bool(changed)

@@ -11,6 +11,9 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
 from turntree.db.database import Database, Row, as_uuids
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 DEPTH_MAX = 2**31 - 1
 CANDIDATES_PAGE = 20
@@ -30,36 +33,44 @@ class ThreadStore:
         Raises:
             NotFound: No such turn.
         """
-        row = await self.database.fetch_one("find_turn", turn=UUID(turn))
+        row = await self.database.fetch_one(SQL["find_turn"], turn=UUID(turn))
         if row is None:
             raise NotFound(f"there is no turn {turn}")
         return _placed(row)
+
+    async def find_stored(self, turn: TurnId) -> tuple[Digest, str] | None:
+        """Return a turn's digest and its text as stored, without checking either."""
+        row = await self.database.fetch_one(SQL["find_turn"], turn=UUID(turn))
+        if row is None:
+            return None
+        digest, header, said, *_ = row
+        return digest_from_raw(bytes(digest)), f"{header}\n{said}"
 
     async def list_range(
         self, head: TurnId, *, low: int = 1, high: int = DEPTH_MAX
     ) -> tuple[ThreadTurn, ...]:
         """Return the turns of a thread between two depths, root first."""
-        rows = await self.database.fetch("thread_page", head=UUID(head), low=low, high=high)
+        rows = await self.database.fetch(SQL["thread_page"], head=UUID(head), low=low, high=high)
         return tuple([_placed(row) for row in rows])
 
     async def find_compaction(self, head: TurnId) -> tuple[int, int | None] | None:
         """Return the depth of the newest compaction of a thread and of the first turn it keeps."""
-        row = await self.database.fetch_one("nearest_compaction", head=UUID(head))
+        row = await self.database.fetch_one(SQL["nearest_compaction"], head=UUID(head))
         return None if row is None else (row[0], row[1])
 
     async def find_at_depth(self, head: TurnId, depth: int) -> TurnId | None:
         """Return the turn of a thread at a depth."""
-        row = await self.database.fetch_one("turn_at_depth", head=UUID(head), depth=depth)
+        row = await self.database.fetch_one(SQL["turn_at_depth"], head=UUID(head), depth=depth)
         return None if row is None else TurnId(row[0])
 
     async def list_children(self, turn: TurnId) -> list[TurnId]:
         """Return the turns that follow a turn directly, oldest first."""
-        rows = await self.database.fetch("list_children", turn=UUID(turn))
+        rows = await self.database.fetch(SQL["list_children"], turn=UUID(turn))
         return [TurnId(id) for (id,) in rows]
 
     async def list_leaves(self, *, after: str = ID_MIN, limit: int = 1000) -> list[TurnId]:
         """Return turns without children, oldest first, in pages."""
-        rows = await self.database.fetch("list_leaves", after=UUID(after), limit=limit)
+        rows = await self.database.fetch(SQL["list_leaves"], after=UUID(after), limit=limit)
         return [TurnId(id) for (id,) in rows]
 
     async def is_ancestor(self, ancestor: TurnId, turn: TurnId) -> bool:
@@ -68,19 +79,23 @@ class ThreadStore:
         Raises:
             NotFound: One of them does not exist.
         """
-        row = await self.database.fetch_one("is_ancestor", ancestor=UUID(ancestor), turn=UUID(turn))
+        row = await self.database.fetch_one(
+            SQL["is_ancestor"], ancestor=UUID(ancestor), turn=UUID(turn)
+        )
         if row is None or row[0] is None:
             raise NotFound(f"there is no turn {ancestor} or no turn {turn}")
         return bool(row[0])
 
     async def find_common_ancestor(self, left: TurnId, right: TurnId) -> TurnId | None:
         """Return the deepest turn two threads share, or None if they share none."""
-        row = await self.database.fetch_one("common_ancestor", left=UUID(left), right=UUID(right))
+        row = await self.database.fetch_one(
+            SQL["common_ancestor"], left=UUID(left), right=UUID(right)
+        )
         return None if row is None or row[0] is None else TurnId(row[0])
 
     async def list_sessions_holding(self, turn: TurnId) -> list[SessionId]:
         """Return all sessions whose thread ever contained a turn."""
-        rows = await self.database.fetch("list_sessions_holding", turn=UUID(turn))
+        rows = await self.database.fetch(SQL["list_sessions_holding"], turn=UUID(turn))
         return [SessionId(id) for (id,) in rows]
 
 
@@ -92,20 +107,29 @@ class TurnIndex:
 
     async def list_newest(self, *, before: str = ID_MAX, limit: int = 100) -> list[ThreadTurn]:
         """Return turns, newest first."""
-        rows = await self.database.fetch("list_turns", before=UUID(before), limit=limit)
+        rows = await self.database.fetch(SQL["list_turns"], before=UUID(before), limit=limit)
+        return [_placed(row) for row in rows]
+
+    async def list_by_depth(
+        self, depth: int = 0, after: str = ID_MIN, *, limit: int
+    ) -> list[ThreadTurn]:
+        """Return the turns after a depth and an id, parents before their children."""
+        rows = await self.database.fetch(
+            SQL["list_turns_by_depth"], depth=depth, after=UUID(after), limit=limit
+        )
         return [_placed(row) for row in rows]
 
     async def list_by_digest(self, low: Digest, high: Digest, *, limit: int) -> list[TurnId]:
         """Return the turns whose digests are between two, both included."""
         rows = await self.database.fetch(
-            "list_turns_by_digest", low=digest_raw(low), high=digest_raw(high), limit=limit
+            SQL["list_turns_by_digest"], low=digest_raw(low), high=digest_raw(high), limit=limit
         )
         return [TurnId(id) for (id,) in rows]
 
     async def list_by_id(self, low: str, high: str, *, limit: int) -> list[TurnId]:
         """Return the turns whose ids are between two, both included."""
         rows = await self.database.fetch(
-            "list_turns_by_id", low=UUID(low), high=UUID(high), limit=limit
+            SQL["list_turns_by_id"], low=UUID(low), high=UUID(high), limit=limit
         )
         return [TurnId(id) for (id,) in rows]
 
@@ -115,7 +139,7 @@ class TurnIndex:
         escaped = canonical(sought).decode()[1:-1]
         before = ID_MAX
         while rows := await self.database.fetch(
-            "list_turns_by_words", words=escaped, before=UUID(before), limit=CANDIDATES_PAGE
+            SQL["list_turns_by_words"], words=escaped, before=UUID(before), limit=CANDIDATES_PAGE
         ):
             for turn in (_placed(row).turn for row in rows):
                 if any(sought in message.text.lower() for message in turn.messages):
@@ -125,7 +149,9 @@ class TurnIndex:
 
     async def list_neighbours(self, digests: Sequence[Digest]) -> dict[Digest, list[Digest]]:
         """Return, for each digest, the nearest ones below and above it."""
-        rows = await self.database.fetch("adjacent_turns", digests=[digest_raw(d) for d in digests])
+        rows = await self.database.fetch(
+            SQL["adjacent_turns"], digests=[digest_raw(d) for d in digests]
+        )
         return {
             digest_from_raw(bytes(of)): [digest_from_raw(bytes(n)) for n in near if n is not None]
             for of, *near in rows
@@ -135,14 +161,14 @@ class TurnIndex:
         """Return the usage of the threads of some heads, each call counted once, and the number of
         calls.
         """
-        row = await self.database.fetch_one("usage_of_threads", heads=as_uuids(heads))
+        row = await self.database.fetch_one(SQL["usage_of_threads"], heads=as_uuids(heads))
         assert row is not None, "an aggregate always has a row"
         *numbers, calls = row
         return Usage(*numbers), calls
 
     async def list_calls(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
         """Return the model calls of some turns."""
-        rows = await self.database.fetch("list_model_calls", turns=as_uuids(turns_))
+        rows = await self.database.fetch(SQL["list_model_calls"], turns=as_uuids(turns_))
         found: dict[TurnId, list[ModelCall]] = {}
         for turn, _, model, provider, call_id, *numbers in rows:
             call = ModelCall(model, Usage(*numbers), provider, call_id)
@@ -151,7 +177,7 @@ class TurnIndex:
 
     async def count(self) -> int:
         """Return the number of turns."""
-        row = await self.database.fetch_one("count_turns")
+        row = await self.database.fetch_one(SQL["count_turns"])
         assert row is not None, "an aggregate always has a row"
         return int(row[0])
 

@@ -15,6 +15,8 @@ from turntree.core.session import begun
 from turntree.core.value import value
 from turntree.db.arrays import text_array
 from turntree.db.database import Database, Row, as_uuid, as_uuids, run
+from turntree.db.sql import load_statements
+from turntree.ledger.session_store import SQL as SESSION_SQL
 from turntree.ledger.session_store import as_instant
 from turntree.programs.catalog import ProgramFilter, ProgramReference, VersionRow
 from turntree.programs.changes import (
@@ -25,6 +27,8 @@ from turntree.programs.changes import (
     NextVersion,
     SetGrant,
 )
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -44,7 +48,7 @@ class ProgramStore:
         held = [change.program for change in changes if not isinstance(change, CreateEmptySession)]
         scope = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
-            await run(connection, "lock_programs", {**scope, "programs": as_uuids(held)})
+            await run(connection, SQL["lock_programs"], {**scope, "programs": as_uuids(held)})
             for change in changes:
                 query, params = _statement(change, by, at)
                 await run(connection, query, {**scope, **params, "by": by, "at": at})
@@ -52,7 +56,7 @@ class ProgramStore:
     async def find(self, name: str, *, by: str) -> Program | None:
         """Return a program by its name or its id, if the principal may see it."""
         id = as_uuid(find_long_id(name))
-        row = await self.database.fetch_one("find_program", name=name, id=id, by=by)
+        row = await self.database.fetch_one(SQL["find_program"], name=name, id=id, by=by)
         return None if row is None else _program(row)
 
     async def list_reachable(
@@ -61,7 +65,7 @@ class ProgramStore:
         """Return programs by name or id, with those reachable through members of their configs."""
         ids = [id for id in map(find_long_id, names) if id is not None]
         rows = await self.database.fetch(
-            "list_reachable_programs",
+            SQL["list_reachable_programs"],
             names=text_array(names),
             ids=as_uuids(ids),
             members=text_array(members),
@@ -74,7 +78,7 @@ class ProgramStore:
     ) -> list[Program]:
         """Return programs that the principal may see, in order of their names."""
         rows = await self.database.fetch(
-            "list_programs",
+            SQL["list_programs"],
             kind=wanted.kind,
             state=wanted.state,
             tags=text_array(wanted.tags),
@@ -91,7 +95,7 @@ class ProgramStore:
             NotFound: There is no such version.
         """
         row = await self.database.fetch_one(
-            "find_program_version", program=UUID(program), number=Int4(number)
+            SQL["find_program_version"], program=UUID(program), number=Int4(number)
         )
         if row is None:
             raise NotFound(f"there is no version {number} of {program}")
@@ -100,7 +104,7 @@ class ProgramStore:
 
     async def list_versions(self, program: ProgramId) -> list[VersionRow]:
         """Return every version, newest first."""
-        rows = await self.database.fetch("list_program_versions", program=UUID(program))
+        rows = await self.database.fetch(SQL["list_program_versions"], program=UUID(program))
         return [
             VersionRow(number, _digest(digest), as_instant(at), by)
             for number, digest, at, by in rows
@@ -108,30 +112,30 @@ class ProgramStore:
 
     async def list_uses(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
         """Return the programs whose newest config refers to this one."""
-        rows = await self.database.fetch("list_program_uses", program=UUID(program), by=by)
+        rows = await self.database.fetch(SQL["list_program_uses"], program=UUID(program), by=by)
         return [ProgramReference(_program(row), member) for member, *row in rows]
 
     async def list_used(self, program: ProgramId, *, by: str) -> list[ProgramReference]:
         """Return the programs that this one's newest config refers to."""
-        rows = await self.database.fetch("list_program_used", program=UUID(program), by=by)
+        rows = await self.database.fetch(SQL["list_program_used"], program=UUID(program), by=by)
         return [ProgramReference(_program(row), member) for member, *row in rows]
 
     async def list_private(self, kind: str, *, by: str) -> list[ProgramId]:
         """Return the private programs of a kind that the principal may see, unordered."""
-        rows = await self.database.fetch("list_private_programs", kind=kind, by=by)
+        rows = await self.database.fetch(SQL["list_private_programs"], kind=kind, by=by)
         return [ProgramId(id) for (id,) in rows]
 
     async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
         """Return the access of principals other than the owner."""
-        rows = await self.database.fetch("list_program_grants", program=UUID(program))
+        rows = await self.database.fetch(SQL["list_program_grants"], program=UUID(program))
         return [(grantee, right) for grantee, right in rows]
 
 
-def _statement(change: Change, by: str, at: Timestamp) -> tuple[str, dict[str, Any]]:
+def _statement(change: Change, by: str, at: Timestamp) -> tuple[bytes, dict[str, Any]]:
     match change:
         case CreateEmptySession(session, label):
             fact = begun(session, label, None, by=by, at=at)
-            return "insert_session", {
+            return SESSION_SQL["insert_session"], {
                 "session": UUID(session),
                 "label": label,
                 "head": None,
@@ -143,7 +147,7 @@ def _statement(change: Change, by: str, at: Timestamp) -> tuple[str, dict[str, A
                 "visibility": None,
             }
         case CreateProgram():
-            return "create_program", {
+            return SQL["create_program"], {
                 "program": UUID(change.program),
                 "kind": change.kind,
                 "name": change.name,
@@ -157,7 +161,7 @@ def _statement(change: Change, by: str, at: Timestamp) -> tuple[str, dict[str, A
             }
         case ChangeProgram():
             before, after = change.step or (None, None)
-            return "change_program", {
+            return SQL["change_program"], {
                 "program": UUID(change.program),
                 "right": change.right,
                 "event": change.event,
@@ -169,7 +173,7 @@ def _statement(change: Change, by: str, at: Timestamp) -> tuple[str, dict[str, A
                 **_version(change.version),
             }
         case SetGrant():
-            return "set_program_grant", {
+            return SQL["set_program_grant"], {
                 "program": UUID(change.program),
                 "grantee": change.grantee,
                 "right": change.right,

@@ -25,7 +25,9 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import text_array
 from turntree.db.database import Connection, Database, Row, as_uuid, as_uuids, fetch, run
+from turntree.db.sql import load_statements
 from turntree.ledger.session_store import as_instant
+from turntree.ledger.store import SQL as LEDGER_SQL
 from turntree.ledger.thread_store import ID_MIN
 from turntree.resources.resource import (
     AttachMode,
@@ -42,6 +44,8 @@ from turntree.resources.resource import (
     describe_pin,
     describe_state,
 )
+
+SQL = load_statements(__file__)
 
 _RESOURCE_COLUMNS = 13
 _PIN_COLUMNS = 4
@@ -66,19 +70,21 @@ class ResourceStore:
         Raises:
             NotFound: No such resource.
         """
-        row = await self.database.fetch_one("find_resource", resource=UUID(resource))
+        row = await self.database.fetch_one(SQL["find_resource"], resource=UUID(resource))
         if row is None:
             raise NotFound(f"there is no resource {resource}")
         return _resource(row)
 
     async def find(self, kind: str, host: str, place: str) -> Resource | None:
         """Return the resource at a location, or None."""
-        row = await self.database.fetch_one("find_resource_at", kind=kind, host=host, place=place)
+        row = await self.database.fetch_one(
+            SQL["find_resource_at"], kind=kind, host=host, place=place
+        )
         return None if row is None else _resource(row)
 
     async def list_page(self, *, after: str = ID_MIN, limit: int = 1000) -> list[Resource]:
         """Return resources, oldest first."""
-        rows = await self.database.fetch("list_resources", after=UUID(after), limit=limit)
+        rows = await self.database.fetch(SQL["list_resources"], after=UUID(after), limit=limit)
         return [_resource(row) for row in rows]
 
     async def keep(self, snapshot: Snapshot, *, by: str) -> Snapshot:
@@ -89,7 +95,7 @@ class ResourceStore:
             InvalidOperation: The resource lacks the capability ``snapshot``.
         """
         row = await self.database.fetch_one(
-            "insert_snapshot",
+            SQL["insert_snapshot"],
             id=UUID(snapshot.id),
             resource=UUID(snapshot.resource),
             method=snapshot.method,
@@ -110,21 +116,21 @@ class ResourceStore:
         Raises:
             NotFound: No such snapshot.
         """
-        row = await self.database.fetch_one("find_snapshot", snapshot=UUID(snapshot))
+        row = await self.database.fetch_one(SQL["find_snapshot"], snapshot=UUID(snapshot))
         if row is None:
             raise NotFound(f"there is no snapshot {snapshot}")
         return _snapshot(row)
 
     async def list_pinned_kinds(self) -> list[str]:
         """Return the kinds of the resources that have turn snapshots."""
-        return [kind for (kind,) in await self.database.fetch("list_snapshotted_kinds")]
+        return [kind for (kind,) in await self.database.fetch(SQL["list_snapshotted_kinds"])]
 
     async def list_pinned_states(self, kind: str, host: str) -> dict[str, bool]:
         """Return the snapshots that turns refer to, and whether a host must have their bytes.
 
         A snapshot taken on another machine is stored there, or here under another host name.
         """
-        rows = await self.database.fetch("list_snapshots_in_use", kind=kind, host=host)
+        rows = await self.database.fetch(SQL["list_snapshots_in_use"], kind=kind, host=host)
         return dict(rows)
 
 
@@ -153,7 +159,7 @@ class AttachmentStore:
         async with self.database.connection() as connection, connection.transaction():
             scope = self.database.workspace
             if handle is not None:
-                await run(connection, "add_handle", {"workspace": scope, **_handle(handle)})
+                await run(connection, SQL["add_handle"], {"workspace": scope, **_handle(handle)})
             return await attach_resource(
                 connection, scope, found, session, mode, by=by, at=at, handle=handle
             )
@@ -168,7 +174,7 @@ class AttachmentStore:
 
     async def list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
         """Return the resources that a session works on."""
-        rows = await self.database.fetch("list_attached", session=UUID(session))
+        rows = await self.database.fetch(SQL["list_attached"], session=UUID(session))
         return [(_resource(row), row[_RESOURCE_COLUMNS]) for row in rows]
 
     async def list_holders(
@@ -176,10 +182,10 @@ class AttachmentStore:
     ) -> list[SessionId]:
         """Return the sessions that work on a resource, or only those attached since a timestamp."""
         if since is None:
-            rows = await self.database.fetch("list_holders", resource=UUID(resource))
+            rows = await self.database.fetch(SQL["list_holders"], resource=UUID(resource))
         else:
             asked = {"resource": UUID(resource), "since": since}
-            rows = await self.database.fetch("list_new_attachments", **asked)
+            rows = await self.database.fetch(SQL["list_new_attachments"], **asked)
         return [SessionId(id) for (id,) in rows]
 
     async def find_last_holder(
@@ -191,7 +197,7 @@ class AttachmentStore:
         is no other.
         """
         asked = {"kind": kind, "host": host, "places": text_array(places)}
-        row = await self.database.fetch_one("find_last_holder", **asked)
+        row = await self.database.fetch_one(SQL["find_last_holder"], **asked)
         return None if row is None else SessionId(row[0])
 
     async def has_holders(
@@ -227,19 +233,25 @@ class AttachmentStore:
         async with whole.connection() as connection, connection.transaction():
             scope = self.database.workspace
             asked = {"workspace": scope, "resource": UUID(resource)}
-            await run(connection, "lock_resource", asked)
-            holders = [SessionId(id) for (id,) in await fetch(connection, "list_holders", **asked)]
+            await run(connection, SQL["lock_resource"], asked)
+            holders = [
+                SessionId(id) for (id,) in await fetch(connection, SQL["list_holders"], **asked)
+            ]
             if not force and set(holders) - set(left.sessions):
                 raise InvalidOperation("another session works there, and it is hidden from you")
             for session in holders:
                 await detach_resource(connection, scope, resource, session, by=by, at=at)
             told = {"workspace": scope, "stream": UUID(resource), "kind": "resource.removed"}
-            await run(connection, "record_event", {**told, "at": at, "data": as_data(said)})
+            await run(
+                connection, LEDGER_SQL["record_event"], {**told, "at": at, "data": as_data(said)}
+            )
         return left
 
     async def find_left(self, resource: ResourceId) -> ResourceAfterTurn | None:
         """Return how a resource was left when it was last removed, or None."""
-        row = await self.database.fetch_one("find_resource_after_turn", resource=UUID(resource))
+        row = await self.database.fetch_one(
+            SQL["find_resource_after_turn"], resource=UUID(resource)
+        )
         if row is None:
             return None
         data = orjson.loads(row[0])["data"]
@@ -249,7 +261,7 @@ class AttachmentStore:
 
     async def newest_event(self, session: SessionId) -> EventRef | None:
         """Return the newest event of a session: it says what is attached by now."""
-        row = await self.database.fetch_one("newest_event", stream=UUID(session))
+        row = await self.database.fetch_one(SQL["newest_event"], stream=UUID(session))
         if row is None:
             return None
         return EventRef(EventId(digest_from_raw(bytes(row[1]))), session, row[0])
@@ -268,7 +280,7 @@ class TurnSnapshotStore:
             NotFound: No such turn, resource or snapshot of it.
         """
         row = await self.database.fetch_one(
-            "insert_turn_snapshot",
+            SQL["insert_turn_snapshot"],
             turn=UUID(pin.turn),
             resource=UUID(pin.resource),
             before=as_uuid(pin.before),
@@ -283,12 +295,12 @@ class TurnSnapshotStore:
 
     async def list_pins(self, turns: Sequence[TurnId]) -> list[ResolvedTurnSnapshot]:
         """Return the turn snapshots of turns, in the order of the turns given."""
-        rows = await self.database.fetch("list_turn_snapshots", turns=as_uuids(turns))
+        rows = await self.database.fetch(SQL["list_turn_snapshots"], turns=as_uuids(turns))
         return [_pinned(row) for row in rows]
 
     async def list_pinned_along(self, head: TurnId, *, limit: int) -> list[tuple[TurnId, int]]:
         """Return the turns of a thread that have snapshots, newest first, with their depths."""
-        rows = await self.database.fetch("list_thread_snapshots", head=UUID(head), limit=limit)
+        rows = await self.database.fetch(SQL["list_thread_snapshots"], head=UUID(head), limit=limit)
         return [(TurnId(turn), depth) for turn, depth in rows]
 
     async def list_pins_between(
@@ -296,20 +308,20 @@ class TurnSnapshotStore:
     ) -> list[ResolvedTurnSnapshot]:
         """Return the turn snapshots of a resource whose turns ran in an interval, oldest first."""
         rows = await self.database.fetch(
-            "list_turn_snapshots_between", resource=UUID(resource), since=since, until=until
+            SQL["list_turn_snapshots_between"], resource=UUID(resource), since=since, until=until
         )
         return [_pinned(row) for row in rows]
 
     async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
         """Return the paths that turns themselves report writing, as their tools spelled them."""
         found: dict[TurnId, set[str]] = {}
-        for turn, path in await self.database.fetch("list_written", turns=as_uuids(turns)):
+        for turn, path in await self.database.fetch(SQL["list_written"], turns=as_uuids(turns)):
             found.setdefault(TurnId(turn), set()).add(path)
         return found
 
     async def list_below(self, head: TurnId, depth: int) -> list[tuple[TurnId, int]]:
         """Return the turns of a thread below a depth, oldest first, with their depths."""
-        rows = await self.database.fetch("list_turns_below", head=UUID(head), low=depth)
+        rows = await self.database.fetch(SQL["list_turns_below"], head=UUID(head), low=depth)
         return [(TurnId(turn), found) for turn, found in rows]
 
     async def list_spawned(
@@ -317,7 +329,7 @@ class TurnSnapshotStore:
     ) -> frozenset[TurnId]:
         """Return which turns belong to sessions that one of the turns in ``by`` spawned."""
         rows = await self.database.fetch(
-            "list_spawned_turns", turns=as_uuids(turns), by=as_uuids(by)
+            SQL["list_spawned_turns"], turns=as_uuids(turns), by=as_uuids(by)
         )
         return frozenset(TurnId(turn) for (turn,) in rows)
 
@@ -332,7 +344,7 @@ class LeaseStore:
         """Record whether a resource existed."""
         data = as_data({"resource_ref": resource, "status": status})
         await self.database.run(
-            "record_liveness", resource=UUID(resource), status=status, at=at, data=data
+            SQL["record_liveness"], resource=UUID(resource), status=status, at=at, data=data
         )
 
     async def lease(
@@ -340,18 +352,18 @@ class LeaseStore:
     ) -> Lease | None:
         """Acquire or renew a lease; None while another holder's has not expired."""
         row = await self.database.fetch_one(
-            "acquire_lease", resource=UUID(resource), holder=holder, until=until, now=now
+            SQL["acquire_lease"], resource=UUID(resource), holder=holder, until=until, now=now
         )
         return None if row is None else Lease(resource, holder, as_instant(row[0]))
 
     async def find_lease(self, resource: ResourceId) -> Lease | None:
         """Return the newest lease of a resource, expired or not."""
-        row = await self.database.fetch_one("find_lease", resource=UUID(resource))
+        row = await self.database.fetch_one(SQL["find_lease"], resource=UUID(resource))
         return None if row is None else Lease(resource, row[0], as_instant(row[1]))
 
     async def release(self, resource: ResourceId, holder: str) -> None:
         """Release a lease."""
-        await self.database.run("release_lease", resource=UUID(resource), holder=holder)
+        await self.database.run(SQL["release_lease"], resource=UUID(resource), holder=holder)
 
 
 async def ensure_resource(
@@ -361,7 +373,7 @@ async def ensure_resource(
     scope = resource.scope
     ((id,),) = await fetch(
         connection,
-        "ensure_resource",
+        SQL["ensure_resource"],
         workspace=workspace,
         id=UUID(resource.id),
         kind=resource.kind,
@@ -410,7 +422,7 @@ async def attach_resource(
         }
     ((attached,),) = await fetch(
         connection,
-        "attach_resource",
+        SQL["attach_resource"],
         workspace=workspace,
         resource=UUID(resource.id),
         session=UUID(session),
@@ -433,7 +445,7 @@ async def detach_resource(
     """Detach a resource inside a transaction; False if it was not attached."""
     ((detached,),) = await fetch(
         connection,
-        "detach_resource",
+        SQL["detach_resource"],
         workspace=workspace,
         resource=UUID(resource),
         session=UUID(session),

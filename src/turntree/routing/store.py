@@ -8,11 +8,14 @@ import orjson
 from turntree.core.ids import Label, SessionId, TurnId, find_long_id
 from turntree.core.value import value
 from turntree.db.database import Database, Row, as_uuid, as_uuids
+from turntree.db.sql import load_statements
 from turntree.routing.route import HoldingSession
 from turntree.search.embedding import EmbeddableText, program_text
 from turntree.search.query import Term
 from turntree.search.results import Vector
 from turntree.search.store import term_query
+
+SQL = load_statements(__file__)
 
 COMMON: Final = 3_000
 """A word that occurs in more turns than this is ignored: it identifies none of them."""
@@ -38,7 +41,7 @@ class RoutingStore:
         said = [term.text for term in terms]
         found: dict[TurnId, dict[str, float]] = {}
         for turn, place, rarity in await self.database.fetch(
-            "route_words",
+            SQL["route_words"],
             terms=[term_query(term) for term in terms],
             common=self.common,
             limit=limit,
@@ -53,7 +56,7 @@ class RoutingStore:
         if not turns:
             return {}
         rows = await self.database.fetch(
-            "route_similarity",
+            SQL["route_similarity"],
             embedder=embedder,
             vector="{" + ",".join(map(str, vector)) + "}",
             turns=as_uuids(turns),
@@ -72,7 +75,7 @@ class RoutingStore:
         if not turns:
             return found
         rows = await self.database.fetch(
-            "route_holders", turns=as_uuids(turns), by=to, limit=HOLDERS_MAX
+            SQL["route_holders"], turns=as_uuids(turns), by=to, limit=HOLDERS_MAX
         )
         for turn, session, label, head, is_active, is_closed in rows:
             held = HoldingSession(SessionId(session), Label(label), head, is_active, is_closed)
@@ -81,7 +84,9 @@ class RoutingStore:
 
     async def list_closed(self, sessions: Sequence[SessionId], *, to: str) -> set[SessionId]:
         """Return those of the sessions that a principal may not read."""
-        rows = await self.database.fetch("list_hidden_sessions", sessions=as_uuids(sessions), by=to)
+        rows = await self.database.fetch(
+            SQL["list_hidden_sessions"], sessions=as_uuids(sessions), by=to
+        )
         return {SessionId(id) for (id,) in rows}
 
 
@@ -111,7 +116,7 @@ class ProgramTexts:
         return [_described(row) for row in rows]
 
     async def _rows(self, **asked: object) -> list[Row]:
-        return await self.database.fetch("list_described_programs", by=self.by, **asked)
+        return await self.database.fetch(SQL["list_described_programs"], by=self.by, **asked)
 
 
 def _described(row: Row) -> EmbeddableText:

@@ -24,6 +24,7 @@ from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
 from turntree.db.database import Database, Row, fetch
+from turntree.db.sql import load_statements
 from turntree.runs.engine import Engine, SharedTransaction
 from turntree.runs.inbox import (
     Backlog,
@@ -34,6 +35,8 @@ from turntree.runs.inbox import (
     StartRun,
     Work,
 )
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -66,14 +69,14 @@ class InboxStore:
         given = {"session": UUID(session), "by": by, "at": at}
         async with self._noting_denials(), self.engine.transaction() as transaction:
             run, seq, repeated, wake = await self._call(
-                transaction, "post_message", **given, payload=_words(message), key=key,
+                transaction, SQL["post_message"], **given, payload=_words(message), key=key,
                 options=Jsonb({**asked, **following}),
             )  # fmt: skip
             for words in () if repeated else said:
                 # The session's queue is locked until commit, so no worker can have started the
                 # first one.
                 await self._call(
-                    transaction, "post_message", **given, payload=words, key=None,
+                    transaction, SQL["post_message"], **given, payload=words, key=None,
                     options=Jsonb({**asked, "fold": True}),
                 )  # fmt: skip
             if wake is not None:
@@ -85,7 +88,7 @@ class InboxStore:
 
         Returns ``Idle`` if another worker that holds a lease serves the session.
         """
-        rows = await self.database.fetch("next_work", session=UUID(session), worker=worker)
+        rows = await self.database.fetch(SQL["next_work"], session=UUID(session), worker=worker)
         what, run, epoch, canceled, head, digest, *_ = rows[0]
         match what:
             case "continue":
@@ -114,7 +117,7 @@ class InboxStore:
             messages.
         """
         row = await self.database.fetch_one(
-            "start_queued_run",
+            SQL["start_queued_run"],
             run=UUID(run),
             session=UUID(session),
             seqs=int_array(messages),
@@ -137,7 +140,7 @@ class InboxStore:
         """
         first = facts[0].event
         ((is_new,),) = await self.database.fetch(
-            "append_run_events",
+            SQL["append_run_events"],
             run=UUID(first.stream),
             epoch=Int4(epoch),
             first=Int4(first.seq),
@@ -148,14 +151,14 @@ class InboxStore:
     async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
         """Resume a parked run and wake its session; False if it was not parked."""
         said = canonical({**data, "by": by}).decode()
-        return await self._changing("unpark_run", run=UUID(run), at=at, data=said)
+        return await self._changing(SQL["unpark_run"], run=UUID(run), at=at, data=said)
 
     async def cancel(
         self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
         """Request cancellation of the session's open run; None if there is none."""
         run, _ = await self._waking(
-            "cancel_session_run", session, session=UUID(session), by=by, at=at, discard=discard
+            SQL["cancel_session_run"], session, session=UUID(session), by=by, at=at, discard=discard
         )
         return None if run is None else RunId(run)
 
@@ -166,14 +169,14 @@ class InboxStore:
 
         A run that has not started keeps its position, and ends as soon as it starts.
         """
-        return await self._changing("cancel_run", run=UUID(run), by=by, at=at, discard=discard)
+        return await self._changing(SQL["cancel_run"], run=UUID(run), by=by, at=at, discard=discard)
 
     async def note_failure(self, run: RunId, *, epoch: int) -> int:
         """Count an attempt that ended in an unexpected error; return the count.
 
         Returns 0 if the run is finished or was taken over.
         """
-        row = await self.database.fetch_one("count_crash", run=UUID(run), epoch=epoch)
+        row = await self.database.fetch_one(SQL["count_crash"], run=UUID(run), epoch=epoch)
         return 0 if row is None else int(row[0])
 
     async def note_retaken(self, run: RunId, calls: Sequence[str], *, epoch: int) -> dict[str, int]:
@@ -182,14 +185,14 @@ class InboxStore:
         The count is 0 if the run is finished or was taken over again.
         """
         row = await self.database.fetch_one(
-            "note_retaken", run=UUID(run), calls=text_array(calls), epoch=epoch
+            SQL["note_retaken"], run=UUID(run), calls=text_array(calls), epoch=epoch
         )
         counted: dict[str, int] = {} if row is None else orjson.loads(row[0])
         return {call: counted.get(call, 0) for call in calls}
 
     async def list_waiting(self, session: SessionId) -> list[PendingMessage]:
         """Return a session's messages that are neither started nor canceled."""
-        rows = await self.database.fetch("list_waiting", session=UUID(session))
+        rows = await self.database.fetch(SQL["list_waiting"], session=UUID(session))
         return [_waiting(*row) for row in rows]
 
     async def list_piles(self) -> list[Backlog]:
@@ -197,15 +200,15 @@ class InboxStore:
 
         Canceled messages do not count.
         """
-        rows = await self.database.fetch("list_backlogs")
+        rows = await self.database.fetch(SQL["list_backlogs"])
         return [Backlog(SessionId(session), *row) for session, *row in rows]
 
     async def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Return the message that a run will start with, or None once it has started."""
-        row = await self.database.fetch_one("find_waiting", run=UUID(run))
+        row = await self.database.fetch_one(SQL["find_waiting"], run=UUID(run))
         return None if row is None else _waiting(*row)
 
-    async def _changing(self, query: str, /, **params: Any) -> bool:
+    async def _changing(self, query: bytes, /, **params: Any) -> bool:
         """Run a statement that returns whether it changed a run, and the run's session."""
         try:
             is_changed, *_ = await self._waking(query, None, **params)
@@ -213,7 +216,7 @@ class InboxStore:
             return False  # Hidden from this viewer, for whom the run does not exist.
         return bool(is_changed)
 
-    async def _waking(self, query: str, woken: SessionId | None, /, **params: Any) -> Row:
+    async def _waking(self, query: bytes, woken: SessionId | None, /, **params: Any) -> Row:
         """Run a statement whose last column is the number of the wake-up to schedule."""
         async with self._noting_denials(), self.engine.transaction() as transaction:
             row = await self._call(transaction, query, **params)
@@ -231,7 +234,7 @@ class InboxStore:
             await self.database.note_denial(error)
             raise
 
-    async def _call(self, transaction: SharedTransaction, query: str, /, **params: Any) -> Row:
+    async def _call(self, transaction: SharedTransaction, query: bytes, /, **params: Any) -> Row:
         async with self.database.borrow(transaction.driver) as connection:
             (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
         return row

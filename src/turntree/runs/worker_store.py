@@ -25,8 +25,11 @@ from turntree.db.database import (
     fetch,
     run,
 )
+from turntree.db.sql import load_statements
 from turntree.runs.engine import Engine
 from turntree.runs.inbox import FailedRun, OpenRun
+
+SQL = load_statements(__file__)
 
 UNATTENDED_MAX = 1000
 """Sessions checked at a time, oldest first."""
@@ -55,10 +58,10 @@ class WorkerStore:
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self.database.acting_as("turntree_app"))
             scope = {"workspace": self.database.workspace, "worker": worker}
-            ((is_held,),) = await fetch(connection, "lock_worker", **scope)
+            ((is_held,),) = await fetch(connection, SQL["lock_worker"], **scope)
             if not is_held:
                 raise Conflict(f"a worker named {worker} is already running")
-            await run(connection, "register_worker", scope)
+            await run(connection, SQL["register_worker"], scope)
             self._leases[worker] = _Lease(connection, stack.pop_all())
 
     async def beat(self, worker: str) -> list[RunId]:
@@ -71,7 +74,7 @@ class WorkerStore:
         scope = {"workspace": self.database.workspace, "worker": worker}
         try:
             async with ErrorTranslator():
-                rows = await fetch(lease.connection, "heartbeat_worker", **scope)
+                rows = await fetch(lease.connection, SQL["heartbeat_worker"], **scope)
         except (DatabaseUnavailable, asyncio.CancelledError):
             # The connection's state is unknown, so the next heartbeat opens a new one.
             await self._drop(worker)
@@ -86,18 +89,18 @@ class WorkerStore:
                 # A server may notice late that a connection has ended, so unlock explicitly.
                 scope = {"workspace": self.database.workspace, "worker": worker}
                 async with ErrorTranslator():
-                    await fetch(lease.connection, "unlock_worker", **scope)
+                    await fetch(lease.connection, SQL["unlock_worker"], **scope)
         finally:
             await self._drop(worker)
 
     async def list_dead(self, *, silent_s: float) -> list[str]:
         """Return workers whose lease is free, or without a heartbeat for ``silent_s``."""
-        rows = await self.database.fetch("list_expired_workers", silent_s=silent_s)
+        rows = await self.database.fetch(SQL["list_expired_workers"], silent_s=silent_s)
         return [name for (name,) in rows]
 
     async def bury(self, workers: Sequence[str]) -> None:
         """Delete workers whose sessions were woken up again."""
-        await self.database.run("delete_workers", workers=text_array(workers))
+        await self.database.run(SQL["delete_workers"], workers=text_array(workers))
 
     async def wake_stuck(self, *, silent_s: float, idle_s: float | None = None) -> int:
         """Wake sessions again that are marked awake but have no live worker; return how many.
@@ -106,7 +109,7 @@ class WorkerStore:
         session may be awake before a worker claims it; by default the same.
         """
         found = await self.database.fetch(
-            "list_orphaned_queues",
+            SQL["list_orphaned_queues"],
             silent_s=silent_s,
             idle_s=silent_s if idle_s is None else idle_s,
             mine=text_array([*self._leases]),
@@ -122,11 +125,11 @@ class WorkerStore:
 
     async def list_workers(self) -> list[str]:
         """Return the names of live workers."""
-        return [name for (name,) in await self.database.fetch("list_workers")]
+        return [name for (name,) in await self.database.fetch(SQL["list_workers"])]
 
     async def list_open(self, session: SessionId | None = None) -> list[OpenRun]:
         """Return runs that are open or parked, oldest first."""
-        rows = await self.database.fetch("list_open_runs", session=as_uuid(session))
+        rows = await self.database.fetch(SQL["list_open_runs"], session=as_uuid(session))
         return [OpenRun(*row) for row in rows]
 
     async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:
@@ -136,10 +139,10 @@ class WorkerStore:
         since.
         """
         if session is None:
-            rows = await self.database.fetch("list_unanswered_runs", last=last)
+            rows = await self.database.fetch(SQL["list_unanswered_runs"], last=last)
         else:
             rows = await self.database.fetch(
-                "list_failed_runs", session=as_uuid(session), last=last
+                SQL["list_failed_runs"], session=as_uuid(session), last=last
             )
         return [FailedRun(*row) for row in rows]
 
@@ -147,7 +150,7 @@ class WorkerStore:
         """Return why some runs failed; one whose journal does not say it is absent."""
         if not runs:
             return {}
-        rows = await self.database.fetch("list_failure_reasons", runs=as_uuids(runs))
+        rows = await self.database.fetch(SQL["list_failure_reasons"], runs=as_uuids(runs))
         return {RunId(run): reason for run, reason in rows if reason}
 
     async def _wake_again(self, session: SessionId, wakes: int, worker: str | None) -> bool:
@@ -155,7 +158,7 @@ class WorkerStore:
             async with self.database.borrow(transaction.driver) as connection:
                 scope = {"workspace": self.database.workspace, "session": as_uuid(session)}
                 found = await fetch(
-                    connection, "requeue_wakeup", **scope, wakes=wakes, worker=worker
+                    connection, SQL["requeue_wakeup"], **scope, wakes=wakes, worker=worker
                 )
             if not found:
                 return False

@@ -12,9 +12,13 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuid, as_uuids
+from turntree.db.sql import load_statements
 from turntree.search.embedding import TURN, EmbeddingStats, Neighbor
 from turntree.search.embedding_source import StoredEmbedding
+from turntree.search.index_store import SQL as INDEX_SQL
 from turntree.search.results import Vector
+
+SQL = load_statements(__file__)
 
 EXACT_MAX: Final = 5_000
 """Up to this many vectors are compared exactly, without the index."""
@@ -34,7 +38,7 @@ class EmbeddingStore:
 
     async def horizon(self) -> int:
         """Return the oldest running transaction; call this before reading what is embedded."""
-        row = await self.database.fetch_one("search_horizon")
+        row = await self.database.fetch_one(INDEX_SQL["search_horizon"])
         assert row is not None, "the shard has one row"
         return int(row[1])
 
@@ -49,7 +53,7 @@ class EmbeddingStore:
         await self._check()
         digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
         await self.database.run(
-            "put_embeddings",
+            SQL["put_embeddings"],
             embedder=embedder,
             ids=as_uuids([one.id for one in meanings]),
             vectors=[_numbers(one.vector) for one in meanings],
@@ -62,7 +66,7 @@ class EmbeddingStore:
         """Return the vector of a node, or None."""
         if not await self._holds_vectors():
             return None
-        row = await self.database.fetch_one("find_embedding", id=UUID(id), embedder=embedder)
+        row = await self.database.fetch_one(SQL["find_embedding"], id=UUID(id), embedder=embedder)
         if row is None:
             return None
         kind, vector, digest = row
@@ -85,7 +89,7 @@ class EmbeddingStore:
         if not await self._holds_vectors():
             return []
         rows = await self.database.fetch(
-            "list_nearest",
+            SQL["list_nearest"],
             embedder=embedder,
             vector=_numbers(vector),
             kinds=list(kinds) or None,
@@ -102,7 +106,7 @@ class EmbeddingStore:
         if not ids or not await self._holds_vectors():
             return {}
         rows = await self.database.fetch(
-            "list_embedding_digests", embedder=embedder, ids=as_uuids(ids)
+            SQL["list_embedding_digests"], embedder=embedder, ids=as_uuids(ids)
         )
         return {id: _digest(digest) for id, digest in rows}
 
@@ -112,7 +116,7 @@ class EmbeddingStore:
             return []
         found: dict[str, EmbeddingStats] = {}
         for embedder, kind, vectors, described, dims, turns in await self.database.fetch(
-            "embedding_stats"
+            SQL["embedding_stats"]
         ):
             known = found.get(embedder) or EmbeddingStats(embedder, dims, turns_missing=turns)
             found[embedder] = EmbeddingStats(
@@ -125,7 +129,7 @@ class EmbeddingStore:
         return list(found.values())
 
     async def _holds_vectors(self) -> bool:
-        ((there,),) = await self.database.fetch("search_embeddings_exist")
+        ((there,),) = await self.database.fetch(INDEX_SQL["search_embeddings_exist"])
         return bool(there)
 
     async def _check(self) -> None:

@@ -17,10 +17,12 @@ from turntree.core.feed import FeedPosition
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, Row, fetch, run, translated
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
 from turntree.search.document import RECIPE, SearchDocument
 from turntree.search.results import WORDS, IndexBatch, Vector
 from turntree.search.store import SearchStore
+
+SQL = load_statements(__file__)
 
 EVENTS_READ_MAX: Final = 5_000
 
@@ -33,7 +35,7 @@ class IndexStore:
 
     async def next_batch(self, index: str, *, limit: int) -> IndexBatch:
         """Return turns that an index lacks: existing ones first, then those of the feed."""
-        row = await self.database.fetch_one("search_progress", index=index)
+        row = await self.database.fetch_one(SQL["search_progress"], index=index)
         if row is None:
             return await self.list_missing(index, limit=limit)
         return await self._follow(index, FeedPosition(*row), limit)
@@ -41,7 +43,9 @@ class IndexStore:
     async def list_missing(self, index: str, *, limit: int) -> IndexBatch:
         """Return turns that an index lacks, regardless of the feed."""
         epoch, horizon = await self._horizon()
-        query = "search_missing_documents" if index == WORDS else "search_missing_embeddings"
+        query = (
+            SQL["search_missing_documents"] if index == WORDS else SQL["search_missing_embeddings"]
+        )
         rows = await self.database.fetch(query, limit=limit, **_scope(index))
         is_last = len(rows) < limit
         # Everything committed before the horizon was visible to this pass.
@@ -51,14 +55,16 @@ class IndexStore:
     async def _follow(self, index: str, after: FeedPosition, limit: int) -> IndexBatch:
         _, horizon = await self._horizon()
         events = await self.database.fetch(
-            "search_feed",
+            SQL["search_feed"],
             epoch=after.epoch,
             xid=str(after.transaction),
             n=after.n,
             limit=min(limit * 2, EVENTS_READ_MAX),
         )
         touched = list(dict.fromkeys(turn for *_, turn, _ in events if turn is not None))
-        query = "search_pending_documents" if index == WORDS else "search_pending_embeddings"
+        query = (
+            SQL["search_pending_documents"] if index == WORDS else SQL["search_pending_embeddings"]
+        )
         rows = await self.database.fetch(query, turns=touched, **_scope(index)) if touched else []
         if any(gap_above for _, gap_above in rows):
             # An import stored many turns at once, and the journal names only the last.
@@ -69,7 +75,7 @@ class IndexStore:
         return await self._batch([id for id, _ in rows], horizon, position, is_last=is_last)
 
     async def _horizon(self) -> tuple[int, int]:
-        row = await self.database.fetch_one("search_horizon")
+        row = await self.database.fetch_one(SQL["search_horizon"])
         assert row is not None, "the shard has one row"
         return row[0], row[1]
 
@@ -85,30 +91,32 @@ class IndexStore:
     ) -> None:
         """Write the documents of a batch and its progress, in one transaction."""
         rows = [(UUID(id), [*doc.lexemes, *doc.facets], None) for id, doc in documents]
-        await self._put(WORDS, "search_unstage_documents", batch, rows)
+        await self._put(WORDS, SQL["search_unstage_documents"], batch, rows)
 
     async def put_meanings(
         self, batch: IndexBatch, embedder: str, vectors: Sequence[tuple[TurnId, Vector]]
     ) -> None:
         """Write the vectors of a batch and its progress, in one transaction."""
         rows = [(UUID(id), None, list(vector)) for id, vector in vectors]
-        await self._put(embedder, "search_unstage_embeddings", batch, rows)
+        await self._put(embedder, SQL["search_unstage_embeddings"], batch, rows)
 
-    async def _put(self, index: str, query: str, batch: IndexBatch, rows: Sequence[Row]) -> None:
+    async def _put(self, index: str, query: bytes, batch: IndexBatch, rows: Sequence[Row]) -> None:
         scope: Mapping[str, Any] = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
-            await run(connection, "search_lock", scope)
+            await run(connection, SQL["search_lock"], scope)
             if rows:
                 await _copy(connection, rows)
                 seen = {"seen_from": str(batch.seen_from)}
                 await run(connection, query, {**scope, **seen, **_scope(index)})
             if (at := batch.position) is not None:
                 place = {"epoch": at.epoch, "xid": str(at.transaction), "n": at.n}
-                await run(connection, "search_save_progress", {**scope, **place, "index": index})
+                await run(
+                    connection, SQL["search_save_progress"], {**scope, **place, "index": index}
+                )
 
     async def prepare_meanings(self) -> bool:
         """Create the table of vectors if the database has pgvector; return whether it has."""
-        ((there,),) = await self.database.fetch("search_embeddings_exist")
+        ((there,),) = await self.database.fetch(SQL["search_embeddings_exist"])
         if there:
             return True
         # Only the schema's owner may change it, so no role is set here.
@@ -116,7 +124,7 @@ class IndexStore:
             async with await AsyncConnection[Row].connect(
                 self.database.conninfo, autocommit=True
             ) as owner:
-                ((made,),) = await fetch(owner, "search_create_embeddings")
+                ((made,),) = await fetch(owner, SQL["search_create_embeddings"])
         except psycopg.errors.InsufficientPrivilege:
             return False
         except psycopg.Error as error:
@@ -125,21 +133,21 @@ class IndexStore:
 
     async def has_meanings(self, embedder: str) -> bool:
         """Return whether an embedder's index was ever filled."""
-        ((there,),) = await self.database.fetch("search_embeddings_exist")
+        ((there,),) = await self.database.fetch(SQL["search_embeddings_exist"])
         if not there:
             return False
-        ((filled,),) = await self.database.fetch("search_has_embeddings", embedder=embedder)
+        ((filled,),) = await self.database.fetch(SQL["search_has_embeddings"], embedder=embedder)
         return bool(filled)
 
     async def clear(self, index: str) -> None:
         """Empty an index."""
         async with self.database.connection() as connection, connection.transaction():
             scope = {"workspace": self.database.workspace}
-            await run(connection, "search_clear_progress", {**scope, "index": index})
+            await run(connection, SQL["search_clear_progress"], {**scope, "index": index})
             if index == WORDS:
-                await run(connection, "search_clear_documents", scope)
+                await run(connection, SQL["search_clear_documents"], scope)
             else:
-                await run(connection, "search_clear_embeddings", {**scope, "embedder": index})
+                await run(connection, SQL["search_clear_embeddings"], {**scope, "embedder": index})
 
 
 def _scope(index: str) -> dict[str, Any]:
@@ -147,8 +155,8 @@ def _scope(index: str) -> dict[str, Any]:
 
 
 async def _copy(connection: Connection, rows: Sequence[Row]) -> None:
-    await run(connection, "search_stage")
-    async with connection.cursor().copy(QUERIES["search_copy"]) as copy:
+    await run(connection, SQL["search_stage"])
+    async with connection.cursor().copy(SQL["search_copy"]) as copy:
         copy.set_types(["uuid", "text[]", "float4[]"])
         for row in rows:
             await copy.write_row(row)

@@ -16,10 +16,13 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuids
+from turntree.db.sql import load_statements
 from turntree.search.document import LIFTED_BYTES_READ, facet
 from turntree.search.query import Query, Term
 from turntree.search.results import FileUseRecord, HitSession, SearchableTurn, Vector
 from turntree.search.tokenizer import lexemes_of
+
+SQL = load_statements(__file__)
 
 CANDIDATES_MAX: Final = 2_000
 """How many of the newest matches are ranked."""
@@ -45,7 +48,7 @@ class SearchStore:
         needed = required(query)
         phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
         rows = await self.database.fetch(
-            "search_words",
+            SQL["search_words"],
             ladder=[conjoin([*needed, step]) for step in ladder(terms)],
             terms=[*terms, *phrases],
             terms_min=max(1, (len(terms) + 1) // 2 + len(phrases)),
@@ -59,7 +62,10 @@ class SearchStore:
     async def list_by_names(self, query: Query, *, limit: int) -> list[TurnId]:
         """Return turns by the operators of a query alone, newest first."""
         rows = await self.database.fetch(
-            "search_names", facets=conjoin(facets(query)) or None, limit=limit, **filters(query)
+            SQL["search_names"],
+            facets=conjoin(facets(query)) or None,
+            limit=limit,
+            **filters(query),
         )
         return [TurnId(id) for (id,) in rows]
 
@@ -68,7 +74,7 @@ class SearchStore:
     ) -> list[tuple[TurnId, float]]:
         """Return turns near a vector, nearest first, with their similarity, up to 1."""
         rows = await self.database.fetch(
-            "search_embeddings",
+            SQL["search_embeddings"],
             embedder=embedder,
             vector="{" + ",".join(map(str, vector)) + "}",
             facets=conjoin(facets(query)) or None,
@@ -82,7 +88,7 @@ class SearchStore:
 
     async def read(self, turns: Sequence[TurnId]) -> list[SearchableTurn]:
         """Return some turns, in their order, with the beginnings of their large parts."""
-        rows = await self.database.fetch("search_bodies", turns=as_uuids(turns))
+        rows = await self.database.fetch(SQL["search_bodies"], turns=as_uuids(turns))
         placed = [
             ThreadTurn(
                 turns_.read_lines(header, said, digest_from_raw(bytes(digest))), depth, parent
@@ -101,13 +107,15 @@ class SearchStore:
             return {}
         raw = [digest_raw(digest) for digest in dict.fromkeys(digests)]
         rows = await self.database.fetch(
-            "search_object_parts", digests=raw, bytes=LIFTED_BYTES_READ
+            SQL["search_object_parts"], digests=raw, bytes=LIFTED_BYTES_READ
         )
         return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
 
     async def list_holders(self, turns: Sequence[TurnId]) -> dict[TurnId, list[HitSession]]:
         """Return the sessions that ever contained each turn, those with it as their head first."""
-        rows = await self.database.fetch("search_holders", turns=as_uuids(turns), limit=HOLDERS_MAX)
+        rows = await self.database.fetch(
+            SQL["search_holders"], turns=as_uuids(turns), limit=HOLDERS_MAX
+        )
         found: dict[TurnId, list[HitSession]] = {turn: [] for turn in turns}
         for turn, session, label, is_head in rows:
             found[TurnId(turn)].append(HitSession(SessionId(session), label, bool(is_head)))
@@ -115,12 +123,12 @@ class SearchStore:
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
         """Return the uses of a file, newest turn first, by its path, its end, or a pattern."""
-        rows = await self.database.fetch("list_file_uses", path=pattern(path), limit=limit)
+        rows = await self.database.fetch(SQL["list_file_uses"], path=pattern(path), limit=limit)
         return [FileUseRecord(TurnId(turn), *rest) for turn, *rest in rows]
 
     async def sees_everything(self) -> bool:
         """Return whether no turn is hidden from this viewer."""
-        ((sees,),) = await self.database.fetch("viewer_sees_everything")
+        ((sees,),) = await self.database.fetch(SQL["viewer_sees_everything"])
         return bool(sees)
 
 

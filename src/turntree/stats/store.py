@@ -8,8 +8,11 @@ from turntree.core.usage import Usage
 from turntree.core.value import value
 from turntree.db.arrays import int_array
 from turntree.db.database import Database, Row
+from turntree.db.sql import load_statements
 from turntree.stats.import_summary import DiskUsage, ImportedCounts
 from turntree.stats.spending import Spending
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -20,15 +23,15 @@ class StatsStore:
 
     async def count_imported(self) -> ImportedCounts:
         """Return what the ledger contains of imported transcripts."""
-        row = await self.database.fetch_one("count_imported")
+        row = await self.database.fetch_one(SQL["count_imported"])
         assert row is not None, "an aggregate always has a row"
         sessions, turns, newest = row
-        rows = await self.database.fetch("count_imported_tokens")
+        rows = await self.database.fetch(SQL["count_imported_tokens"])
         return ImportedCounts(sessions, turns, cast("dict[str, int]", dict(rows)), newest)
 
     async def measure(self) -> DiskUsage:
         """Return the bytes on the server's disk, of all workspaces together."""
-        row = await self.database.fetch_one("measure")
+        row = await self.database.fetch_one(SQL["measure"])
         assert row is not None, "an aggregate always has a row"
         return DiskUsage(*row)
 
@@ -40,7 +43,7 @@ class StatsStore:
         A call that several turns record is counted once. With sessions, a call is counted for the
         oldest session whose thread contains it.
         """
-        query = "list_spending_by_session" if with_sessions else "list_spending"
+        query = SQL["list_spending_by_session"] if with_sessions else SQL["list_spending"]
         rows = await self.database.fetch(query, since=since, bands=int_array(bands))
         return [_spending(row) for row in rows]
 

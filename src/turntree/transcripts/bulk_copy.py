@@ -21,10 +21,12 @@ import psycopg
 from turntree.core.canonical import digest_raw
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.db.database import Connection, Database, as_uuids, fetch, run
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
 from turntree.ledger.turn_rows import TurnRows
 from turntree.transcripts.incoming import ImportedTurn, ImportProgress
 from turntree.transcripts.packing import Packer
+
+SQL = load_statements(__file__)
 
 BATCH_TURNS = 2000
 TURN_RECORDED = "turn.recorded"
@@ -75,7 +77,7 @@ async def import_turns(
     """
     progress = ImportProgress()
     async with database.acting_as("turntree_importer") as connection:
-        ((direct,),) = await fetch(connection, "may_bypass")
+        ((direct,),) = await fetch(connection, SQL["may_bypass"])
         async for batch in _batches(incoming, batch_turns):
             path = "turntree" if direct else "pg_temp, turntree"
             begin = {"workspace": database.workspace, "path": path, "hurrying": hurrying}
@@ -119,13 +121,13 @@ async def _import_batch(
     for attempt in range(1, TRIES_MAX + 1):
         try:
             async with connection.transaction():
-                await run(connection, "bulk_begin", begin)
+                await run(connection, SQL["bulk_begin"], begin)
                 plan = await _Plan.of(connection, begin["workspace"], batch)
                 if not direct:
-                    await connection.execute(QUERIES["stage_tables"])
+                    await connection.execute(SQL["stage_tables"])
                 await plan.copy(connection)
                 if not direct:
-                    await connection.execute(QUERIES["unstage_tables"])
+                    await connection.execute(SQL["unstage_tables"])
                 await plan.link(connection)
         except psycopg.errors.UniqueViolation as error:
             if attempt == TRIES_MAX:
@@ -173,11 +175,13 @@ class _Plan:
         ids = as_uuids([item.id for item in batch])
         known = {
             id: bytes(digest)
-            for id, digest in await fetch(connection, "bulk_known", workspace=workspace, turns=ids)
+            for id, digest in await fetch(
+                connection, SQL["bulk_known"], workspace=workspace, turns=ids
+            )
         }
         parents = as_uuids(sorted({item.parent for item in batch if item.parent is not None}))
         for id, segment, depth, digest, followed in await fetch(
-            connection, "bulk_places", workspace=workspace, turns=parents
+            connection, SQL["bulk_places"], workspace=workspace, turns=parents
         ):
             plan.places[id] = _Place(segment, depth, bytes(digest), followed)
         for item in batch:
@@ -199,7 +203,7 @@ class _Plan:
             return
         # The importer's connection is its own and has not registered our array types.
         for (digest,) in await fetch(
-            self.connection, "bulk_objects", workspace=self.workspace, digests=list(held)
+            self.connection, SQL["bulk_objects"], workspace=self.workspace, digests=list(held)
         ):
             del held[bytes(digest)]
         self.rows["copy_objects"] += [(self.workspace.bytes, *pair) for pair in held.items()]
@@ -209,7 +213,7 @@ class _Plan:
             return
         for (digest,) in await fetch(
             self.connection,
-            "bulk_hidden_objects",
+            SQL["bulk_hidden_objects"],
             workspace=self.workspace,
             digests=sorted(digests),
         ):
@@ -226,18 +230,20 @@ class _Plan:
             return
         names = sorted({(source.origin, source.bundle) for source in told.values()})
         given = {"origins": [o for o, _ in names], "bundles": [b for _, b in names]}
-        await fetch(self.connection, "bulk_insert_transcripts", workspace=self.workspace, **given)
+        await fetch(
+            self.connection, SQL["bulk_insert_transcripts"], workspace=self.workspace, **given
+        )
         numbers = {
             (origin, bundle): number
             for number, origin, bundle in await fetch(
-                self.connection, "bulk_transcripts", workspace=self.workspace, **given
+                self.connection, SQL["bulk_transcripts"], workspace=self.workspace, **given
             )
         }
         ids = as_uuids([id for id, _, _ in told])
         known = {
             (id, number)
             for id, number in await fetch(
-                self.connection, "bulk_sources", workspace=self.workspace, turns=ids
+                self.connection, SQL["bulk_sources"], workspace=self.workspace, turns=ids
             )
         }
         for (id, origin, bundle), s in told.items():
@@ -316,7 +322,10 @@ class _Plan:
     async def _jump(self, segment: str) -> tuple[int, str]:
         if segment not in self.jumps:
             ((ordinal, jump),) = await fetch(
-                self.connection, "bulk_segment", workspace=self.workspace, segment=UUID(segment)
+                self.connection,
+                SQL["bulk_segment"],
+                workspace=self.workspace,
+                segment=UUID(segment),
             )
             self.jumps[segment] = (ordinal, jump)
         return self.jumps[segment]
@@ -326,7 +335,7 @@ class _Plan:
         for query, rows in self.rows.items():
             if not rows:
                 continue
-            async with connection.cursor().copy(QUERIES[query]) as copy:
+            async with connection.cursor().copy(SQL[query]) as copy:
                 copy.set_types(COLUMN_TYPES[query].split())
                 for row in rows:
                     await copy.write_row(row)
@@ -337,7 +346,7 @@ class _Plan:
         streams |= self.derived
         if streams:
             ids = [UUID(bytes=stream) for stream in streams]
-            await fetch(connection, "bulk_links", workspace=self.workspace, streams=ids)
+            await fetch(connection, SQL["bulk_links"], workspace=self.workspace, streams=ids)
 
 
 def _raw(id: str) -> bytes:

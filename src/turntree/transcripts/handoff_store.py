@@ -7,9 +7,12 @@ from turntree.core.canonical import canonical, digest_from_raw, digest_raw
 from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.value import value
 from turntree.db.database import Database
+from turntree.db.sql import load_statements
 from turntree.transcripts.drafts import KnownTurn
 from turntree.transcripts.handoff_link import HandoffLink, OwnRecords
 from turntree.transcripts.incoming import Handoff
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -29,7 +32,7 @@ class HandoffStore:
         if checkout.continues is not None:
             told["continues"] = checkout.continues
         await self.database.run(
-            "record_handoff",
+            SQL["record_handoff"],
             turn=UUID(checkout.turn),
             origin=checkout.origin,
             session=checkout.session,
@@ -44,7 +47,7 @@ class HandoffStore:
 
     async def list_all(self) -> list[tuple[str, HandoffLink]]:
         """Return all handoffs: the tool, and how its session is recognized."""
-        rows = await self.database.fetch("list_handoffs")
+        rows = await self.database.fetch(SQL["list_handoffs"])
         return [
             (origin, HandoffLink(session, file, size, mark, _planted(*turn), last, continues))
             for origin, session, file, size, mark, last, continues, *turn in rows
@@ -53,7 +56,7 @@ class HandoffStore:
     async def find_gap(self, blocks: Sequence[Digest]) -> OwnRecords | None:
         """Return which of the records in some blocks we wrote, or None."""
         rows = await self.database.fetch(
-            "find_own_records", blocks=[digest_raw(digest) for digest in blocks]
+            SQL["find_own_records"], blocks=[digest_raw(digest) for digest in blocks]
         )
         if not rows:
             return None

@@ -12,6 +12,7 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import bytea_array
 from turntree.db.database import Database, Row, as_uuid, run
+from turntree.db.sql import load_statements
 from turntree.ledger.raw_codec import RawBlock, RawRecord
 from turntree.ledger.raw_store import keep_blocks, read_block
 from turntree.ledger.turn_rows import TurnRows
@@ -24,6 +25,8 @@ from turntree.transcripts.incoming import (
     ImportProgress,
 )
 from turntree.transcripts.packing import Packer
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -50,7 +53,7 @@ class ImportStore:
 
     async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
         """Return the cursors of the importer's transcripts."""
-        rows = await self._everything.fetch("list_imports", origin=origin, by=self.by)
+        rows = await self._everything.fetch(SQL["list_imports"], origin=origin, by=self.by)
         return [_cursor(row) for row in rows]
 
     async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
@@ -72,7 +75,7 @@ class ImportStore:
         """
         digests = bytea_array([digest_raw(block) for block in blocks])
         # Checked as the viewer, and read as the system: a block may depend on a hidden turn.
-        for (hidden,) in await self.database.fetch("list_hidden_blocks", digests=digests):
+        for (hidden,) in await self.database.fetch(SQL["list_hidden_blocks"], digests=digests):
             raise NotFound(f"the records {digest_from_raw(bytes(hidden))} are missing")
         records: list[RawRecord] = []
         async with self._everything.connection() as connection:
@@ -100,24 +103,24 @@ class ImportStore:
     async def find_session(self, origin: str, id: str) -> ImportedSession | None:
         """Return the session imported from a session of the source, the importer's own first."""
         row = await self._everything.fetch_one(
-            "find_session_by_origin", origin=origin, id=id, by=self.by
+            SQL["find_session_by_origin"], origin=origin, id=id, by=self.by
         )
         return None if row is None else ImportedSession(SessionId(row[0]), row[1])
 
     async def find_last_in(self, folder: str) -> SessionId | None:
         """Return the imported session that last worked in a folder, not a subagent's."""
-        row = await self.database.fetch_one("find_last_session_in", folder=folder)
+        row = await self.database.fetch_one(SQL["find_last_session_in"], folder=folder)
         return None if row is None else SessionId(row[0])
 
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
         """Return whether a session's thread ever contained a turn."""
         return None is not await self._everything.fetch_one(
-            "find_reach", session=as_uuid(session), turn=as_uuid(turn)
+            SQL["find_reach"], session=as_uuid(session), turn=as_uuid(turn)
         )
 
     async def list_sources(self, origin: str, bundle: str) -> dict[str, TurnId]:
         """Return the newest turn made for each key of a transcript."""
-        rows = await self._everything.fetch("list_turn_sources", origin=origin, bundle=bundle)
+        rows = await self._everything.fetch(SQL["list_turn_sources"], origin=origin, bundle=bundle)
         return cast("dict[str, TurnId]", dict(rows))
 
     async def mark(self, cursors: Sequence[ImportCursor], at: Timestamp) -> None:
@@ -126,7 +129,7 @@ class ImportStore:
             for cursor in cursors:
                 known = {"workspace": self.database.workspace, "at": at, "by": self.by}
                 row = {**known, **_columns(cursor)}
-                await run(connection, "save_import_cursor", row)
+                await run(connection, SQL["save_import_cursor"], row)
 
 
 def _columns(cursor: ImportCursor) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from turntree.api import Tree
 from turntree.core.message import assistant, user
 from turntree.db.database import Database
-from turntree.db.sql import QUERIES
+from turntree.ledger.thread_store import SQL
 
 pytestmark = pytest.mark.anyio
 
@@ -34,5 +34,5 @@ async def test_small_tables_are_read_by_their_indexes_too(
     async with database.connection() as connection:
         for query, params in reads.items():
             scope = {"workspace": database.workspace, **params}
-            plan = await connection.execute(b"EXPLAIN " + QUERIES[query], scope)
+            plan = await connection.execute(b"EXPLAIN " + SQL[query], scope)
             assert "Seq Scan" not in str(await plan.fetchall()), query

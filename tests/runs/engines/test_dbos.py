@@ -16,7 +16,7 @@ from turntree.core.message import user
 from turntree.db.database import Database, run, sqlalchemy_url
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
 from turntree.runs.engines.dbos_queue import DbosQueue
-from turntree.runs.inbox_store import InboxStore
+from turntree.runs.inbox_store import SQL, InboxStore
 from turntree.testing.contracts.engine import (
     ONE,
     TWO,
@@ -143,7 +143,7 @@ async def test_the_ledger_and_the_wake_up_are_one_transaction(
         scope = {"workspace": database.workspace, "key": None, "options": Jsonb({})}
         async with engine.transaction() as transaction:
             async with database.borrow(transaction.driver) as connection:
-                await run(connection, "post_message", {**said, **scope})
+                await run(connection, SQL["post_message"], {**said, **scope})
             await transaction.wake(session, 1)
             raise InvalidOperation
 

@@ -3,10 +3,8 @@
 Gathers the data; ``cli.output.turn`` prints it.
 """
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import click
 
@@ -56,10 +54,9 @@ def show(terminal: Terminal, revision: str, level: Level | None) -> None:
 
 async def _read_raw(opened: CliContext, *, revision: str) -> str:
     turn = (await opened.tree.resolve(revision)).turn
-    row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
-    assert row is not None, "it was just resolved"
-    _, header, said, *_ = row
-    return f"{header}\n{said}"
+    stored = await opened.tree.turns.threads.find_stored(turn)
+    assert stored is not None, "it was just resolved"
+    return stored[1]
 
 
 async def _read(opened: CliContext, *, revision: str) -> TurnView:
@@ -89,8 +86,8 @@ async def _read(opened: CliContext, *, revision: str) -> TurnView:
 
 
 async def _list_spawned(opened: CliContext, turn: TurnId) -> tuple[str, ...]:
-    rows: Iterable[Any] = await opened.database.fetch("list_spawns", turns=[UUID(turn)])
-    found = await name_sessions(opened, [session for _, session, _ in rows])
+    spawned = await opened.tree.sessions.ledger.list_spawned(turn)
+    found = await name_sessions(opened, spawned)
     return tuple(session.label for session in found)
 
 

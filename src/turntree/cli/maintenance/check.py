@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Final
-from uuid import UUID
 
 import click
 
@@ -13,7 +12,6 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, digits, table
 from turntree.cli.param_types import REVISION
-from turntree.core.canonical import digest_from_raw
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
 from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
@@ -91,8 +89,8 @@ async def _verify(
 
 async def _address(opened: CliContext, turn: TurnId) -> Address:
     # The body may be the broken part, so it is not read.
-    row = await opened.database.fetch_one("find_turn", turn=UUID(turn))
-    return Address(turn, None if row is None else digest_from_raw(bytes(row[0])))
+    stored = await opened.tree.turns.threads.find_stored(turn)
+    return Address(turn, None if stored is None else stored[0])
 
 
 @verb()

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import IO, Any, Final
-from uuid import UUID
 
 import click
 
@@ -16,12 +15,10 @@ from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.param_types import REVISION
-from turntree.core.canonical import digest_from_raw
 from turntree.core.errors import InvalidOperation
-from turntree.core.ids import Digest, TurnId
+from turntree.core.ids import TurnId
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
-from turntree.core.turn import read
 from turntree.models.portable_thread import PortableMessage
 from turntree.transcripts.exporters.anthropic import to_anthropic
 from turntree.transcripts.exporters.html import to_html
@@ -36,7 +33,6 @@ TOLD: Final[Mapping[str, Callable[[Sequence[PortableMessage]], Any]]] = {
 }
 FORMS: Final = ("jsonl", *READ, *TOLD)
 PAGE_TURNS_MAX: Final = 500
-BEGINNING: Final = UUID(int=0)
 
 
 @verb()
@@ -125,17 +121,13 @@ async def _read_thread(opened: CliContext, revision: str) -> AsyncGenerator[Thre
 
 async def _read_all(opened: CliContext) -> AsyncGenerator[ThreadTurn, None]:
     """Yield every turn by depth, so that a parent comes before its children."""
-    ids: dict[Digest, TurnId] = {}
-    depth, after = 0, BEGINNING
-    while rows := await opened.database.fetch(
-        "export_turns", depth=depth, after=after, limit=PAGE_TURNS_MAX
-    ):
-        for at, id, raw, body in rows:
-            turn = read(body, digest_from_raw(bytes(raw)))
-            ids[turn.digest] = TurnId(id)
-            parent = turn.header.parent
-            yield ThreadTurn(turn, at, None if parent is None else ids[parent])
-        depth, after = rows[-1][0], UUID(rows[-1][1])
+    index = opened.tree.turns.index
+    page = await index.list_by_depth(limit=PAGE_TURNS_MAX)
+    while page:
+        for placed in page:
+            yield placed
+        last = page[-1]
+        page = await index.list_by_depth(last.depth, last.turn.id, limit=PAGE_TURNS_MAX)
 
 
 def _is_terminal(file: IO[str]) -> bool:

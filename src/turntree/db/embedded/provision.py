@@ -10,8 +10,11 @@ from collections.abc import Mapping
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from turntree.db.database import SQL as DATABASE_SQL
 from turntree.db.embedded.logins import CONSOLE, DATABASE, ENGINE, OWNER, SUPERUSER, verifier_of
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 _Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -24,15 +27,15 @@ def provision(conninfo: str, passwords: Mapping[str, str]) -> None:
     with psycopg.connect(conninfo, dbname="postgres", autocommit=True) as connection:
         for login in (OWNER, CONSOLE, ENGINE, SUPERUSER):
             params = {"login": login, "verifier": verifier_of(passwords[login])}
-            connection.execute(QUERIES["tell_login"], params)
-            connection.execute(QUERIES["make_login"])
-        connection.execute(QUERIES["make_roles"])
+            connection.execute(SQL["tell_login"], params)
+            connection.execute(SQL["make_login"])
+        connection.execute(SQL["make_roles"])
         # Only a superuser may install it, and every database created from now on has it.
         with psycopg.connect(conninfo, dbname="template1", autocommit=True) as model:
-            model.execute(QUERIES["make_vectors"])
-        if connection.execute(QUERIES["find_database"], {"name": DATABASE}).fetchone() is None:
-            connection.execute(QUERIES["make_database"])
-        names = connection.execute(QUERIES["list_databases"]).fetchall()
+            model.execute(SQL["make_vectors"])
+        if connection.execute(DATABASE_SQL["find_database"], {"name": DATABASE}).fetchone() is None:
+            connection.execute(SQL["make_database"])
+        names = connection.execute(SQL["list_databases"]).fetchall()
     for (name,) in names:
         with psycopg.connect(make_conninfo(conninfo, dbname=str(name)), autocommit=True) as inside:
             _hand_over(inside, is_main=name == DATABASE)
@@ -40,8 +43,8 @@ def provision(conninfo: str, passwords: Mapping[str, str]) -> None:
 
 def _hand_over(connection: _Connection, *, is_main: bool) -> None:
     """Give the ledger's objects to its owner, and the queue to the engine."""
-    row = connection.execute(QUERIES["holds_ledger"]).fetchone()
+    row = connection.execute(SQL["holds_ledger"]).fetchone()
     if is_main or (row is not None and row[0]):
         with connection.transaction():
-            connection.execute(QUERIES["make_vectors"])
-            connection.execute(QUERIES["hand_over"])
+            connection.execute(SQL["make_vectors"])
+            connection.execute(SQL["hand_over"])

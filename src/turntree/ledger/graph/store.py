@@ -5,6 +5,7 @@ from uuid import UUID
 from turntree.core.ids import RunId, SessionId, Timestamp, TurnId, instant, unix_ms
 from turntree.core.value import value
 from turntree.db.database import Database, Row
+from turntree.db.sql import load_statements
 from turntree.ledger.graph.edge import (
     Edge,
     GraphNode,
@@ -17,6 +18,8 @@ from turntree.ledger.graph.edge import (
     ToolCallLink,
 )
 
+SQL = load_statements(__file__)
+
 
 @value
 class GraphStore:
@@ -26,15 +29,15 @@ class GraphStore:
 
     async def list_from(self, node: str) -> list[Edge]:
         """Return the edges that leave a node, by its id."""
-        return [_edge(row) for row in await self.database.fetch("edges_from", node=node)]
+        return [_edge(row) for row in await self.database.fetch(SQL["edges_from"], node=node)]
 
     async def list_to(self, node: str) -> list[Edge]:
         """Return the edges that arrive at a node, by its id."""
-        return [_edge(row) for row in await self.database.fetch("edges_to", node=node)]
+        return [_edge(row) for row in await self.database.fetch(SQL["edges_to"], node=node)]
 
     async def list_history(self, run: RunId | TurnId | SessionId) -> list[HistoryEvent]:
         """Return the events of a run, a turn or a session, in order."""
-        rows = await self.database.fetch("edge_history", run=UUID(run))
+        rows = await self.database.fetch(SQL["edge_history"], run=UUID(run))
         return [
             HistoryEvent(seq, GraphNode("Event", id), kind, instant(at), correlation, data)
             for seq, id, kind, at, correlation, data in rows
@@ -42,7 +45,7 @@ class GraphStore:
 
     async def list_lineage(self, node: str, *, depth_max: int = 10) -> list[LineageStep]:
         """Return what a node was derived from, and that in turn, nearest first."""
-        rows = await self.database.fetch("edge_lineage", node=node, depth_max=depth_max)
+        rows = await self.database.fetch(SQL["edge_lineage"], node=node, depth_max=depth_max)
         return [
             LineageStep(step, GraphNode(from_kind, from_id), GraphNode(to_kind, to_id), how)
             for step, from_kind, from_id, to_kind, to_id, how in rows
@@ -50,12 +53,12 @@ class GraphStore:
 
     async def list_calls(self, run: RunId | TurnId) -> list[ToolCallLink]:
         """Return the tool calls of a run, each with its result and what it spawned."""
-        rows = await self.database.fetch("edge_calls", run=UUID(run))
+        rows = await self.database.fetch(SQL["edge_calls"], run=UUID(run))
         return [ToolCallLink(*row) for row in rows]
 
     async def list_held(self, at: Timestamp, *, holder: str | None = None) -> list[ResourceHolding]:
         """Return who owned, mounted or was attached to which resource at a time."""
-        rows = await self.database.fetch("edge_resources", at=unix_ms(at), holder=holder)
+        rows = await self.database.fetch(SQL["edge_resources"], at=unix_ms(at), holder=holder)
         return [
             ResourceHolding(
                 kind, GraphNode(holder_kind, holder_id), resource, attributes,
@@ -66,7 +69,7 @@ class GraphStore:
 
     async def list_policies(self, *, agent: str | None = None) -> list[PolicyChange]:
         """Return proposed and activated policies, oldest first."""
-        rows = await self.database.fetch("edge_policies", agent=agent)
+        rows = await self.database.fetch(SQL["edge_policies"], agent=agent)
         return [
             PolicyChange(
                 what, policy, by, event,
@@ -80,7 +83,7 @@ class GraphStore:
     ) -> list[SessionOrigin]:
         """Return how a session was created, and the session it came from, nearest first."""
         rows = await self.database.fetch(
-            "edge_ancestry", session=UUID(session), depth_max=depth_max
+            SQL["edge_ancestry"], session=UUID(session), depth_max=depth_max
         )
         return [
             SessionOrigin(step, kind, one, parent, turn, call_id, mode, instant(at), by)
@@ -89,7 +92,7 @@ class GraphStore:
 
     async def find_recording(self, turn: TurnId) -> RecordedMove | None:
         """Return the move that recorded a turn; None if it was imported."""
-        row = await self.database.fetch_one("edge_recording", turn=UUID(turn))
+        row = await self.database.fetch_one(SQL["edge_recording"], turn=UUID(turn))
         if row is None:
             return None
         session, label, version, by, at = row

@@ -16,15 +16,21 @@ from turntree.core.session import begun
 from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, as_uuid, fetch, run
+from turntree.db.sql import load_statements
+from turntree.ledger.session_store import SQL as SESSION_SQL
+from turntree.ledger.store import SQL as LEDGER_SQL
 from turntree.resources.plans.plan import CreatedResource, Note, PlanCommit
 from turntree.resources.plans.steps import CreateForkSession, MoveHead
 from turntree.resources.resource import Resource, describe, is_made_anew
+from turntree.resources.store import SQL as RESOURCE_SQL
 from turntree.resources.store import (
     as_data,
     attach_resource,
     detach_resource,
     ensure_resource,
 )
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -36,7 +42,7 @@ class PlanStore:
     async def begin(self, fact: SealedEvent) -> None:
         """Record a plan before its first step."""
         await self.database.run(
-            "start_plan",
+            SQL["start_plan"],
             plan=UUID(fact.event.stream),
             kind=fact.event.data["kind"],
             at=fact.event.at,
@@ -80,7 +86,7 @@ class PlanStore:
                     moved = await self._move(connection, commitment, commitment.step)
             if moved is not None:
                 place = {"session": UUID(moved.session), "version": Int4(moved.version)}
-                await self._run(connection, "link_plan", **place, plan=UUID(commitment.plan))
+                await self._run(connection, SQL["link_plan"], **place, plan=UUID(commitment.plan))
             return moved
 
     async def read(self, plan: PlanId) -> list[SealedEvent]:
@@ -89,23 +95,23 @@ class PlanStore:
         Raises:
             NotFound: No such plan.
         """
-        rows = await self.database.fetch("read_plan", plan=UUID(plan))
+        rows = await self.database.fetch(SQL["read_plan"], plan=UUID(plan))
         if not rows:
             raise NotFound(f"there is no plan {plan}")
         return [events.record(events.from_json(orjson.loads(body))) for (body,) in rows]
 
     async def list_open(self) -> list[PlanId]:
         """Return the plans that have not ended, oldest first."""
-        return [PlanId(id) for (id,) in await self.database.fetch("list_open_plans")]
+        return [PlanId(id) for (id,) in await self.database.fetch(SQL["list_open_plans"])]
 
     async def list_newest(self, *, limit: int) -> list[PlanId]:
         """Return plans, newest first."""
-        return [PlanId(id) for (id,) in await self.database.fetch("list_plans", limit=limit)]
+        return [PlanId(id) for (id,) in await self.database.fetch(SQL["list_plans"], limit=limit)]
 
     async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
         """Return the plan that a move of a session was part of, or None."""
         row = await self.database.fetch_one(
-            "find_plan_of_move", session=UUID(session), version=Int4(version)
+            SQL["find_plan_of_move"], session=UUID(session), version=Int4(version)
         )
         return None if row is None else PlanId(row[0])
 
@@ -117,9 +123,9 @@ class PlanStore:
             assert step.label is not None, "a session has a label"
             fact = begun(step.session, step.label, step.head, by=by, at=at)
             await self._run(
-                connection, "insert_session", session=UUID(step.session), label=step.label,
-                head=as_uuid(step.head), by=by, at=at, id=digest_raw(Digest(fact.id)),
-                body=fact.body, origin=None, origin_session=None,
+                connection, SESSION_SQL["insert_session"], session=UUID(step.session),
+                label=step.label, head=as_uuid(step.head), by=by, at=at,
+                id=digest_raw(Digest(fact.id)), body=fact.body, origin=None, origin_session=None,
                 source=as_uuid(step.source or step.before), visibility=step.visibility,
             )  # fmt: skip
         for made in done.created:
@@ -134,7 +140,7 @@ class PlanStore:
             return None
         if done.forked is not None:
             await self._run(
-                connection, "record_session_event", session=UUID(step.session),
+                connection, SQL["record_session_event"], session=UUID(step.session),
                 kind="session.forked",
                 at=at, data=as_data({**done.forked, "by": by}),
             )  # fmt: skip
@@ -171,15 +177,15 @@ class PlanStore:
         asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
         # Also sessions that are hidden from the caller or that the caller may not change.
         async with self.database.seeing_everything(connection):
-            await run(connection, "lock_resource", asked)
-            for (session,) in await fetch(connection, "list_holders", **asked):
+            await run(connection, RESOURCE_SQL["lock_resource"], asked)
+            for (session,) in await fetch(connection, RESOURCE_SQL["list_holders"], **asked):
                 await detach_resource(
                     connection, self.database.workspace, gone.id, session, by=done.by, at=done.at
                 )
 
     async def _move(self, connection: Connection, done: PlanCommit, step: MoveHead) -> MoveResult:
         ((session, version, before, head, repeated),) = await fetch(
-            connection, "move_session", workspace=self.database.workspace,
+            connection, SESSION_SQL["move_session"], workspace=self.database.workspace,
             session=UUID(step.session), kind=step.move, target=as_uuid(step.target), check=True,
             expected=as_uuid(step.expected_head), by=done.by, at=done.at, key=None,
         )  # fmt: skip
@@ -189,7 +195,7 @@ class PlanStore:
         event = fact.event
         ends = event.data["outcome"] if event.kind == "plan.finished" else None
         ((is_new,),) = await fetch(
-            connection, "append_plan_event", workspace=self.database.workspace,
+            connection, SQL["append_plan_event"], workspace=self.database.workspace,
             plan=UUID(event.stream), seq=Int4(event.seq), id=digest_raw(Digest(fact.id)),
             kind=event.kind, body=fact.body, outcome=ends,
         )  # fmt: skip
@@ -198,8 +204,13 @@ class PlanStore:
     async def _tell(self, connection: Connection, at: Timestamp, note: Note) -> None:
         data = as_data(note.data)
         await self._run(
-            connection, "record_event", stream=UUID(note.resource), kind=note.kind, at=at, data=data
+            connection,
+            LEDGER_SQL["record_event"],
+            stream=UUID(note.resource),
+            kind=note.kind,
+            at=at,
+            data=data,
         )
 
-    async def _run(self, connection: Connection, query: str, **params: object) -> None:
+    async def _run(self, connection: Connection, query: bytes, **params: object) -> None:
         await run(connection, query, {"workspace": self.database.workspace, **params})

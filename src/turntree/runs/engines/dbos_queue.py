@@ -15,7 +15,9 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.ids import SessionId
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, ErrorTranslator, Row, as_uuid, fetch, run
-from turntree.db.sql import QUERIES
+from turntree.db.sql import load_statements
+
+SQL = load_statements(__file__)
 
 
 @value
@@ -35,7 +37,7 @@ class DbosQueue:
     async def is_built(self, driver: object) -> bool:
         """Return whether the enqueue function exists and this login may call it."""
         async with ErrorTranslator():
-            ((is_there,),) = await fetch(cast("Connection", driver), "can_enqueue")
+            ((is_there,),) = await fetch(cast("Connection", driver), SQL["can_enqueue"])
         return bool(is_there)
 
     async def put(self, driver: object, session: SessionId, number: int, delay_s: float) -> None:
@@ -43,11 +45,11 @@ class DbosQueue:
         wake = {"session": as_uuid(session), "number": number, "delay_s": delay_s}
         async with ErrorTranslator():
             scope = {"workspace": self.database.workspace}
-            await run(cast("Connection", driver), "enqueue_call", {**scope, **wake})
+            await run(cast("Connection", driver), SQL["enqueue_call"], {**scope, **wake})
 
     async def prepare(self) -> None:
         """Allow the engine's login to create the queue."""
-        await self._execute(self.database.conninfo, "let_engine_build")
+        await self._execute(self.database.conninfo, SQL["let_engine_build"])
 
     async def install(self) -> None:
         """Create the enqueue function, as the login that owns the queue.
@@ -55,9 +57,13 @@ class DbosQueue:
         Raises:
             InvalidOperation: The queue was created by an unsupported version of DBOS.
         """
-        await self._execute(self.engine or self.database.conninfo, "make_door", "knows_queue")
+        await self._execute(
+            self.engine or self.database.conninfo, SQL["make_door"], SQL["knows_queue"]
+        )
 
-    async def _execute(self, conninfo: str, statement: str, question: str | None = None) -> None:
+    async def _execute(
+        self, conninfo: str, statement: bytes, question: bytes | None = None
+    ) -> None:
         async with ErrorTranslator():
             connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
             async with connection, connection.transaction():
@@ -66,4 +72,4 @@ class DbosQueue:
                         "the queue in this database belongs to an unsupported version of DBOS:"
                         " pip install --upgrade 'turntree[run]'"
                     )
-                await connection.execute(QUERIES[statement])
+                await connection.execute(statement)

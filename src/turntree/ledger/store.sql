@@ -1,5 +1,8 @@
 -- Writing turns, events and objects.
 
+-- name: record_event
+SELECT turntree.record_event(%(workspace)b, %(stream)b, %(kind)b, %(at)b, %(data)b);
+
 -- name: append_turn
 SELECT turn_id::text, depth, version, repeated FROM turntree.append_turn(
   %(workspace)b, %(turn)b, %(parent)b, %(parent_digest)b, %(digest)b,

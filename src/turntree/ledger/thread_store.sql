@@ -70,9 +70,6 @@ SELECT turntree.is_ancestor(%(workspace)b, %(ancestor)b, %(turn)b);
 -- name: common_ancestor
 SELECT turntree.common_ancestor(%(workspace)b, %(left)b, %(right)b)::text;
 
--- name: turn_depth
-SELECT depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = %(turn)b;
-
 -- name: list_sessions_holding
 -- Every session whose thread ever contained a turn: those that reached its depth in its segment, and those that
 -- reached any segment forked off below it.
@@ -145,9 +142,9 @@ SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_t
 -- name: count_turns
 SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
 
--- name: export_turns
+-- name: list_turns_by_depth
 -- Parents before children, in pages.
-SELECT t.depth, t.id::text, t.digest, b.header || E'\n' || b.body FROM turntree.turns t
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
   WHERE t.workspace_id = %(workspace)b AND (t.depth, t.id) > (%(depth)b, %(after)b)
   ORDER BY t.depth, t.id LIMIT %(limit)b;

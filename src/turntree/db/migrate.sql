@@ -41,36 +41,3 @@ UPDATE turntree.shard SET epoch = epoch + 1, system_identifier = c.system_identi
 DO $$ BEGIN
   EXECUTE format('ALTER TABLE turntree.events ALTER epoch SET DEFAULT %s', (SELECT epoch FROM turntree.shard));
 END $$;
-
--- name: find_workspace
-SELECT id FROM turntree.workspaces WHERE name = %(name)s;
-
--- name: create_workspace
-INSERT INTO turntree.workspaces (id, name) VALUES (%(id)s, %(name)s) ON CONFLICT (name) DO NOTHING;
-
--- name: set_role
--- Returns the backend's pid, so that a transaction pooler is detected: behind one these settings would apply to
--- another client.
-SELECT pg_backend_pid(), set_config('role', %(role)s, false), set_config('turntree.workspace', %(workspace)s, false),
-  set_config('turntree.viewer', %(sight)s, false);
-
--- name: set_viewer
-SELECT set_config('turntree.viewer', %(sight)s, false);
-
--- name: disable_seqscan
--- A plan made while a table is small reads all of it, and a connection keeps its plans while the
--- table grows: until statistics are next gathered every append would cost more than the last.
-SELECT set_config('enable_seqscan', 'off', false);
-
--- name: async_commit_on
-SELECT set_config('synchronous_commit', 'off', false);
-
--- name: async_commit_off
--- Restores the setting of the server, the role or the connection string.
-RESET synchronous_commit;
-
--- name: server_version
-SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_backend_pid();
-
--- name: find_database
-SELECT 1 FROM pg_database WHERE datname = %(name)s;

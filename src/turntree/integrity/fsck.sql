@@ -9,14 +9,6 @@
 SELECT pg_export_snapshot(), set_config('jit', 'off', true), set_config('enable_nestloop', 'off', true),
   set_config('enable_mergejoin', 'off', true), set_config('work_mem', '64MB', true);
 
--- name: fsck_join
-SET TRANSACTION SNAPSHOT %(snapshot)s;
-
--- name: fsck_spelling
--- Timestamps are compared as text.
-SELECT set_config('datestyle', 'ISO, YMD', true), set_config('timezone', 'UTC', true),
-  set_config('jit', 'off', true);
-
 -- name: fsck_i03
 -- An id covers the stream and the position, so two events with one id are the same event.
 SELECT 'event ' || encode(id, 'hex') FROM turntree.events
@@ -724,72 +716,6 @@ SELECT id::text FROM (
 -- name: fsck_count
 SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
 
--- name: fsck_turns
--- A page of turns with their bodies and their columns.
-SELECT t.id::text, t.digest, p.digest, convert_to(b.header, 'UTF8'), convert_to(b.body, 'UTF8'),
-    t.kind, t.outcome, t.agent_role, t.by, t.model, t.provider,
-    t.started_at::text, t.sealed_at::text
-  FROM (SELECT * FROM turntree.turns WHERE workspace_id = %(workspace)b AND id > %(after)b AND id <= %(last)b
-    ORDER BY id LIMIT %(limit)b) t
-  LEFT JOIN LATERAL (SELECT digest FROM turntree.turns
-    WHERE workspace_id = %(workspace)b AND id = t.parent_id OFFSET 0) p ON true
-  LEFT JOIN LATERAL (SELECT header, body FROM turntree.turn_bodies
-    WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
-  ORDER BY t.id;
-
--- name: fsck_tool_calls
-SELECT turn_id::text, sequence, call_id, tool, status FROM turntree.tool_calls
-  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
-  ORDER BY turn_id, sequence;
-
--- name: fsck_model_calls
-SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_tokens, cached_input_tokens,
-    cache_write_tokens, reasoning_tokens
-  FROM turntree.model_calls
-  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
-  ORDER BY turn_id, sequence;
-
--- name: fsck_compactions
-SELECT turn_id::text, summarized_through::text, first_kept::text, turns_summarized, kind, trigger,
-    tokens_before, tokens_after, summary_tokens, duration_ms
-  FROM turntree.compactions
-  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
-  ORDER BY turn_id;
-
--- name: fsck_files
-SELECT turn_id::text, message, sequence, kind, path, line_start, line_end FROM turntree.message_files
-  WHERE workspace_id = %(workspace)b AND turn_id > %(after)b AND turn_id <= %(last)b
-  ORDER BY turn_id, sequence;
-
--- name: fsck_holders
--- Those of turns: what an open run refers to is in payloads.
-SELECT h.turn_id::text, h.digest FROM turntree.object_holders h
-  WHERE h.workspace_id = %(workspace)b AND h.turn_id > %(after)b AND h.turn_id <= %(last)b
-    AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = h.turn_id)
-  ORDER BY h.turn_id, h.digest;
-
--- name: fsck_tags
-SELECT node_id::text, tag FROM turntree.tags
-  WHERE workspace_id = %(workspace)b AND node_id > %(after)b AND node_id <= %(last)b
-  ORDER BY node_id, tag COLLATE "C";
-
--- name: fsck_calls_of
-SELECT turn_id::text, call_id, status FROM turntree.tool_calls
-  WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b) ORDER BY turn_id, sequence;
-
--- name: fsck_events
--- With the digest of the turn if an event names what its run used.
-SELECT e.stream_id::text, e.seq, e.id, e.kind, convert_to(e.body, 'UTF8'),
-    CASE WHEN e.kind IN ('turn.recorded', 'model_call.finished') THEN (
-      SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = e.stream_id) END
-  FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b AND (e.stream_id, e.seq) > (%(after)b, %(seq)b) AND e.stream_id <= %(last)b
-  ORDER BY e.stream_id, e.seq LIMIT %(limit)b;
-
--- name: fsck_objects
-SELECT digest, bytes FROM turntree.objects
-  WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
-
 -- name: fsck_missing_events
 SELECT d FROM unnest(%(digests)b::bytea[]) d
   WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
@@ -801,32 +727,6 @@ SELECT d FROM unnest(%(digests)b::bytea[]) d
     AND NOT EXISTS (SELECT FROM turntree.objects o WHERE o.workspace_id = %(workspace)b AND o.digest = d)
     AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.id = d);
 
--- name: fsck_missing_objects
-SELECT d FROM unnest(%(digests)b::bytea[]) d
-  WHERE NOT EXISTS (SELECT FROM turntree.objects o WHERE o.workspace_id = %(workspace)b AND o.digest = d);
-
--- name: verify_page
--- The stored bytes of a thread between two depths, root first.
-WITH RECURSIVE chain (segment_id, low, high, parent_id) AS (
-  SELECT s.id, s.fork_depth, least(t.depth, %(high)b::int), s.parent_id
-    FROM turntree.turns t
-    JOIN turntree.segments s ON s.workspace_id = t.workspace_id
-      AND s.id = turntree.segment_at(t.workspace_id, t.segment_id, least(t.depth, %(high)b::int))
-    WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b
-  UNION ALL
-  SELECT s.id, s.fork_depth, c.low, s.parent_id
-    FROM chain c, LATERAL (SELECT * FROM turntree.segments
-      WHERE workspace_id = %(workspace)b AND id = c.parent_id OFFSET 0) s
-    WHERE c.low >= %(low)b::int
-)
-SELECT t.id::text, t.digest, b.body
-  FROM chain c
-  JOIN LATERAL (SELECT id, digest, depth FROM turntree.turns WHERE workspace_id = %(workspace)b
-    AND segment_id = c.segment_id AND depth > c.low AND depth >= %(low)b::int AND depth <= c.high OFFSET 0) t ON true
-  LEFT JOIN LATERAL (SELECT header || E'\n' || body AS body FROM turntree.turn_bodies
-    WHERE workspace_id = %(workspace)b AND turn_id = t.id OFFSET 0) b ON true
-  ORDER BY t.depth;
-
 -- name: fsck_i57_names
 SELECT name FROM turntree.programs WHERE workspace_id = %(workspace)b
   GROUP BY name HAVING count(*) > 1 ORDER BY 1 LIMIT %(limit)b;
@@ -837,30 +737,6 @@ SELECT e.stream_id::text FROM turntree.events e
     AND (e.kind LIKE '%%.created' OR e.kind = 'session.configured')
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
   ORDER BY 1 LIMIT %(limit)b;
-
--- name: fsck_programs
-SELECT id::text, kind, name, owner, state, visibility, version, details::text, event_seq FROM turntree.programs
-  WHERE workspace_id = %(workspace)b AND id > %(after)b ORDER BY id LIMIT %(limit)b;
-
--- name: fsck_program_events
--- A session's moves share its stream, are many and do not change the program.
-SELECT stream_id::text, seq, body FROM turntree.events
-  WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(programs)b::uuid[]) AND kind <> 'session.head_moved'
-  ORDER BY stream_id, seq;
-
--- name: fsck_program_versions
-SELECT v.program_id::text, v.version, v.digest, o.bytes FROM turntree.program_versions v
-  LEFT JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
-  WHERE v.workspace_id = %(workspace)b AND v.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2;
-
--- name: fsck_program_refs
-SELECT r.program_id::text, r.version, r.path, t.name FROM turntree.program_refs r
-  LEFT JOIN turntree.programs t ON t.workspace_id = r.workspace_id AND t.id = r.target_id
-  WHERE r.workspace_id = %(workspace)b AND r.program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
-
--- name: fsck_program_grants
-SELECT program_id::text, grantee, access FROM turntree.program_grants
-  WHERE workspace_id = %(workspace)b AND program_id = ANY (%(programs)b::uuid[]) ORDER BY 1, 2, 3;
 
 -- name: fsck_i67_inbox
 SELECT i.session_id || ' message ' || i.seq FROM turntree.queued_messages i
@@ -896,3 +772,6 @@ SELECT r.id::text FROM turntree.runs r
       WHERE e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind IN ('run.parked', 'run.unparked')
       ORDER BY e.seq DESC LIMIT 1)
   ORDER BY 1 LIMIT %(limit)b;
+
+-- name: list_block_digests
+SELECT digest FROM turntree.raw_blocks WHERE workspace_id = %(workspace)b ORDER BY digest;

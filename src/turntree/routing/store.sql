@@ -1,4 +1,4 @@
--- Routing.
+-- Evidence for a router, and the texts of programs.
 
 -- name: route_words
 SELECT turn_id::text, place, rarity FROM turntree.route_words(

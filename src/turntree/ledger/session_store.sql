@@ -1,6 +1,12 @@
 -- Sessions: pointers and their reflogs. A turn is looked up by a LATERAL with OFFSET 0: its visibility is then
 -- checked for that turn only, and not for each turn on the way.
 
+-- name: record_hidden_name
+-- A viewer named a session that is hidden from them.
+SELECT turntree.record_permission(%(workspace)b, n.session_id, 'permission.denied', %(by)b::text, 'read', 'the session is private')
+  FROM turntree.session_names n WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b::text
+    AND turntree.is_program_hidden(%(workspace)b, n.session_id, %(by)b::text);
+
 -- name: insert_session
 -- Returns the head's columns too, so that the caller needs no second round trip.
 SELECT turntree.insert_session(%(workspace)b, %(session)b, %(label)b, %(head)b, %(by)b, %(at)b::text::timestamptz,
@@ -83,6 +89,6 @@ SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::tex
   WHERE h.workspace_id = %(workspace)b AND h.session_id = %(session)b AND h.changed_at <= %(at)b::text::timestamptz
   ORDER BY h.version DESC LIMIT 1;
 
--- name: list_spawns
-SELECT w.parent_turn_id::text, w.session_id::text, w.call_id FROM turntree.spawns w
-  WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = ANY (%(turns)b::uuid[]) ORDER BY 1, 2;
+-- name: list_spawned_sessions
+SELECT w.session_id::text FROM turntree.spawns w
+  WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = %(turn)b ORDER BY 1;

@@ -1,4 +1,4 @@
--- Resources, snapshots, turn snapshots and plans.
+-- Resources, attachments, snapshots, turn snapshots and leases.
 
 -- name: ensure_resource
 SELECT turntree.ensure_resource(%(workspace)b, %(id)b, %(kind)b, %(host)b, %(place)b, %(name)b, %(capabilities)b::text[],
@@ -95,9 +95,6 @@ SELECT s.external_id, bool_or(r.host = %(host)b)
     SELECT FROM turntree.turn_snapshots p WHERE p.workspace_id = s.workspace_id AND p.resource_id = s.resource_id
       AND s.id IN (p.before_snapshot_id, p.after_snapshot_id))
   GROUP BY s.external_id ORDER BY 1;
-
--- name: list_workspaces
-SELECT id::text, name FROM turntree.workspaces ORDER BY id;
 
 -- name: insert_turn_snapshot
 SELECT turntree.insert_turn_snapshot(%(workspace)b, %(turn)b, %(resource)b, %(before)b, %(after)b, %(mode)b, %(began_at)b, %(ended_at)b,
@@ -211,35 +208,6 @@ SELECT holder, expires_at FROM turntree.resource_leases WHERE workspace_id = %(w
 
 -- name: release_lease
 DELETE FROM turntree.resource_leases WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b AND holder = %(holder)b;
-
--- name: start_plan
-SELECT turntree.start_plan(%(workspace)b, %(plan)b, %(kind)b, %(at)b, %(id)b, %(body)b);
-
--- name: append_plan_event
-SELECT turntree.append_plan_event(%(workspace)b, %(plan)b, %(seq)b, %(id)b, %(kind)b, %(body)b, %(outcome)b);
-
--- name: record_event
-SELECT turntree.record_event(%(workspace)b, %(stream)b, %(kind)b, %(at)b, %(data)b);
-
--- name: record_session_event
-SELECT turntree.record_session_event(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
-
--- name: read_plan
-SELECT body FROM turntree.events WHERE workspace_id = %(workspace)b AND stream_id = %(plan)b ORDER BY seq;
-
--- name: list_open_plans
-SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b AND outcome IS NULL ORDER BY id;
-
--- name: list_plans
-SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b ORDER BY id DESC LIMIT %(limit)b;
-
--- name: link_plan
-INSERT INTO turntree.session_plans (workspace_id, session_id, version, plan_id)
-  VALUES (%(workspace)b, %(session)b, %(version)b, %(plan)b);
-
--- name: find_plan_of_move
-SELECT plan_id::text FROM turntree.session_plans
-  WHERE workspace_id = %(workspace)b AND session_id = %(session)b AND version = %(version)b;
 
 -- name: find_resource_after_turn
 -- The state of a resource when it was last removed. What was at the location before it does not count.

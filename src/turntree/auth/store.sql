@@ -25,16 +25,6 @@ SELECT e.body, n.name FROM turntree.events e
 SELECT turntree.require_session_access(%(workspace)b, %(session)b, 'invoke'),
   turntree.record_session_event(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
 
--- name: record_denial
-SELECT turntree.record_permission(%(workspace)b, %(session)b::text::uuid, 'permission.denied', %(by)b::text, %(right)b::text,
-  %(reason)b::text);
-
--- name: record_hidden_name
--- A viewer named a session that is hidden from them.
-SELECT turntree.record_permission(%(workspace)b, n.session_id, 'permission.denied', %(by)b::text, 'read', 'the session is private')
-  FROM turntree.session_names n WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b::text
-    AND turntree.is_program_hidden(%(workspace)b, n.session_id, %(by)b::text);
-
 -- name: list_token_events
 -- The kinds are those of the index, word for word, or it could not be used.
 SELECT e.body FROM turntree.events e
