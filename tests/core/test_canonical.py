@@ -87,7 +87,7 @@ def test_a_number_that_reads_back_differently_is_refused(case: dict[str, str]) -
 
 
 @pytest.mark.parametrize("case", GOLDEN["refused_values"], ids=name_of)
-def test_a_refusal_names_the_place(case: dict[str, str]) -> None:
+def test_refusal_names_the_path(case: dict[str, str]) -> None:
     with pytest.raises(NotCanonical) as refusal:
         canonical(json.loads(case["json"]))
     assert str(refusal.value).startswith(f"{case['place']}: ")
@@ -116,7 +116,7 @@ def test_the_fast_path_writes_what_the_judge_writes(value: Json) -> None:
 
 
 @given(lawful)
-def test_every_lawful_value_is_written_as_the_judge_writes_it(value: Json) -> None:
+def test_canonical_bytes_match_rfc8785_library(value: Json) -> None:
     assert canonical(value) == rfc8785.dumps(value)
 
 
@@ -128,16 +128,14 @@ def test_canonical_bytes_read_back_give_the_same_bytes(value: Json) -> None:
 
 
 @given(st.dictionaries(texts, integers, max_size=6), st.randoms(use_true_random=False))
-def test_the_order_in_which_members_were_set_leaves_no_trace(
-    value: dict[str, int], random: Any
-) -> None:
+def test_member_order_does_not_change_bytes(value: dict[str, int], random: Any) -> None:
     members = list(value.items())
     random.shuffle(members)
     assert digest(dict(members)) == digest(value)
 
 
 @given(documents(st.one_of(integers, texts), texts), st.integers(min_value=INTEGER_MAX + 1))
-def test_an_integer_that_a_double_cannot_hold_is_refused_anywhere(value: Json, big: int) -> None:
+def test_canonical_unsafe_integer_is_refused_anywhere(value: Json, big: int) -> None:
     for number in (big, -big):
         with pytest.raises(NotCanonical, match=r"^tail\[1\]: .* is beyond 2\^53 - 1"):
             canonical({"body": value, "tail": [0, number]})
@@ -150,7 +148,7 @@ def test_float_of_two_to_the_53_or_more_is_refused(number: float) -> None:
         canonical([number])
 
 
-def test_an_integer_too_long_to_print_is_still_refused_politely() -> None:
+def test_canonical_huge_integer_is_refused_without_printing() -> None:
     with pytest.raises(NotCanonical, match="an integer of 33220 bits"):
         canonical([10**10_000])
 
@@ -172,7 +170,7 @@ def test_what_is_not_json_is_refused(value: Any, message: str) -> None:
         canonical(value)
 
 
-def test_a_text_with_a_class_of_its_own_is_written_as_its_text() -> None:
+def test_canonical_str_subclass_is_written_as_str() -> None:
     class Role(StrEnum):
         USER = "user"
 
@@ -224,7 +222,7 @@ def test_a_digest_survives_its_stored_form(data: bytes) -> None:
         EMPTY.replace("e3", "zz"),
     ],
 )
-def test_a_digest_has_one_spelling(text: str) -> None:
+def test_digest_has_one_valid_spelling(text: str) -> None:
     with pytest.raises(NotCanonical):
         parse_digest(text)
 

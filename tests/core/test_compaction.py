@@ -28,7 +28,7 @@ def test_details_read_back(compaction: Compaction) -> None:
     assert Compaction.from_json(compaction.to_json()) == compaction
 
 
-def test_absent_is_absent() -> None:
+def test_absent_members_are_omitted() -> None:
     assert Compaction(TurnId("a"), None, 3).to_json() == {
         "summarized_through": "a",
         "turns_summarized": 3,
@@ -46,7 +46,7 @@ def test_the_summary_comes_first_then_what_was_kept_then_what_followed() -> None
     assert visible(thread((4, 2), turns=6)) == [4, 2, 3, 5]
 
 
-def test_a_compaction_that_keeps_nothing_stands_for_everything_before_it() -> None:
+def test_compaction_without_kept_turns_replaces_all_before_it() -> None:
     assert visible(thread((4, None), turns=6)) == [4, 5]
 
 
@@ -59,7 +59,7 @@ def test_a_summary_that_was_kept_is_read_as_a_turn() -> None:
 
 
 @given(st.integers(1, 12), st.data())
-def test_nothing_is_read_twice_and_nothing_after_the_newest_compaction_is_missed(
+def test_visible_turns_are_unique_and_complete_after_compaction(
     turns: int, data: st.DataObject
 ) -> None:
     places = data.draw(st.sets(st.integers(1, turns), max_size=3).map(sorted))

@@ -42,13 +42,13 @@ def test_the_bytes_and_id_of_an_event_never_change(case: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
-def test_a_stranger_would_compute_the_same_id(case: dict[str, Any]) -> None:
+def test_independent_implementation_computes_same_id(case: dict[str, Any]) -> None:
     written = rfc8785.dumps(case["document"])
     assert written.decode() == case["canonical"]
     assert "sha256:" + hashlib.sha256(written).hexdigest() == case["digest"]
 
 
-def test_the_vectors_hold_every_group_and_every_member() -> None:
+def test_vectors_cover_every_group_and_member() -> None:
     assert {case["group"] for case in GOLDEN} == set(get_args(Group)) == set(KINDS.values())
     members = {name for case in GOLDEN for name in case["document"]}
     assert members == {
@@ -65,7 +65,7 @@ def test_an_event_reads_back(event: Event) -> None:
 
 
 @given(strategies.events())
-def test_the_same_fact_at_another_place_is_another_event(event: Event) -> None:
+def test_same_event_at_another_position_has_another_id(event: Event) -> None:
     assert record(event).id != record(replace(event, seq=event.seq + 1)).id
     assert record(event).id != record(replace(event, stream="elsewhere")).id
 
@@ -83,7 +83,7 @@ def test_group_of_an_unregistered_kind_needs_noun_and_verb() -> None:
             record(replace(FACT, kind=kind))
 
 
-def test_an_interval_that_is_never_is_refused() -> None:
+def test_event_validity_that_ends_before_start_is_refused() -> None:
     for end in (NOON, Timestamp("2026-09-21T11:59:59.999Z")):
         with pytest.raises(InvalidOperation, match="which is never"):
             record(replace(FACT, valid_from=NOON, valid_to=end))
@@ -96,5 +96,5 @@ def test_data_without_a_canonical_form_cannot_be_recorded() -> None:
         record(replace(FACT, data={"n": float("nan")}))
 
 
-def test_absent_is_absent() -> None:
+def test_absent_members_are_omitted() -> None:
     assert set(to_json(FACT)) == {"turntree", "stream", "seq", "kind", "at", "data"}

@@ -32,7 +32,7 @@ def test_an_id_is_a_uuid_of_version_7_that_holds_its_moment(ms: int, bits: int) 
 
 
 @given(st.lists(st.tuples(moments_ms, randomness), min_size=2, max_size=5))
-def test_ids_sort_by_their_moments(drawn: list[tuple[int, int]]) -> None:
+def test_ids_sort_by_time(drawn: list[tuple[int, int]]) -> None:
     assert [uuid7(*pair) for pair in sorted(drawn)] == sorted(uuid7(*pair) for pair in drawn)
 
 
@@ -53,14 +53,14 @@ def test_short_ids_sort_as_ids_do(left: str, right: str) -> None:
     assert (short_id(left) < short_id(right)) == (left < right)
 
 
-def test_what_stands_for_no_id_is_none() -> None:
+def test_find_long_id_of_other_text_is_none() -> None:
     # The first sign of a short id holds three bits, so an 8 is already too large.
     for text in ("", "main", "z" * 26, "8" + "0" * 25, "i" * 26, "g" * 32, "0" * 31, "0" * 64):
         assert find_long_id(text) is None
 
 
 @given(st.text(max_size=40))
-def test_no_text_makes_the_reader_stumble(text: str) -> None:
+def test_tokenizer_accepts_any_text(text: str) -> None:
     found = find_long_id(text)
     assert found is None or find_long_id(found) == found
 
@@ -69,7 +69,7 @@ contents = st.lists(strategies.texts(), max_size=4)
 
 
 @given(readable_ms, contents, contents)
-def test_equal_content_has_one_id_and_other_content_another(
+def test_derived_id_is_equal_only_for_equal_content(
     ms: int, left: list[str], right: list[str]
 ) -> None:
     assert (derived_id(ms, *left) == derived_id(ms, *right)) == (left == right)
@@ -81,24 +81,24 @@ def test_a_derived_id_never_changes() -> None:
     assert derived_id(1_790_000_000_001, "sha256:00", "hello") != PINNED
 
 
-def test_no_piece_of_content_passes_for_two() -> None:
+def test_derived_id_separates_fields() -> None:
     assert derived_id(0, "ab") != derived_id(0, "a", "b")
     assert derived_id(0, "a\nb") != derived_id(0, "a", "b")
     assert derived_id(0, "1:a") != derived_id(0, "a")
 
 
 @given(readable_ms)
-def test_a_moment_reads_back(ms: int) -> None:
+def test_timestamp_reads_back(ms: int) -> None:
     assert unix_ms(instant(ms)) == ms
     assert len(instant(ms)) == len("2026-11-15T09:30:00.000Z")
 
 
 @given(readable_ms, readable_ms)
-def test_moments_sort_as_text(left: int, right: int) -> None:
+def test_timestamps_sort_as_text(left: int, right: int) -> None:
     assert (instant(left) < instant(right)) == (left < right)
 
 
-def test_a_moment_is_written_in_utc_to_the_millisecond() -> None:
+def test_timestamp_is_utc_with_milliseconds() -> None:
     assert instant(1_790_000_000_007) == Timestamp("2026-09-21T14:13:20.007Z")
 
 

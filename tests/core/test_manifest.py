@@ -39,7 +39,7 @@ def test_the_bytes_of_a_manifest_never_change() -> None:
 
 
 @given(strategies.principals())
-def test_a_principal_reads_back_with_everybody_behind_it(principal: Principal) -> None:
+def test_principal_reads_back_with_its_chain(principal: Principal) -> None:
     assert Principal.from_json(principal.to_json()) == principal
 
 

@@ -52,20 +52,20 @@ def test_the_bytes_and_digest_of_a_message_never_change(case: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
-def test_a_stranger_would_compute_the_same_digest(case: dict[str, Any]) -> None:
+def test_independent_implementation_computes_same_digest(case: dict[str, Any]) -> None:
     written = rfc8785.dumps(case["document"])
     assert written.decode() == case["canonical"]
     assert "sha256:" + hashlib.sha256(written).hexdigest() == case["digest"]
 
 
-def test_the_vectors_hold_every_kind_of_part() -> None:
+def test_vectors_cover_every_kind_of_part() -> None:
     read = [from_json(case["document"]) for case in GOLDEN]
     assert {type(part) for message in read for part in message.parts} == set(Part.__args__)
     assert any(isinstance(message, ErasedMessage) for message in read)
     assert any(isinstance(message, Message) and message.nonce for message in read)
 
 
-def test_a_message_is_written_as_it_was_built() -> None:
+def test_message_bytes_are_canonical() -> None:
     message = Message(
         "assistant",
         (Text("Let me look."), ToolUse("call_1", "list_files", {"path": ".", "depth": 2})),
@@ -95,12 +95,12 @@ def test_an_unknown_part_comes_back_as_the_document_it_was(
     assert part_to_json(part_from_json(written)) == written
 
 
-def test_a_nonce_gives_the_same_words_another_digest() -> None:
+def test_nonce_changes_message_digest() -> None:
     plain, salted = user("555"), Message("user", (Text("555"),), "human", nonce="k3v9")
     assert line_of(plain) != line_of(salted)
 
 
-def test_the_text_of_a_message_is_its_words_alone() -> None:
+def test_message_text_contains_only_text_parts() -> None:
     message = assistant(Reasoning("hm"), "a", ToolUse("1", "t", None), "b")
     assert message.text == "ab"
     assert [use.call_id for use in message.tool_uses] == ["1"]
@@ -109,7 +109,7 @@ def test_the_text_of_a_message_is_its_words_alone() -> None:
 
 
 @given(strategies.messages())
-def test_what_the_strategies_draw_is_lawful(message: Message) -> None:
+def test_strategies_draw_valid_messages(message: Message) -> None:
     check_message(message)
 
 
@@ -134,7 +134,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("message", "why"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
-def test_a_message_nobody_could_have_meant_is_refused(message: Message, why: str) -> None:
+def test_check_message_refuses_invalid_messages(message: Message, why: str) -> None:
     with pytest.raises(InvalidOperation, match=why):
         check_message(message)
 
@@ -165,7 +165,7 @@ def test_a_large_part_becomes_an_object_that_reads_back(
     assert part_from_json(json.loads(data)) == part
 
 
-def test_the_largest_part_that_stands_in_a_message_is_exactly_the_limit() -> None:
+def test_part_of_exactly_the_limit_stays_inline() -> None:
     overhead = len(canonical(part_to_json(Text(""))))
     fits = Text("x" * (PART_INLINE_MAX_BYTES - overhead))
     assert lift(fits) == (fits, None)
@@ -187,12 +187,12 @@ def test_media_and_lifted_parts_are_never_lifted() -> None:
     assert lift(lifted) == (lifted, None)
 
 
-def test_absent_is_absent() -> None:
+def test_absent_members_are_omitted() -> None:
     assert to_json(Message("user", ())) == {"role": "user", "parts": []}
     assert part_to_json(Media("file", "text/plain")) == {"kind": "file", "media_type": "text/plain"}
 
 
-def test_calls_that_were_numbered_anew_are_told_apart() -> None:
+def test_renumbered_calls_stay_distinct() -> None:
     said = assistant("once more", ToolUse("1", "nod", {}), ToolUse("", "nod", {}))
     first, second = distinct_calls(said, {"1"}, 7).tool_uses
     assert (first.call_id, second.call_id) == ("1-7-1", "call-7-2")
@@ -203,6 +203,6 @@ def test_calls_that_differ_are_left_as_they_are() -> None:
     assert distinct_calls(said, {"3"}, 7) == said
 
 
-def test_two_calls_of_one_answer_are_told_apart_too() -> None:
+def test_two_calls_of_one_reply_stay_distinct() -> None:
     said = assistant(ToolUse("1", "nod", {}), ToolUse("1", "nod", {}))
     assert len({use.call_id for use in distinct_calls(said, (), 7).tool_uses}) == 2

@@ -40,7 +40,7 @@ def program(visibility: str = "public") -> Program:
     )  # fmt: skip
 
 
-def test_a_reference_is_a_text_that_is_an_address_and_no_more() -> None:
+def test_reference_is_text_with_only_an_address() -> None:
     config: Json = {
         "provider": "@(cf-gateway)",
         "tools": ["@(search)", "say @(hello) to them"],
@@ -59,7 +59,7 @@ def test_renaming_by_no_names_changes_nothing(config: Json) -> None:
     assert rename_references(config, {}) == config
 
 
-def test_references_are_renamed_where_they_stand() -> None:
+def test_rename_references_in_place() -> None:
     renamed = rename_references({"a": ["@(old)", "old"]}, {"old": "new"})
     assert renamed == {"a": ["@(new)", "old"]}
 
@@ -70,12 +70,12 @@ def test_secrets_are_named_once_each() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a(b)", "x" * 201, "é", "0" * 32])
-def test_what_could_not_stand_in_an_address_is_no_name(name: str) -> None:
+def test_program_name_invalid_in_address_is_refused(name: str) -> None:
     with pytest.raises(InvalidOperation):
         check_name(name)
 
 
-def test_a_name_is_made_of_a_titles_words() -> None:
+def test_name_is_derived_from_title() -> None:
     assert name_from("Research: quantum computing!", prefix="task") == (
         "task-research-quantum-computing"
     )
@@ -104,7 +104,7 @@ def test_a_lifecycle_leads_from_its_first_state_to_every_other(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", LIFECYCLES)
-def test_a_move_is_lawful_or_refused_with_the_lawful_ones(kind: str) -> None:
+def test_lifecycle_refuses_illegal_change_and_lists_legal_ones(kind: str) -> None:
     lifecycle = LIFECYCLES[kind]
     for state in lifecycle.states:
         for target in lifecycle.states:
@@ -116,7 +116,7 @@ def test_a_move_is_lawful_or_refused_with_the_lawful_ones(kind: str) -> None:
             assert all(lawful in str(refused.value) for lawful in lifecycle.moves[state])
 
 
-def test_rights_take_in_those_before_them() -> None:
+def test_access_levels_include_lower_ones() -> None:
     assert may(program(), "human:ana", "configure")
     assert may(program(), "system:turntree", "configure")
     assert may(program(), "human:bob", "invoke")
@@ -127,7 +127,7 @@ def test_rights_take_in_those_before_them() -> None:
     assert may(program("private"), "human:bob", "configure", ["configure"])
 
 
-def test_a_member_is_set_by_the_way_to_it() -> None:
+def test_set_member_by_path() -> None:
     assert put_member({}, "a/b/c", 1) == {"a": {"b": {"c": 1}}}
     assert put_member({"a": {"b": 1, "c": 2}}, "a/b", None) == {"a": {"c": 2}}
     with pytest.raises(InvalidOperation, match="has no members"):
@@ -230,11 +230,11 @@ def test_the_fold_of_a_stream_is_the_program() -> None:
         [("human.created", CREATED), ("human.configured", {"version": 3, "config": "sha256:3"})],
     ],
 )
-def test_what_cannot_follow_is_no_program(facts: list[tuple[str, dict[str, Json]]]) -> None:
+def test_fold_event_out_of_order_is_refused(facts: list[tuple[str, dict[str, Json]]]) -> None:
     with pytest.raises(InvalidOperation):
         fold(told(*facts))
 
 
-def test_a_stream_without_a_beginning_is_no_program() -> None:
+def test_fold_without_created_event_is_none() -> None:
     assert fold(told(("human.state_changed", {"from": "available", "to": "busy"}))) is None
     assert ProgramVersion(1, {}, version_of(1, {})[0].digest) == version_of(1, {})[0]

@@ -80,7 +80,7 @@ tt1. is a prefix, and so is hooks.slack.com/services/ with nothing behind it
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_is_replaced_and_nothing_around_it(key: str) -> None:
+def test_redact_replaces_only_the_key(key: str) -> None:
     told = f'{{"text":"before\\n{key}","more":"after"}}'.encode()
     redacted, times = redact(told)
     mark = hashlib.sha256(key.encode()).hexdigest()[:8]
@@ -100,7 +100,7 @@ def test_a_private_key_goes_with_its_body() -> None:
 
 
 @pytest.mark.parametrize("newline", ["\\n", "\\\\n", "\\\\\\\\n", "\n"])
-def test_a_service_account_goes_however_its_line_breaks_are_spelled(newline: str) -> None:
+def test_redact_service_account_with_any_line_breaks(newline: str) -> None:
     key = newline.join(["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkq", "hkiG9w0B+/=="])
     told = f'"private_key": "{key}{newline}-----END PRIVATE KEY-----{newline}", "id": 1'
     redacted, times = redact(told.encode())
@@ -111,7 +111,7 @@ def test_a_service_account_goes_however_its_line_breaks_are_spelled(newline: str
 
 @pytest.mark.parametrize("written", VALUES)
 @pytest.mark.parametrize("nested", [0, 1])
-def test_a_value_goes_and_its_name_stays(written: str, nested: int) -> None:
+def test_redact_removes_value_and_keeps_name(written: str, nested: int) -> None:
     before, _, after = written.partition("@")
     told = f"{before}{VALUES[written]}{after}\nnext"
     wanted = f"{before}[redacted]{after}\nnext"
@@ -123,7 +123,7 @@ def test_a_value_goes_and_its_name_stays(written: str, nested: int) -> None:
     assert list(find_keys([told.encode()])) == [], "nothing proves that it is one"
 
 
-def test_a_web_token_goes_whole() -> None:
+def test_redact_removes_whole_web_token() -> None:
     body = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"
     told = f"Cookie: session={body}.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U; path=/"
     redacted, times = redact(told.encode())
@@ -147,7 +147,7 @@ def test_every_mark_is_found_among_many_texts() -> None:
     assert redact_all([b"a\0b", *told]).keys() == set(range(1, len(told) + 1))
 
 
-def test_live_values_of_an_environment_are_taken_out_wherever_they_stand() -> None:
+def test_redact_removes_environment_values_anywhere() -> None:
     live = list_live({
         "MY_TOKEN": 'quote"and\\slash 9', "SHORT_KEY": "abc123", "SSH_KEY": "/home/ada/.ssh/id_1",
         "DB": "mysql://root:only-4-me!!@db/x", "PATH": "/usr/bin:/bin1", "EDITOR_KEY": "timestamp",
@@ -172,11 +172,11 @@ def test_live_values_of_an_environment_are_taken_out_wherever_they_stand() -> No
         "the PRIVATE KEY-----",
     ],
 )
-def test_words_stay(harmless: str) -> None:
+def test_redact_ordinary_words_are_unchanged(harmless: str) -> None:
     assert redact(harmless.encode()) == (harmless.encode(), 0)
 
 
 @given(st.binary(max_size=200))
-def test_what_holds_no_key_comes_back_as_it_was(data: bytes) -> None:
+def test_redact_text_without_key_is_unchanged(data: bytes) -> None:
     redacted, times = redact(data)
     assert times or redacted is data

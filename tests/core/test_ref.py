@@ -50,9 +50,7 @@ def test_a_reference_reads_back(ref: Ref) -> None:
         (ExtRef("tar", "7"), {"kind": "tar", "id": "7"}, "tar:7"),
     ],
 )
-def test_every_shape_is_written_as_it_is_known(
-    ref: Ref, document: dict[str, Json], id: str
-) -> None:
+def test_redact_recognizes_every_known_format(ref: Ref, document: dict[str, Json], id: str) -> None:
     assert to_json(ref) == document
     assert node_id(ref) == id
 
@@ -60,7 +58,7 @@ def test_every_shape_is_written_as_it_is_known(
 @pytest.mark.parametrize(
     "document", [{}, {"uri": 1}, {"id": "7"}, 3, None, ["x"], {"uri": "a", "path": "b"}]
 )
-def test_what_refers_to_nothing_is_refused(document: Json) -> None:
+def test_ref_from_invalid_document_is_refused(document: Json) -> None:
     with pytest.raises(InvalidOperation):
         from_json(document)
 
@@ -82,7 +80,7 @@ def test_an_event_says_what_it_refers_to() -> None:
 
 
 @pytest.mark.parametrize("data", [{"resource_ref": {"name": "x"}}, {"affects": "all"}])
-def test_a_fact_of_ours_that_refers_badly_is_refused(data: dict[str, Json]) -> None:
+def test_own_event_with_invalid_reference_is_refused(data: dict[str, Json]) -> None:
     at = Timestamp("2026-11-15T09:31:02.000Z")
     with pytest.raises(InvalidOperation):
         record(Event(STREAM, 0, "run.interrupted", at, data))

@@ -191,14 +191,14 @@ ranges = st.one_of(
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_a_revision_means_one_thing_and_is_written_one_way(text: str) -> None:
+def test_revision_has_one_meaning_and_one_spelling(text: str) -> None:
     revision = parse_revision(text)
     assert revision == EXAMPLES[text]
     assert format(revision) == text
 
 
 @pytest.mark.parametrize("text", SHORTHANDS)
-def test_a_shorthand_is_written_out(text: str) -> None:
+def test_revision_shorthand_is_expanded(text: str) -> None:
     assert format(parse_revision(text)) == SHORTHANDS[text]
 
 
@@ -232,7 +232,7 @@ def test_a_range_that_is_written_is_read_back(span: Range) -> None:
 @example("@{" * 400)
 @example("~" * 1000)
 @example("x" * 1001)
-def test_any_text_is_understood_or_refused(text: str) -> None:
+def test_any_text_parses_or_raises(text: str) -> None:
     try:
         understood = parse_range(text)
     except InvalidRevision:
@@ -241,20 +241,20 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "column", "reason"), MISTAKES)
-def test_a_mistake_is_shown_where_it_is(text: str, column: int, reason: str) -> None:
+def test_revision_error_points_at_position(text: str, column: int, reason: str) -> None:
     with pytest.raises(InvalidRevision) as mistake:
         parse_revision(text)
     assert_shown(str(mistake.value), text, column, reason)
 
 
 @pytest.mark.parametrize(("text", "column", "reason"), RANGE_MISTAKES)
-def test_a_mistake_in_a_range_is_shown_where_it_is(text: str, column: int, reason: str) -> None:
+def test_range_error_points_at_position(text: str, column: int, reason: str) -> None:
     with pytest.raises(InvalidRevision) as mistake:
         parse_range(text)
     assert_shown(str(mistake.value), text, column, reason)
 
 
-def test_a_mistake_reads_like_this() -> None:
+def test_revision_error_message_is_exact() -> None:
     with pytest.raises(InvalidRevision) as mistake:
         parse_revision("fix-login^2")
     assert str(mistake.value) == (
@@ -265,7 +265,7 @@ def test_a_mistake_reads_like_this() -> None:
     )
 
 
-def test_a_mistake_far_to_the_right_is_shown_with_its_surroundings() -> None:
+def test_revision_error_far_right_shows_excerpt() -> None:
     with pytest.raises(InvalidRevision) as mistake:
         parse_revision("a" * 150 + "~x")
     _, line, caret, _ = str(mistake.value).splitlines()
@@ -273,7 +273,7 @@ def test_a_mistake_far_to_the_right_is_shown_with_its_surroundings() -> None:
     assert len(line) < 80
 
 
-def test_every_example_in_a_mistake_is_a_right_one() -> None:
+def test_examples_in_revision_errors_are_valid() -> None:
     for text, *_ in (*MISTAKES, *RANGE_MISTAKES):
         with pytest.raises(InvalidRevision) as mistake:
             parse_revision(text)
@@ -285,7 +285,7 @@ def test_every_example_in_a_mistake_is_a_right_one() -> None:
 @pytest.mark.parametrize(
     "text", ["main", "atlas:main", "channel:slack:42", "fix/a-b_c.d+e", "7", "head", "x" * 200]
 )
-def test_a_label_is_a_revision_of_its_own(text: str) -> None:
+def test_label_parses_as_revision(text: str) -> None:
     assert check_label(text) == text
     assert parse_revision(text) == plain(text)
 
@@ -319,7 +319,7 @@ def test_a_label_is_a_revision_of_its_own(text: str) -> None:
         ("F" * 64, "id of a turn"),
     ],
 )
-def test_what_could_be_mistaken_is_no_label(text: str, reason: str) -> None:
+def test_label_that_reads_as_revision_is_refused(text: str, reason: str) -> None:
     with pytest.raises(InvalidRevision, match=reason):
         check_label(text)
 
@@ -331,7 +331,7 @@ def test_what_could_be_mistaken_is_no_label(text: str, reason: str) -> None:
 )
 @example("HEAD\n")
 @example("x" * 201)
-def test_the_published_pattern_and_the_reasons_agree(text: str) -> None:
+def test_label_pattern_matches_check_label(text: str) -> None:
     fits = re.fullmatch(LABEL_PATTERN, text) is not None
     assert fits == (fault_of(text) in {None, "this would be read as the id of a turn"})
 

@@ -64,7 +64,7 @@ def test_a_run_asks_the_model_first() -> None:
     assert started().run.next_step() == AskModel()
 
 
-def test_a_model_that_asks_for_nothing_ends_the_run() -> None:
+def test_reply_without_tool_calls_ends_run() -> None:
     journal = started()
     journal.add("model_call.started", model="scripted-1")
     assert journal.run.next_step() == AskModel(is_requested=True)
@@ -86,14 +86,14 @@ def test_tools_are_called_before_the_model_is_asked_again() -> None:
     assert journal.run.next_step() == AskModel()
 
 
-def test_a_call_that_was_begun_and_lost_is_settled_before_anything_else() -> None:
+def test_next_step_settles_lost_calls_first() -> None:
     journal = asked("b", "a")
     journal.add("tool_call.started", call_id="b")
     journal.add("tool_call.started", call_id="a")
     assert journal.run.next_step() == SettleCalls(("a", "b"))
 
 
-def test_more_may_be_said_before_the_model_answers() -> None:
+def test_messages_may_be_appended_before_model_replies() -> None:
     journal = started("one")
     journal.add("message.appended", user("two"))
     assert journal.run.query == (user("one"), user("two"))
@@ -122,7 +122,7 @@ def test_an_interruption_seals_with_a_result_for_every_call(reason: str, outcome
     assert results == {"a": "ok", "b": "interrupted"}
 
 
-def test_a_foreign_fact_stands_in_the_journal_and_changes_nothing() -> None:
+def test_foreign_event_does_not_change_run() -> None:
     journal = asked("a")
     before = journal.run.next_step()
     journal.add("acme.deployed", to="production")
@@ -139,7 +139,7 @@ def test_a_foreign_fact_stands_in_the_journal_and_changes_nothing() -> None:
     ],
     ids=["of another run", "too far", "a place already taken", "a second start"],
 )
-def test_a_fact_that_cannot_follow_is_refused(event: Event) -> None:
+def test_event_out_of_order_is_refused(event: Event) -> None:
     with pytest.raises(InvalidOperation):
         started().run.apply(RunEvent(event))
 
@@ -150,7 +150,7 @@ def test_a_run_begins_with_its_start() -> None:
 
 
 @pytest.mark.parametrize("kind", ["model_call.finished", "tool_call.finished", "run.finished"])
-def test_nothing_is_said_after_the_end(kind: str) -> None:
+def test_event_after_run_finished_is_refused(kind: str) -> None:
     journal = started()
     journal.add("model_call.finished", assistant("hello"))
     journal.add("run.finished")
@@ -167,7 +167,7 @@ accidents = st.lists(
 
 
 @given(rounds, accidents)
-def test_every_run_ends_sealed_whatever_befalls_it(rounds: list[int], accidents: list[str]) -> None:
+def test_every_run_ends_sealed(rounds: list[int], accidents: list[str]) -> None:
     journal = drive(rounds, accidents)
     sealing = [step for step in journal.steps if isinstance(step, Seal)]
     assert len(sealing) == 1
@@ -176,9 +176,7 @@ def test_every_run_ends_sealed_whatever_befalls_it(rounds: list[int], accidents:
 
 
 @given(rounds, accidents)
-def test_facts_replay_to_the_same_run_at_every_place(
-    rounds: list[int], accidents: list[str]
-) -> None:
+def test_run_replay_equals_run_at_every_event(rounds: list[int], accidents: list[str]) -> None:
     journal = drive(rounds, accidents)
     run = Run(ID, 0)
     for place, fact in enumerate(journal.facts):

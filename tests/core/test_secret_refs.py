@@ -26,7 +26,7 @@ def check(
     "hosts", ["", "KEY@example.org", "OTHER@llm.example.org", "KEY@type:openai"]
 )
 @pytest.mark.parametrize("author", ["human:ana", "system:turntree", "human:bob"])
-def test_a_secret_goes_nowhere_before_its_user_allows_it(author: str, hosts: str) -> None:
+def test_secret_without_permission_is_not_sent(author: str, hosts: str) -> None:
     with pytest.raises(PermissionDenied, match=r"gate\).*secret KEY .*KEY@llm\.example\.org"):
         check(author, hosts)
     check(author, "KEY@llm.example.org")
@@ -49,7 +49,7 @@ def test_the_refusal_names_the_author_of_the_config() -> None:
         ("GEMINI_API_KEY", {"provider_type": "google"}),
     ],
 )
-def test_a_vendors_own_variable_goes_to_that_vendor_for_ones_own_configs_alone(
+def test_vendor_variable_goes_to_vendor_only_for_own_configs(
     name: str, config: dict[str, Json]
 ) -> None:
     for author in ("human:ana", "system:turntree"):
@@ -70,7 +70,7 @@ def test_what_is_not_allowed_yet_is_listed_once() -> None:
     assert ("OPENAI_API_KEY", "api.openai.com") in VENDOR_PAIRS
 
 
-def test_the_refusal_says_what_allows_it_and_nothing_of_what_was_allowed_before() -> None:
+def test_secret_refusal_hides_other_permissions() -> None:
     with pytest.raises(PermissionDenied) as refused:
         check("human:bob", "A@b.org")
     assert "`turntree config add secret_hosts KEY@llm.example.org`" in str(refused.value)
@@ -94,9 +94,7 @@ def test_the_refusal_says_what_allows_it_and_nothing_of_what_was_allowed_before(
         ({"base_url": "llm.example.org"}, None),
     ],
 )
-def test_an_address_is_read_as_everybody_reads_it(
-    config: dict[str, Json], destination: str | None
-) -> None:
+def test_destination_of_config_is_parsed(config: dict[str, Json], destination: str | None) -> None:
     assert destination_of(config) == destination
     if destination is None:
         with pytest.raises(PermissionDenied, match="make a provider of your own"):
@@ -113,9 +111,7 @@ def test_an_address_is_read_as_everybody_reads_it(
         ("KEY@type:MyType", {"provider_type": "MyType"}),
     ],
 )
-def test_a_secret_goes_where_it_may_and_to_no_other_port(
-    pair: str, config: dict[str, Json]
-) -> None:
+def test_secret_is_sent_only_to_allowed_host_and_port(pair: str, config: dict[str, Json]) -> None:
     check("human:bob", pair, config)
     elsewhere: dict[str, Json] = {"base_url": "http://localhost:9999/v1"}
     with pytest.raises(PermissionDenied, match="secret_hosts KEY@localhost:9999`"):

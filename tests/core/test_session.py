@@ -44,16 +44,14 @@ def test_undo_is_a_stack(begins: MoveKind, kinds: list[MoveKind]) -> None:
 
 
 @given(beginnings, st.lists(later, max_size=10))
-def test_undoing_everything_leads_back_to_the_beginning(
-    begins: MoveKind, kinds: list[MoveKind]
-) -> None:
+def test_undoing_everything_returns_to_start(begins: MoveKind, kinds: list[MoveKind]) -> None:
     undos: list[MoveKind] = ["undo" for _ in kinds]
     moves = reflog([begins, *kinds, *undos])
     assert undo_target(moves) is None
     assert moves[-1].after == moves[0].after
 
 
-def test_the_beginning_of_a_session_cannot_be_undone() -> None:
+def test_undo_target_of_session_creation_is_none() -> None:
     assert undo_target([]) is None
     assert undo_target(reflog(["create"])) is None
     assert undo_target(reflog(["fork"])) is None

@@ -23,10 +23,10 @@ NOW = Timestamp("2026-11-15T09:30:00.000Z")
         ("2026-11-03t10:00+02:00", "2026-11-03T08:00:00.000Z"),
     ],
 )
-def test_a_time_is_understood_as_it_is_said(words: str, moment: str) -> None:
+def test_time_phrase_is_parsed(words: str, moment: str) -> None:
     assert find_moment(words, NOW) == moment
 
 
 @pytest.mark.parametrize("words", ["", "soon", "ago", "3 ago", "2026-13", "99999999 years ago"])
-def test_other_words_are_no_time(words: str) -> None:
+def test_time_phrase_unknown_words_are_refused(words: str) -> None:
     assert find_moment(words, NOW) is None

@@ -67,7 +67,7 @@ def test_the_bytes_and_digest_of_a_turn_never_change(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
-def test_a_stranger_would_compute_the_same_digest(case: dict[str, Any]) -> None:
+def test_independent_implementation_computes_same_digest(case: dict[str, Any]) -> None:
     lines = [rfc8785.dumps(said) for said in [*case["query"], *case["reply"]]]
     digests = [sha256(line) for line in lines]
     proof: dict[str, Any] = {
@@ -83,7 +83,7 @@ def test_a_stranger_would_compute_the_same_digest(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
-def test_a_pinned_turn_proves_itself_whatever_is_erased(case: dict[str, Any]) -> None:
+def test_golden_turn_verifies_after_erasure(case: dict[str, Any]) -> None:
     body, parent = body_of(case), case["header"].get("parent")
     assert verify(body, case["digest"], parent) == "whole"
     for place in case.get("erased", []):
@@ -92,7 +92,7 @@ def test_a_pinned_turn_proves_itself_whatever_is_erased(case: dict[str, Any]) ->
         assert verify(body, case["digest"], parent) == "erased"
 
 
-def test_the_vectors_hold_every_way_a_turn_may_be() -> None:
+def test_vectors_cover_every_kind_of_turn() -> None:
     headers = [case["header"] for case in GOLDEN]
     assert {header["outcome"] for header in headers} == {
         "completed", "failed", "canceled", "interrupted"
@@ -131,7 +131,7 @@ def test_one_changed_byte_breaks_a_turn(sealed: SealedTurn, data: st.DataObject)
 
 
 @given(strategies.turns(), st.data())
-def test_a_lost_a_doubled_or_a_swapped_message_breaks_a_turn(
+def test_verify_missing_doubled_or_swapped_message_is_broken(
     sealed: SealedTurn, data: st.DataObject
 ) -> None:
     head, *lines = sealed.body.split("\n")
@@ -173,13 +173,13 @@ def test_a_changed_stub_breaks_an_erased_turn(sealed: SealedTurn, data: st.DataO
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_bytes_that_prove_their_own_digest_may_still_be_no_turn(text: str) -> None:
+def test_read_valid_digest_of_invalid_turn_is_refused(text: str) -> None:
     own = digest_bytes(text.split("\n", maxsplit=1)[0].encode())
     assert verify(text, own, None) == "broken"
 
 
 @pytest.mark.parametrize("head", ["5", "[]", "{}", '{"messages":5}', '{"messages":{"query":"1"}}'])
-def test_a_header_of_another_shape_is_no_turn(head: str) -> None:
+def test_read_header_of_other_shape_is_refused(head: str) -> None:
     assert verify(head, digest_bytes(head.encode()), None) == "broken"
 
 
@@ -250,7 +250,7 @@ REFUSED: list[tuple[str, Header, list[Message], list[Message], str]] = [
 @pytest.mark.parametrize(
     ("header", "query", "reply", "why"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
 )
-def test_what_would_brick_a_session_cannot_be_sealed(
+def test_seal_refuses_exchange_that_cannot_continue(
     header: Header, query: list[Message], reply: list[Message], why: str
 ) -> None:
     with pytest.raises(InvalidOperation, match=why):
@@ -262,7 +262,7 @@ def test_only_a_completed_turn_needs_a_reply(outcome: Any) -> None:
     assert seal(replace(HEADER, outcome=outcome), ASK, []).turn.reply == ()
 
 
-def test_a_compaction_answers_nobody() -> None:
+def test_compaction_needs_no_query() -> None:
     header = replace(HEADER, kind="compaction", compaction=COMPACTION)
     assert seal(header, [], [assistant("in short")]).turn.query == ()
 

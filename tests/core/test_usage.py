@@ -21,7 +21,7 @@ def test_a_call_reads_back(call: ModelCall) -> None:
     canonical(document)
 
 
-def test_a_count_of_nothing_is_absent() -> None:
+def test_usage_zero_counts_are_omitted() -> None:
     document: dict[str, Any] = to_json(ModelCall("m", Usage(output=3)))
     assert document == {"model": "m", "usage": {"output": 3}}
 

@@ -26,7 +26,7 @@ WORD = "xylophone"
 COUNT = sql.SQL("SELECT count(*) FROM turntree.{table} t WHERE to_jsonb(t)::text LIKE %s")
 
 
-async def test_erased_words_stand_in_no_title_and_no_path(
+async def test_erased_text_is_removed_from_titles_and_paths(
     tree: Tree, database: Database, conninfo: str, world: FakeClock
 ) -> None:
     now = world.now()

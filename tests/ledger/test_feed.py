@@ -47,7 +47,7 @@ async def rows_of(database: Database, query: LiteralString, number: int) -> list
 
 
 @pytest.mark.slow
-async def test_a_reader_sees_every_late_commit_and_a_plain_sequence_reader_does_not(
+async def test_feed_reader_sees_late_commit_that_sequence_reader_misses(
     tree: Tree, database: Database
 ) -> None:
     seen: list[tuple[str, int]] = []

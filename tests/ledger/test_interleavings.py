@@ -18,19 +18,19 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
-async def test_no_order_of_two_writers_goes_wrong(conninfo: str, pair: Pair) -> None:
+async def test_every_interleaving_of_two_writers_is_valid(conninfo: str, pair: Pair) -> None:
     (explored,) = await explore(conninfo, [pair])
     assert explored.problems == ()
     assert explored.orders >= 2
 
 
-async def test_a_missing_lock_is_noticed(conninfo: str) -> None:
+async def test_interleavings_detect_missing_lock(conninfo: str) -> None:
     await plants.install(conninfo, plants.MISSING_LOCK)
     (explored,) = await explore(conninfo, PAIRS[:1])
     assert any("the head was" in problem for problem in explored.problems)
 
 
-async def test_a_crowd_in_one_session_loses_nothing(conninfo: str) -> None:
+async def test_concurrent_writers_in_one_session_lose_no_turn(conninfo: str) -> None:
     crowd = replace(await gather(conninfo, name="crowd", writers=16), turns_each=6)
     acks = await write(crowd)
     async with open_database(conninfo, crowd.workspace, sight=EVERYTHING) as database:
@@ -41,13 +41,13 @@ async def test_a_crowd_in_one_session_loses_nothing(conninfo: str) -> None:
         assert await fsck(database) == []
 
 
-async def test_a_writer_killed_anywhere_leaves_what_was_asked_once(conninfo: str) -> None:
+async def test_killed_writer_leaves_each_turn_once(conninfo: str) -> None:
     killed = await kill_everywhere(conninfo)
     assert killed.problems == ()
     assert killed.points >= 28
 
 
-async def test_a_lost_update_is_noticed(conninfo: str) -> None:
+async def test_interleavings_detect_lost_update(conninfo: str) -> None:
     await plants.install(conninfo, plants.LOST_UPDATE)
     crowd = await gather(conninfo, name="crowd", writers=8)
     acks = await write(replace(crowd, turns_each=5, is_patient=True))

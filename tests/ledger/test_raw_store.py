@@ -46,7 +46,9 @@ def made(world: FakeClock) -> TurnRows:
     return PACKING.prepare(ImportedTurn(sealed, None, objects=objects, source=source))
 
 
-async def test_a_block_leans_on_bodies_and_objects(database: Database, world: FakeClock) -> None:
+async def test_block_is_compressed_against_bodies_and_objects(
+    database: Database, world: FakeClock
+) -> None:
     imports = ImportStore(database)
     turn = made(world)
     (block,) = PACKING.pack("toy", "one", 0, RECORDS, [(turn, (0, 1))])
@@ -60,7 +62,7 @@ async def test_a_block_leans_on_bodies_and_objects(database: Database, world: Fa
     assert await fsck(database) == []
 
 
-async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
+async def test_block_without_stored_turns_is_compressed_alone(
     database: Database, conninfo: str, world: FakeClock
 ) -> None:
     imports = ImportStore(database)
@@ -75,7 +77,7 @@ async def test_a_block_whose_turns_are_not_stored_stands_by_itself(
     assert rows == [(False, None)]
 
 
-def test_texts_that_are_too_long_are_not_leant_on(
+def test_block_ignores_bodies_that_are_too_long(
     world: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "LEAN_BYTES_MAX", 1_000)

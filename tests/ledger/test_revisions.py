@@ -43,7 +43,7 @@ async def test_steps_go_back_by_turns(tree: Tree) -> None:
         await tree.resolve("main~3")
 
 
-async def test_every_beginning_of_a_digest_leads_to_its_turn(tree: Tree) -> None:
+async def test_every_unique_digest_prefix_resolves(tree: Tree) -> None:
     first, *_ = await three_turns(tree)
     digits = first.turn.digest.removeprefix("sha256:")
     for length in range(12, len(digits) + 1):
@@ -66,7 +66,7 @@ async def test_an_id_leads_to_its_turn_in_every_spelling(tree: Tree) -> None:
         assert (await tree.resolve(id[:length])).turn == id
 
 
-async def test_a_beginning_that_several_share_lists_them(tree: Tree) -> None:
+async def test_resolve_ambiguous_prefix_lists_candidates(tree: Tree) -> None:
     turns = await three_turns(tree)
     with pytest.raises(Ambiguous) as refusal:
         await tree.resolve(short_id(turns[0].turn.id)[:5])
@@ -126,7 +126,7 @@ async def test_only_a_session_has_moves(tree: Tree) -> None:
         await tree.resolve(f"{first.turn.digest[7:19]}@{{1}}")
 
 
-async def test_words_lead_to_the_newest_turn_that_says_them(tree: Tree) -> None:
+async def test_resolve_words_returns_newest_matching_turn(tree: Tree) -> None:
     first, _, third = await three_turns(tree)
     assert (await tree.resolve(":/question")).turn == third.turn.id
     assert (await tree.resolve(":/QUESTION 1")).turn == first.turn.id
@@ -137,7 +137,7 @@ async def test_words_lead_to_the_newest_turn_that_says_them(tree: Tree) -> None:
         await tree.resolve(":/nobody said this")
 
 
-async def test_a_part_is_found_beside_its_turn(tree: Tree) -> None:
+async def test_resolve_part_returns_turn_and_part(tree: Tree) -> None:
     _, _, third = await three_turns(tree)
     assert (await tree.resolve("main:tool/2")).part == ToolPart(2)
     found = await tree.resolve("main:msg/1")
@@ -152,7 +152,7 @@ async def test_a_range_has_two_ends(tree: Tree) -> None:
     assert await resolve("main~2...main~1") == (first.turn.id, second.turn.id, True)
 
 
-async def test_what_names_nothing_says_so(tree: Tree) -> None:
+async def test_resolve_unknown_name_raises_not_found(tree: Tree) -> None:
     await three_turns(tree)
     await tree.sessions.create("empty")
     for revision, why in {
@@ -184,7 +184,7 @@ NOW = Timestamp("2026-11-15T09:30:00.000Z")
         ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00.000Z"),
     ],
 )
-def test_words_mean_a_moment(words: str, moment: str) -> None:
+def test_time_words_give_timestamp(words: str, moment: str) -> None:
     assert parse_time(words, NOW) == moment
 
 
@@ -192,6 +192,6 @@ def test_words_mean_a_moment(words: str, moment: str) -> None:
     "words",
     ["soon", "2 fortnights ago", "2026-13-01", "9999999999 years ago", "0001-01-01T00:00:00+23:00"],
 )
-def test_words_that_mean_no_moment_are_refused(words: str) -> None:
+def test_time_words_without_meaning_are_refused(words: str) -> None:
     with pytest.raises(InvalidRevision, match="is not a time"):
         parse_time(words, NOW)

@@ -23,21 +23,21 @@ async def test_a_second_recorder_never_forks_by_accident(tree: Tree) -> None:
     assert [placed.turn.title for placed in await tree.threads.read("main")] == ["one", "two"]
 
 
-async def test_a_strict_recorder_says_that_the_session_moved(tree: Tree) -> None:
+async def test_strict_recorder_raises_conflict_if_session_moved(tree: Tree) -> None:
     first, second = await tree.recorder("main"), await tree.recorder("main")
     await first.record([user("one")], [assistant("1")])
     with pytest.raises(Conflict):
         await second.record([user("two")], [assistant("2")], strict=True)
 
 
-async def test_the_same_key_is_answered_with_the_same_turn(tree: Tree) -> None:
+async def test_same_idempotency_key_returns_same_turn(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
     again = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
     assert again == first
     assert len(await tree.threads.read("main")) == 1
 
 
-async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
+async def test_rewind_to_non_ancestor_is_refused(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")])
     second = await tree.turns.record("main", [user("two")], [assistant("2")])
     await tree.sessions.rewind("main", first.turn.id)
@@ -45,7 +45,7 @@ async def test_a_rewind_goes_to_ancestors_only(tree: Tree) -> None:
         await tree.sessions.rewind("main", second.turn.id)
 
 
-async def test_what_stands_before_a_turn_of_another_thread_is_no_ancestor(tree: Tree) -> None:
+async def test_turn_of_another_thread_is_not_an_ancestor(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")])
     root = await tree.turns.record("other", [user("two")], [assistant("2")])
     with pytest.raises(InvalidOperation, match="ancestor"):
@@ -55,7 +55,7 @@ async def test_what_stands_before_a_turn_of_another_thread_is_no_ancestor(tree: 
     assert (await tree.sessions.get("main")).head is None
 
 
-async def test_a_key_answers_only_the_call_it_was_used_for(tree: Tree) -> None:
+async def test_idempotency_key_of_another_call_is_refused(tree: Tree) -> None:
     first = await tree.turns.record("main", [user("one")], [assistant("1")], key="k")
     with pytest.raises(InvalidOperation):
         await tree.turns.record("other", [user("one")], [assistant("1")], key="k")
@@ -64,7 +64,7 @@ async def test_a_key_answers_only_the_call_it_was_used_for(tree: Tree) -> None:
     assert (await tree.sessions.get("other")).head is None
 
 
-async def test_a_recorder_that_repeats_an_old_key_stands_where_it_stood(tree: Tree) -> None:
+async def test_recorder_repeating_old_key_keeps_head(tree: Tree) -> None:
     recorder = await tree.recorder("main")
     await recorder.record([user("one")], [assistant("1")], key="a")
     await recorder.record([user("two")], [assistant("2")], key="b")
@@ -73,7 +73,7 @@ async def test_a_recorder_that_repeats_an_old_key_stands_where_it_stood(tree: Tr
     assert third.depth == 3
 
 
-async def test_a_detail_nobody_knows_is_refused(tree: Tree) -> None:
+async def test_record_unknown_detail_is_refused(tree: Tree) -> None:
     with pytest.raises(TypeError, match="expected_head"):
         await tree.turns.record(
             "main",

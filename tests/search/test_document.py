@@ -48,7 +48,7 @@ def call(output: Json, *, status: ToolStatus = "ok") -> tuple[Message, Message]:
     return asked, answered
 
 
-def test_what_was_asked_answered_called_and_touched_is_kept() -> None:
+def test_search_document_has_query_reply_tools_and_files() -> None:
     files: dict[str, Json] = {"files": [TouchedFile("read", "docs/touched.md").to_json()]}
     asked = replace(user("why redirects"), context=files)
     kept = set(document_of(turn_of(asked, *call("printed text"), assistant("because"))).lexemes)
@@ -67,13 +67,13 @@ def test_no_kind_of_text_crowds_out_the_others() -> None:
     assert {"resolver", "zebra", "word0000x"} <= set(lexemes)
 
 
-def test_of_a_long_answer_the_end_is_read_too() -> None:
+def test_embedding_text_includes_end_of_long_reply() -> None:
     texts = [p.text for p in passages_of(turn_of(user("go"), assistant(MANY + " finally")), {})]
     assert "word0000x" in texts[-1]
     assert texts[-1].endswith("finally")
 
 
-def test_rules_that_stand_in_every_turn_are_not_searched() -> None:
+def test_search_document_omits_system_prompts() -> None:
     rules = Message("system", (Text("always be polite"),))
     assert "polit" not in document_of(turn_of(rules, assistant("hello"))).lexemes
 
@@ -88,7 +88,7 @@ def test_a_part_that_was_too_large_is_found_by_its_beginning() -> None:
     assert "zebra" not in document_of(turn).lexemes
 
 
-def test_the_meaning_of_a_turn_is_a_bounded_text() -> None:
+def test_embedding_text_of_turn_is_bounded() -> None:
     said = meaning_of(turn_of(user("short question"), assistant(MANY + " finally")))
     assert said.startswith("short question")
     assert said.endswith("finally")

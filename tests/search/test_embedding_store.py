@@ -104,7 +104,7 @@ async def test_no_vector_is_seen_from_another_workspace(
         assert await theirs.list_stats() == []
 
 
-async def test_a_vector_of_no_turn_is_not_kept_as_a_turns(
+async def test_vector_without_turn_is_not_stored(
     meanings: EmbeddingStore, world: FakeClock, tree: Tree
 ) -> None:
     turn = (await tree.turns.record("main", [user("hello")], [assistant("hi")])).turn.id

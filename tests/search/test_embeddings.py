@@ -90,7 +90,7 @@ async def record(tree: Tree, said: str, session: str = "main") -> str:
     return (await tree.turns.record(session, [user(said)], [assistant("done")])).turn.id
 
 
-async def test_a_turn_is_found_by_what_it_means(tree: Tree) -> None:
+async def test_search_finds_turn_by_similarity(tree: Tree) -> None:
     await record(tree, "the car broke down")
     await record(tree, "bake some bread")
     assert (await tree.meanings.fill()).turns == 2
@@ -100,7 +100,7 @@ async def test_a_turn_is_found_by_what_it_means(tree: Tree) -> None:
     assert first.described.digest is not None
 
 
-async def test_what_is_alike_does_not_hold_the_thing_itself(tree: Tree) -> None:
+async def test_similar_excludes_the_node_itself(tree: Tree) -> None:
     await record(tree, "the car broke down")
     await record(tree, "a vehicle of mine")
     await record(tree, "bake some bread")
@@ -118,7 +118,7 @@ async def test_a_turn_is_embedded_once(tree: Tree, embedder: Counting) -> None:
     assert len(embedder.texts) == 1
 
 
-async def test_two_who_fill_at_once_do_not_do_the_same_work(tree: Tree, embedder: Counting) -> None:
+async def test_concurrent_fill_raises_conflict(tree: Tree, embedder: Counting) -> None:
     await record(tree, "the car broke down")
     async with tree.search.filling():
         with pytest.raises(Conflict, match="turntree embed-stats"):
@@ -129,13 +129,13 @@ async def test_two_who_fill_at_once_do_not_do_the_same_work(tree: Tree, embedder
     assert (await tree.meanings.fill()).turns == 1
 
 
-async def test_a_thing_is_embedded_when_somebody_asks_what_is_like_it(tree: Tree) -> None:
+async def test_similar_embeds_missing_node_first(tree: Tree) -> None:
     await record(tree, "the car broke down")
     assert await tree.meanings.similar_to("main") == []
     assert [one.total for one in await tree.meanings.list_stats()] == [1]
 
 
-async def test_words_of_ones_own_stand_for_a_turn_until_it_is_embedded_again(tree: Tree) -> None:
+async def test_custom_text_represents_turn_until_reembedded(tree: Tree) -> None:
     await record(tree, "it does not work")
     await tree.meanings.embed("main", text="the automobile")
     await tree.meanings.fill(everything=True)
@@ -150,7 +150,7 @@ async def test_words_of_ones_own_stand_for_a_turn_until_it_is_embedded_again(tre
     assert found.likeness < 0.5
 
 
-async def test_other_things_are_embedded_and_found_beside_turns(
+async def test_programs_are_embedded_and_found_with_turns(
     tree: Tree, shelf: Shelf, embedder: Counting
 ) -> None:
     await record(tree, "the car broke down")
@@ -171,7 +171,7 @@ async def test_other_things_are_embedded_and_found_beside_turns(
     assert len(embedder.texts) == before
 
 
-async def test_only_what_was_reworded_is_embedded_again(tree: Tree, shelf: Shelf) -> None:
+async def test_only_changed_texts_are_embedded_again(tree: Tree, shelf: Shelf) -> None:
     tree = with_shelf(tree, shelf)
     await tree.meanings.fill()
     (bake,) = [thing for thing in shelf.things.values() if thing.name == "bake"]
@@ -180,7 +180,7 @@ async def test_only_what_was_reworded_is_embedded_again(tree: Tree, shelf: Shelf
     assert "bake" in names(await tree.meanings.similar_to_text("car repair", limit=1))
 
 
-async def test_what_may_not_be_seen_is_not_alike(tree: Tree, shelf: Shelf) -> None:
+async def test_similar_excludes_hidden_nodes(tree: Tree, shelf: Shelf) -> None:
     tree = with_shelf(tree, shelf)
     await tree.meanings.fill()
     (atlas,) = [thing for thing in shelf.things.values() if thing.name == "atlas"]
@@ -188,7 +188,7 @@ async def test_what_may_not_be_seen_is_not_alike(tree: Tree, shelf: Shelf) -> No
     assert names(await tree.meanings.similar_to_text("car")) == ["bake"]
 
 
-async def test_tags_narrow_it_down(tree: Tree) -> None:
+async def test_similar_filters_by_tag(tree: Tree) -> None:
     for said, tags in (("car one", ["x"]), ("car two", ["x", "y"]), ("car three", [])):
         turn = await record(tree, said)
         for tag in tags:
@@ -213,14 +213,14 @@ async def test_vectors_of_two_embedders_are_never_compared(tree: Tree) -> None:
     assert len(await other.similar_to_text("car")) == 1
 
 
-async def test_erased_words_are_like_nothing(tree: Tree) -> None:
+async def test_erased_turn_is_not_similar_to_anything(tree: Tree) -> None:
     turn = await record(tree, "the secret car")
     await tree.meanings.embed(turn, text="the secret car")
     await tree.turns.erase(turn, 0, reason="asked")
     assert await tree.meanings.similar_to_text("secret car") == []
 
 
-async def test_what_cannot_be_answered_is_said(tree: Tree) -> None:
+async def test_embeddings_impossible_queries_are_refused(tree: Tree) -> None:
     with pytest.raises(NotFound):
         await tree.meanings.embed("nowhere")
     with pytest.raises(NotFound):
@@ -233,7 +233,7 @@ async def test_what_cannot_be_answered_is_said(tree: Tree) -> None:
     assert await tree.meanings.list_stats() == []
 
 
-async def test_programs_are_embedded_by_what_they_say_of_themselves(
+async def test_program_embedding_uses_its_own_text(
     tree: Tree, database: Database, world: FakeClock, place: Path, embedder: Counting
 ) -> None:
     await tree.programs.create("agent", "atlas", {"description": "repairs an automobile"})

@@ -17,7 +17,7 @@ def parse(text: str) -> Query:
     return parse_query(text, NOW)
 
 
-def test_words_are_looked_for_and_common_ones_are_not() -> None:
+def test_query_ignores_common_words() -> None:
     assert [term.text for term in parse("why does the login drop it").terms] == ["login", "drop"]
 
 
@@ -27,14 +27,14 @@ def test_the_last_word_may_be_unfinished() -> None:
     assert not parse("go").terms[0].is_open
 
 
-def test_quotes_keep_words_together_and_a_minus_takes_them_away() -> None:
+def test_query_quotes_make_phrase_and_minus_excludes() -> None:
     query = parse('"keep the  signature" resolver -flaky -"not this"')
     assert query.phrases == ("keep the signature",)
     assert query.without == ("flaky", "not this")
     assert [term.text for term in query.terms] == ["resolver"]
 
 
-def test_a_name_of_code_is_one_term() -> None:
+def test_query_identifier_is_one_term() -> None:
     (term,) = parse("parseRevision").terms
     assert (term.whole, term.pieces) == ("parserevis", ("pars", "revis"))
 
@@ -53,7 +53,7 @@ def test_every_operator_can_be_asked() -> None:
     assert query.failed is False
 
 
-def test_the_narrower_of_two_times_holds() -> None:
+def test_query_narrower_of_two_times_wins() -> None:
     query = parse("after:2026-01-01 after:2026-02-01 before:2026-05-01 before:2026-04-01")
     assert query.after == "2026-02-01T00:00:00.000Z"
     assert query.before == "2026-04-01T00:00:00.000Z"
@@ -61,12 +61,12 @@ def test_the_narrower_of_two_times_holds() -> None:
 
 
 @pytest.mark.parametrize("text", ["failed:", "failed:yes", "-failed:no", "failed:TRUE"])
-def test_failed_is_a_question_of_yes_or_no(text: str) -> None:
+def test_failed_operator_accepts_yes_or_no(text: str) -> None:
     assert parse(text).failed is True
 
 
 @pytest.mark.parametrize("text", ["http://example.org/a", "std::vector", "Error: no", "a.py:12"])
-def test_a_colon_alone_makes_no_operator(text: str) -> None:
+def test_query_lone_colon_is_not_an_operator(text: str) -> None:
     assert parse(text).terms
     assert not parse(text).names
 
@@ -89,7 +89,7 @@ def test_an_unknown_operator_is_an_error_that_names_the_known_ones() -> None:
         ("x" * (QUERY_CHARS_MAX + 1), "at most"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(text: str, why: str) -> None:
+def test_query_invalid_text_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidQuery, match=why):
         parse(text)
 
@@ -107,7 +107,7 @@ items = st.one_of(
 
 
 @given(st.lists(items, max_size=10).map(" ".join))
-def test_a_query_written_down_is_the_same_query(text: str) -> None:
+def test_query_text_parses_to_same_query(text: str) -> None:
     query = parse(text)
     again = parse(str(query))
     assert [term.text for term in again.terms] == [term.text for term in query.terms]

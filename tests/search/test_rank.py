@@ -27,28 +27,28 @@ def matched(query: str) -> dict[str, tuple[str, ...]]:
     return {said: tuple(where) for said, where in judgement.matched.items()}
 
 
-def test_it_says_which_words_stand_where() -> None:
+def test_hit_lists_where_words_matched() -> None:
     assert matched("redirecting login") == {
         "redirecting": ("tool", "output", "answered"),
         "login": ("asked", "tool"),
     }
 
 
-def test_an_unfinished_word_is_found_and_a_missing_one_is_not_claimed() -> None:
+def test_search_prefix_matches_and_missing_word_is_not_listed() -> None:
     assert matched("absent signat") == {"signat": ("answered",)}
 
 
-def test_a_name_of_code_is_found_by_its_pieces_too() -> None:
+def test_search_finds_identifier_by_its_pieces() -> None:
     assert matched("loginRedirect") == {"loginRedirect": ("tool",)}
     assert matched("query_string please") == {"query_string": ("asked",)}
 
 
-def test_a_phrase_stands_there_or_the_turn_is_not_found() -> None:
+def test_search_phrase_must_match_exactly() -> None:
     assert matched('"bare path. keep"') == {'"bare path. keep"': ("answered",)}
     assert found('"path bare"') is None
 
 
-def test_what_must_not_stand_there_does_not() -> None:
+def test_search_excluded_words_do_not_match() -> None:
     assert found("login -signatures") is None
     assert found('login -"query string"') is None
     assert found("login -other") is not None
@@ -62,7 +62,7 @@ def test_a_snippet_marks_the_words_it_shows() -> None:
     assert [text[a:b] for a, b in judgement.snippet.marks] == ["drop", "query"]
 
 
-def test_what_was_asked_counts_more_than_what_was_printed() -> None:
+def test_rank_query_text_above_tool_output() -> None:
     asked, printed = [SearchPassage("asked", "zebra", 0)], [SearchPassage("output", "zebra", 0)]
     left, right = found("zebra", asked), found("zebra", printed)
     assert left is not None
@@ -94,7 +94,7 @@ ids = st.lists(st.sampled_from([TurnId(name) for name in "abcdef"]), unique=True
 
 
 @given(ids, ids)
-def test_merging_loses_nobody_and_honours_agreement(
+def test_rank_merge_keeps_all_and_prefers_agreement(
     left: list[TurnId], right: list[TurnId]
 ) -> None:
     merged = merge(left, right)
@@ -103,7 +103,7 @@ def test_merging_loses_nobody_and_honours_agreement(
         assert merged[0] == left[0]
 
 
-def test_the_nearest_of_strangers_means_nothing() -> None:
+def test_search_ignores_distant_neighbors() -> None:
     a, b, c = (TurnId(name) for name in "abc")
     assert near_enough([(a, 0.2), (b, 0.1)]) == []
     assert near_enough([(a, 0.9), (b, 0.6), (c, 0.4)]) == [a, b]

@@ -54,7 +54,7 @@ async def found(tree: Tree, query: str) -> list[str]:
     return titles(await tree.search(query))
 
 
-async def test_a_turn_is_found_by_a_half_remembered_sentence(tree: Tree) -> None:
+async def test_search_finds_turn_by_part_of_sentence(tree: Tree) -> None:
     await record(tree, "why does login drop the query string?", "redirect() rebuilds the address")
     await record(tree, "bake bread")
     for query in ("login loses query string", "redirecting", "redirec", "QUERY", '"drop the query"',
@@ -74,7 +74,7 @@ async def test_names_of_code_paths_and_errors_are_found(tree: Tree) -> None:
         assert await found(tree, query) == ["run it"], query
 
 
-async def test_it_says_why_and_shows_where(tree: Tree) -> None:
+async def test_hit_has_reasons_and_snippet(tree: Tree) -> None:
     await record(tree, "the login page", "it redirects")
     (hit,) = (await tree.search("login redirect")).hits
     assert hit.matched == {"login": ("asked",), "redirect": ("answered",)}
@@ -91,7 +91,7 @@ async def test_better_matches_come_first(tree: Tree) -> None:
     assert (await found(tree, "login redirect query"))[0] == "login redirect query"
 
 
-async def test_meanings_find_what_shares_no_word(tree: Tree) -> None:
+async def test_similarity_finds_turn_without_shared_words(tree: Tree) -> None:
     await record(tree, "the car broke down")
     await record(tree, "bake some bread")
     assert await found(tree, "automobile") == []
@@ -145,9 +145,7 @@ class MeetingReader(SearchStore):
         return await SearchStore.list_by_words(self, query, limit=limit)
 
 
-async def test_the_question_is_read_while_its_words_are_looked_for(
-    tree: Tree, database: Database
-) -> None:
+async def test_query_is_embedded_during_text_search(tree: Tree, database: Database) -> None:
     await record(tree, "repair the car")
     await tree.search.fill_meanings()
     alone = await tree.search("automobile repair")
@@ -169,14 +167,14 @@ class MuteEmbedder(HashingEmbedder):
         raise InvalidOperation("the weights are missing")
 
 
-async def test_an_embedder_that_refuses_says_why(tree: Tree) -> None:
+async def test_embedder_error_contains_reason(tree: Tree) -> None:
     await record(tree, "repair the car")
     await tree.search.fill_meanings()
     with pytest.raises(InvalidOperation, match="the weights are missing"):
         await replace(tree.search, embedder=MuteEmbedder())("automobile")
 
 
-async def test_meanings_that_are_not_there_are_refused(tree: Tree, database: Database) -> None:
+async def test_similarity_without_embeddings_is_refused(tree: Tree, database: Database) -> None:
     await record(tree, "hello")
     with pytest.raises(InvalidOperation, match="turntree index"):
         await tree.search("hello", semantic=True)
@@ -187,7 +185,7 @@ async def test_meanings_that_are_not_there_are_refused(tree: Tree, database: Dat
         await without.fill_meanings()
 
 
-async def test_operators_narrow_it_down(tree: Tree, world: FakeClock) -> None:
+async def test_search_operators_filter(tree: Tree, world: FakeClock) -> None:
     files: dict[str, Json] = {"files": [TouchedFile("written", "src/store/sql.py", 3, 9).to_json()]}
     use = [assistant(ToolUse("c", "Bash", {})), tool(ToolResult("c", "timeout", ""))]
     one = [replace(user("login one"), context=files)]
@@ -224,7 +222,7 @@ async def test_operators_narrow_it_down(tree: Tree, world: FakeClock) -> None:
     assert sorted(await found(tree, "in:forked")) == ["login four", "login one"]
 
 
-async def test_operators_narrow_meanings_too(tree: Tree) -> None:
+async def test_search_operators_filter_similarity(tree: Tree) -> None:
     await record(tree, "the car broke down", session="a")
     await record(tree, "a car that drives", session="b")
     await tree.search.fill_meanings()
@@ -232,7 +230,7 @@ async def test_operators_narrow_meanings_too(tree: Tree) -> None:
     assert await found(tree, "vehicle by:nobody") == []
 
 
-async def test_a_found_turn_knows_every_session_that_holds_it(tree: Tree) -> None:
+async def test_search_hit_lists_all_sessions_with_turn(tree: Tree) -> None:
     await record(tree, "zebras")
     await tree.sessions.fork("main", "side")
     await record(tree, "go on")
@@ -248,7 +246,7 @@ async def test_a_search_sees_what_was_just_recorded(tree: Tree) -> None:
         assert await found(tree, f"zebra{number}") == [f"zebra{number}"]
 
 
-async def test_an_interrupted_index_goes_on_where_it_stopped(tree: Tree) -> None:
+async def test_interrupted_indexing_continues(tree: Tree) -> None:
     for number in range(5):
         await record(tree, f"zebra number{number}")
     batch = await tree.search.writer.next_batch("words", limit=2)
@@ -261,7 +259,7 @@ async def test_an_interrupted_index_goes_on_where_it_stopped(tree: Tree) -> None
     assert len(await found(tree, "zebra")) == 5
 
 
-async def test_erased_words_are_not_found_any_more(tree: Tree) -> None:
+async def test_search_does_not_find_erased_text(tree: Tree) -> None:
     await record(tree, "the secret zebra", "a giraffe")
     await tree.search.fill_meanings()
     assert len(await found(tree, "zebra")) == 1
@@ -270,7 +268,7 @@ async def test_erased_words_are_not_found_any_more(tree: Tree) -> None:
     assert len(await found(tree, "giraffe")) == 1
 
 
-async def test_words_read_before_an_erasure_are_not_written_after_it(tree: Tree) -> None:
+async def test_text_read_before_erasure_is_not_indexed_after(tree: Tree) -> None:
     await record(tree, "the secret zebra", "a giraffe")
     writer = tree.search.writer
     batch = await writer.next_batch("words", limit=10)
@@ -284,7 +282,7 @@ async def test_words_read_before_an_erasure_are_not_written_after_it(tree: Tree)
     assert await found(tree, "giraffe") == []
 
 
-async def test_nothing_to_look_for_is_said(tree: Tree) -> None:
+async def test_search_empty_query_is_refused(tree: Tree) -> None:
     with pytest.raises(InvalidQuery, match="only stop words"):
         await tree.search("what is the")
     with pytest.raises(InvalidQuery, match="the operators are"):
@@ -297,7 +295,7 @@ async def test_a_large_message_is_found_by_its_beginning(tree: Tree) -> None:
     assert hit.matched == {"zebra": ("asked",)}
 
 
-async def test_blame_says_who_used_a_file(tree: Tree) -> None:
+async def test_blame_lists_turns_that_used_file(tree: Tree) -> None:
     def touching(said: str, *files: TouchedFile) -> list[Message]:
         context: dict[str, Json] = {"files": [file.to_json() for file in files]}
         return [replace(user(said), context=context)]

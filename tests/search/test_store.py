@@ -63,20 +63,20 @@ def plan(connection: Connection, role: str, database: Database) -> str:
 
 
 @pytest.mark.slow
-async def test_the_index_of_words_is_used_by_those_who_search(
-    many: Connection, database: Database
-) -> None:
+async def test_text_index_is_used_by_searcher_role(many: Connection, database: Database) -> None:
     assert "search_documents_lexemes" in plan(many, "turntree_searcher", database)
 
 
 @pytest.mark.slow
-async def test_the_policy_alone_would_cost_the_index(many: Connection, database: Database) -> None:
+async def test_row_security_policy_alone_disables_text_index(
+    many: Connection, database: Database
+) -> None:
     # The day this fails, the searcher's role and its functions are not needed any more.
     assert "search_documents_lexemes" not in plan(many, "turntree_app", database)
 
 
 @pytest.mark.slow
-async def test_the_function_itself_asks_the_index(many: Connection, database: Database) -> None:
+async def test_search_function_uses_the_index(many: Connection, database: Database) -> None:
     before = _index_scans(many)
     many.execute("SET ROLE turntree_app")
     many.execute(TAKE_PLACE, (str(database.workspace),))
@@ -146,7 +146,7 @@ def _ask(connection: Connection) -> list[tuple[Any, ...]]:
     return rows
 
 
-async def test_only_what_searches_and_judges_lends_rights_and_only_the_searchers(
+async def test_only_search_and_visibility_functions_are_security_definer(
     owner: Connection,
 ) -> None:
     rows = owner.execute(
@@ -159,7 +159,7 @@ async def test_only_what_searches_and_judges_lends_rights_and_only_the_searchers
     assert all("{=X" not in acl and ",=X" not in acl for _, _, acl in rows)
 
 
-async def test_the_searcher_may_read_and_forget_and_nothing_else(owner: Connection) -> None:
+async def test_searcher_role_can_only_read_and_delete(owner: Connection) -> None:
     rights = owner.execute(
         "SELECT DISTINCT privilege_type, table_name IN ('search_documents', 'embeddings') FROM"
         " information_schema.table_privileges WHERE grantee = 'turntree_searcher'"
@@ -173,7 +173,7 @@ async def test_the_searcher_may_read_and_forget_and_nothing_else(owner: Connecti
     assert role == (False, False, False)
 
 
-async def test_the_index_of_meanings_proposes_what_lies_near(
+async def test_vector_index_returns_nearest_turns(
     tree: Tree, database: Database, world: FakeClock, place: Path
 ) -> None:
     embedder = HashingEmbedder()
@@ -189,7 +189,7 @@ async def test_the_index_of_meanings_proposes_what_lies_near(
     assert await tree.search.reader.list_by_meaning(query, "another", vector, limit=3) == []
 
 
-async def test_a_document_is_bounded_and_can_be_made_again(tree: Tree, owner: Connection) -> None:
+async def test_search_document_is_bounded_and_reproducible(tree: Tree, owner: Connection) -> None:
     await tree.turns.record(
         "main", [user(" ".join(f"word{n:03}x" for n in range(500)))], [assistant("yes")]
     )
@@ -203,7 +203,7 @@ async def test_a_document_is_bounded_and_can_be_made_again(tree: Tree, owner: Co
     assert owner.execute("SELECT lexemes::text FROM turntree.search_documents").fetchall() == before
 
 
-def test_a_ladder_leads_from_all_words_to_some() -> None:
+def test_search_relaxes_from_all_words_to_some() -> None:
     assert ladder(["a"]) == ["a"]
     assert ladder(["a", "b"]) == ["a & b", "(a | b)"]
     assert ladder(["a", "b", "c"])[1] == "(a | b | c)"
@@ -213,7 +213,7 @@ def test_a_ladder_leads_from_all_words_to_some() -> None:
 
 
 @pytest.mark.parametrize("sign", ["'", "\\", "a'b\\", "x:*&|!()"])
-async def test_any_sign_of_a_name_may_be_asked_for(
+async def test_operator_value_may_contain_any_character(
     tree: Tree, sign: str, owner: Connection
 ) -> None:
     row = owner.execute("SELECT %s::text::tsquery", (quoted(sign),)).fetchone()

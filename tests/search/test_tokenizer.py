@@ -32,7 +32,7 @@ def test_different_words_keep_different_roots(words: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["parseRevision", "parse_revision", "parse-revision"])
-def test_a_name_of_code_is_one_word_and_its_pieces(said: str) -> None:
+def test_tokenizer_identifier_is_word_and_pieces(said: str) -> None:
     assert list(lexemes_of(said)) == ["parserevis", "pars", "revis"]
 
 
@@ -51,7 +51,7 @@ def test_paths_errors_and_other_scripts_can_be_found(text: str, kept: set[str]) 
     assert kept <= set(lexemes_of(text))
 
 
-def test_what_nobody_remembers_is_left_out() -> None:
+def test_lexemes_omit_common_words_and_digests() -> None:
     digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
     assert list(lexemes_of(f"the what of {digest} a 1 {'x' * 80}")) == []
 
@@ -65,7 +65,7 @@ def test_any_text_gives_lexemes_that_an_index_can_hold(text: str) -> None:
 
 
 @given(st.text())
-def test_words_stand_where_they_say(text: str) -> None:
+def test_tokenizer_positions_match_text(text: str) -> None:
     words = list(words_of(text))
     assert [lexeme for word in words for lexeme in word.lexemes] == list(lexemes_of(text))
     for word in words:

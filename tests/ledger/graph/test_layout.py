@@ -71,7 +71,7 @@ def test_every_turn_has_one_row_above_its_parent(case: tuple[list[LayoutNode], l
 
 
 @given(pinned_forests())
-def test_a_turn_and_all_that_follows_from_it_are_one_block(
+def test_layout_subtree_is_contiguous(
     case: tuple[list[LayoutNode], list[int]],
 ) -> None:
     forest, pinned = case
@@ -116,7 +116,7 @@ def test_the_thread_of_the_first_pin_is_straight(case: tuple[list[LayoutNode], l
 
 
 @given(pinned_forests())
-def test_a_bar_is_drawn_exactly_where_a_lane_passes(
+def test_layout_draws_bar_only_where_lane_passes(
     case: tuple[list[LayoutNode], list[int]],
 ) -> None:
     """In every row and in each lane left of it, some turn above continues one below."""
@@ -132,7 +132,7 @@ def test_a_bar_is_drawn_exactly_where_a_lane_passes(
 
 
 @given(pinned_forests(), st.integers(0, 40), st.integers(0, 40))
-def test_any_window_is_drawn_as_in_the_whole_picture(
+def test_layout_window_equals_part_of_full_layout(
     case: tuple[list[LayoutNode], list[int]], start: int, length: int
 ) -> None:
     rows = layout(*case)
@@ -144,7 +144,7 @@ def test_any_window_is_drawn_as_in_the_whole_picture(
 
 
 @given(forests())
-def test_a_join_hangs_below_the_turn_that_opened_the_lane(forest: list[LayoutNode]) -> None:
+def test_layout_joins_below_turn_that_opened_lane(forest: list[LayoutNode]) -> None:
     lines = list(gutter(layout(forest), UNICODE))
     for above, below in pairwise(lines):
         if below.row is None:
@@ -193,7 +193,7 @@ def test_the_branch_that_was_opened_first_is_nearest_its_fork() -> None:
     assert [row.index for row in layout(forest, pinned=[2])] == [2, 4, 3, 1, 0]
 
 
-def test_a_second_pin_leaves_the_first_where_it_must() -> None:
+def test_layout_second_pinned_thread_leaves_first_in_its_lane() -> None:
     forest = [
         LayoutNode(TurnId("root"), NO_PARENT),
         LayoutNode(TurnId("first"), 0),
@@ -296,7 +296,7 @@ PICTURE_IN_ASCII = """\
 @pytest.mark.parametrize(
     ("glyphs", "picture"), [(UNICODE, PICTURE), (ASCII, PICTURE_IN_ASCII)], ids=["unicode", "ascii"]
 )
-def test_the_picture_stays_as_it_is(glyphs: Glyphs, picture: str) -> None:
+def test_layout_picture_is_stable(glyphs: Glyphs, picture: str) -> None:
     assert draw(glyphs) == picture
 
 

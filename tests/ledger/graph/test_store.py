@@ -235,12 +235,12 @@ async def test_every_kind_of_edge_leads_between_the_kinds_of_nodes_it_may(ask: A
         assert set(edge.attributes) <= attributes.keys(), (kind, attributes)
 
 
-async def test_a_ledger_with_everything_in_it_is_sound(database: Database, story: Story) -> None:
+async def test_ledger_with_all_kinds_passes_fsck(database: Database, story: Story) -> None:
     assert story.ids
     assert await fsck(database) == []
 
 
-async def test_a_run_that_came_from_several_things_says_so(story: Story) -> None:
+async def test_run_with_several_causes_lists_all(story: Story) -> None:
     told = await story.tree.causes.explain(TurnId(story.run), depth_max=1)
     assert [(cause.how, cause.node.kind) for cause in told.causes] == [
         ("derives", "Event"), ("derives", "Run"), ("retries", "Run"), ("follows", "Run"),
@@ -294,7 +294,7 @@ async def test_every_end_is_a_node_and_every_kind_of_node_is_there(ask: Ask) -> 
         assert kind in ask("SELECT kind FROM ledger.node(%s)", id)
 
 
-async def test_things_are_what_events_say_of_them(ask: Ask) -> None:
+async def test_nodes_follow_from_events(ask: Ask) -> None:
     def attributes(id: str) -> dict[str, Any]:
         (found,) = ask("SELECT attributes FROM ledger.node(%s)", id)
         return dict(found)
@@ -305,7 +305,7 @@ async def test_things_are_what_events_say_of_them(ask: Ask) -> None:
     assert attributes(URI)["kind"] == attributes("policy.py")["kind"] == "active"
 
 
-async def test_edges_say_what_their_kinds_promise(ask: Ask, story: Story) -> None:
+async def test_edges_match_their_kinds(ask: Ask, story: Story) -> None:
     def only(kind: str, to: str) -> dict[str, Any]:
         (found,) = ask(
             "SELECT attributes FROM ledger.edges WHERE kind = %s AND to_id = %s", kind, to
@@ -350,7 +350,7 @@ async def test_history_is_the_events_of_a_run_in_order(story: Story) -> None:
     assert found[3].data["call_id"] == "t1"
 
 
-async def test_lineage_goes_back_as_far_as_it_is_asked_to(story: Story) -> None:
+async def test_lineage_respects_step_limit(story: Story) -> None:
     far = await story.tree.edges.list_lineage(story.run)
     assert {(one.how, one.target.kind) for one in far} == {
         ("follows", "Run"), ("retries", "Run"), ("derives", "Run"), ("derives", "Event"),
@@ -371,7 +371,7 @@ async def test_a_call_is_correlated_with_its_result(story: Story) -> None:
     assert spawning.spawned == story.worker
 
 
-async def test_a_resource_was_held_while_it_was_and_not_when_it_was_recorded(story: Story) -> None:
+async def test_resource_validity_uses_valid_time(story: Story) -> None:
     async def held(at: Timestamp) -> set[tuple[str, str, str]]:
         found = await story.tree.edges.list_held(at)
         return {(one.kind, one.holder.id, one.resource) for one in found}
@@ -450,7 +450,7 @@ async def test_the_examples_of_the_reference_find_something(ask: Ask, story: Sto
     assert [name for name in FAMILIES if not any(name in example for example in examples)] == []
 
 
-async def test_what_events_say_badly_stops_nobody(tree: Tree, world: FakeClock) -> None:
+async def test_edges_of_invalid_event_data_are_bounded(tree: Tree, world: FakeClock) -> None:
     stream = world.new_id()
     badly: list[dict[str, Json]] = [{}, {"uri": 7}, {"uri": "x" * 10_000}]
     for seq, data in enumerate(badly):

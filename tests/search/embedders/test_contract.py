@@ -36,7 +36,7 @@ class TestMiniLm(EmbedderContract):
     def embedder(self) -> MiniLm:
         return loaded()
 
-    async def test_it_understands_what_shares_no_word(self, embedder: MiniLm) -> None:
+    async def test_embedder_ranks_paraphrase_without_shared_words(self, embedder: MiniLm) -> None:
         texts = ["the car would not start", "my automobile engine refuses to run", "bake the bread"]
         query, alike, other = await embedder.embed(texts, "query")
         near = sum(a * b for a, b in zip(query, alike, strict=True))

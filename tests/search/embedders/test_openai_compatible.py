@@ -132,7 +132,7 @@ async def test_the_id_holds_the_length_so_that_two_are_never_mixed(
         ),
     ],
 )
-async def test_an_answer_that_is_none_is_told_by_its_type_and_never_repeats_the_key(
+async def test_embedder_invalid_response_names_type_not_key(
     embedder: OpenAiCompatible,
     endpoint: Endpoint,
     status: int,
@@ -147,12 +147,12 @@ async def test_an_answer_that_is_none_is_told_by_its_type_and_never_repeats_the_
     assert len(endpoint.asked) == 1
 
 
-async def test_nobody_there_is_worth_another_try() -> None:
+async def test_embedder_connection_refused_is_retryable() -> None:
     with pytest.raises(DatabaseUnavailable, match="does not answer"):
         await OpenAiCompatible("http://127.0.0.1:1/v1", "m", 8).embed(["hello"], "query")
 
 
-async def test_a_key_is_not_sent_in_the_open() -> None:
+async def test_embedder_key_is_not_sent_over_http() -> None:
     with pytest.raises(InvalidOperation, match="unencrypted"):
         await OpenAiCompatible("http://example.com/v1", "m", 8, "k").embed(["hello"], "query")
     for url in ("ftp://example.com", "file:///etc/passwd", "nothing"):
@@ -160,7 +160,7 @@ async def test_a_key_is_not_sent_in_the_open() -> None:
             await OpenAiCompatible(url, "m", 8).embed(["hello"], "query")
 
 
-async def test_settings_choose_it(endpoint: Endpoint) -> None:
+async def test_settings_select_embedder(endpoint: Endpoint) -> None:
     asked = {
         "TURNTREE_EMBEDDER_URL": endpoint.url,
         "TURNTREE_EMBEDDER_MODEL": "bge-toy",
