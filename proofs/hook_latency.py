@@ -59,7 +59,7 @@ async def prove(proof: Proof) -> None:
             with temporary_server() as (server, _):
                 await asyncio.to_thread(prove_wait, proof, folder / "wait", server)
         for program in PROGRAMS:
-            if program.name in EDITING and proof.begins(program.name):
+            if program.name in EDITING and proof.begins(f"agents {program.name}"):
                 await asyncio.to_thread(prove_down, proof, program, folder / program.name)
                 if not proof.quick:
                     shipped = folder / f"{program.name}-shipped"

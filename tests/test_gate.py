@@ -122,6 +122,12 @@ def test_part_to_repeat_is_the_only_part_that_fell_short(
     assert part_to_repeat(BROKEN) is None
 
 
+def test_only_with_several_words_wants_a_part_for_each() -> None:
+    proof = Proof(quick=True, seed=0, only="cost,version")
+    wanted = [part for part in ("cost", "opens", "version") if proof.wants(part)]
+    assert wanted == ["cost", "version"]
+
+
 def test_part_that_was_not_asked_for_begins_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     proof = Proof(quick=True, seed=0, only="load")
     assert proof.begins("load")
@@ -206,3 +212,25 @@ def test_a_proof_is_run_as_often_as_it_needs_and_the_verdict_is_told_twice(
     assert told in ended.stdout
     assert found.read_text().startswith(told)
     assert bool(found.read_text()) == bool(told)
+
+
+@pytest.mark.slow
+def test_proof_with_a_part_is_asked_for_that_part_only(tmp_path: Path) -> None:
+    (tmp_path / "proofs").mkdir()
+    sample = tmp_path / "proofs/some_sample.py"
+    sample.write_text(
+        "import sys\nfrom proofs.figures import Proof\n"
+        "proof = Proof(quick=True, seed=0)\n"
+        "proof.at_least(' '.join(sys.argv[1:]), 1, 'runs', 1)\n"
+        "sys.exit(proof.conclude())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "proofs.gate", "truth", "some-sample:one,two"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}:{ROOT / 'src'}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert '"figure": "--quick --only one,two"' in ended.stdout
