@@ -40,6 +40,21 @@ KEYS = [
     "AGE-SECRET-KEY-1" + "QPZRY9X8" * 7,
     "AccountKey=" + "aB3d" * 21 + "aB==",
     "tt1.eyJhIjoxfQ12345678.c2lnbmF0dXJlc2lnbmF0dXJl",
+    "SG." + "aB3d" * 5 + "aB." + "aB3d" * 10 + "aB3",
+    "hvs." + "aB3d" * 6,
+    "ya29." + "aB3d-_" * 8,
+    "123456789:AA" + "aB3" * 11,
+    "ATATT3xFfGF0" + "aB3d" * 20,
+    "shpat_" + "ab12" * 8,
+    "dckr_pat_" + "aB3" * 9,
+    "lin_api_" + "aB3d" * 10,
+    "ntn_" + "aB3d" * 11,
+    "glsa_" + "aB3d" * 8 + "_ab12cd34",
+    "sbp_" + "ab12" * 10,
+    "pscale_tkn_" + "aB3d" * 8,
+    "pplx-" + "aB3d" * 12,
+    "PMAK-" + "ab12" * 6 + "-" + "ab" * 17,
+    "NRAK-" + "AB3" * 9,
 ]
 VALUES = {
     "DB_PASSWORD=@": "hunter2hunter2",
@@ -49,6 +64,8 @@ VALUES = {
     "AWS_SECRET_ACCESS_KEY=@": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     "aws_secret_access_key = @": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     '"SecretAccessKey": "@"': "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "curl -H 'Authorization: Bearer @'": "aB3dEf6hIj9lMn2p",
+    '"authorization": "Basic @"': "YWRhOmh1bnRlcjIx",
     "postgres://admin:@@db.internal:5432/prod": "S3cretPassw0rd",
     "https://:@@git.example.org/x.git": "abcdef",
 }
@@ -71,6 +88,10 @@ PRIMARY_KEY = "id", CACHE_KEY="models:v2:list", ON_KEY_DOWN=handler2, TOKEN_LIMI
 the secret is that the password is a token: a key to the SECRET of the PASSWORD. TOKENS: 1234
 npm_config_registry npm_lifecycle_event hf_hub_download gsk_ test sk-learn sk_live_ whsec_
 class ASIA: pass
+headers={"Authorization": f"Bearer {token}"}; Authorization: Bearer $API_TOKEN_2; Bearer <token-123>
+"Authorization": "Bearer your-token-here-123", Authorization: Basic authentication for version 2
+MSG.format(name) hvs.is_a_module ya29. SG.x 12345678:AAA pplx-test shpat_ lin_api_key_of_the_team
+the ntn_ prefix, sbp_function_of_two_variables, glsa_sample_rate_in_hertz, dckr_pat_ and ATATT3
 eyJ is how a base64 object begins; eyJhbGciOiJIUzI1NiJ9 alone is a header and no token
 "cache_read_input_tokens": 7, "signature": "EqQBCkYIBxgCKkDq", "sessionId": "aaaaaaaa-0000-4000"
 -----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----

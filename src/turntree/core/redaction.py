@@ -17,7 +17,7 @@ import orjson
 from turntree.core.pattern import pattern
 from turntree.core.value import value
 
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 """Version of the formats below: equal versions remove the same text and give equal digests."""
 LIVE_CHARS_MIN: Final = 8
 """A shorter value of the environment would occur in too many words."""
@@ -34,7 +34,7 @@ _KEY_SHORT: Final = tuple(
     (mark.translate(None, _DROPPED), mark)
     for mark in (
         b"AKIA", b"ASIA", b"AIza", b"GOCSPX-", b"PRIVATE KEY-----", b"AGE-SECRET-KEY-1",
-        b"AccountKey=",
+        b"AccountKey=", b"ATATT3",
     )
 )  # fmt: skip
 """Marks reduced to the letters that are left, and as they occur in the text."""
@@ -47,20 +47,27 @@ _SHORT: Final = (
         )
     ),
 )  # fmt: skip
-_KEY_LONG: Final = (b"tt1.", b"hooks.slack.com/services/")
+_KEY_LONG: Final = (b"hooks.slack.com/services/",)
 _LONG: Final = (*_KEY_LONG, b"secret_access_key")
 _SIGNS: Final = (
-    # Most hyphens and underscores follow another letter and are rejected at once.
+    # Most hyphens, underscores and dots follow another letter and are rejected at once.
     pattern(
-        rb"-(?<=[kbpti]-)(?=[A-Za-z0-9_-]{16})(?:(?<=sk-)|(?<=xox[bp]-)|(?<=glpat-)|(?<=xai-)"
-        rb"|(?<=xapp-)|(?<=pypi-))"
+        rb"-(?<=[kbptixK]-)(?=[A-Za-z0-9_-]{16})(?:(?<=sk-)|(?<=xox[bp]-)|(?<=glpat-)|(?<=xai-)"
+        rb"|(?<=xapp-)|(?<=pypi-)|(?<=pplx-)|(?<=PMAK-)|(?<=NRAK-))"
     ),
     pattern(
-        rb"_(?<=[pourstmfkec18]_)(?=[A-Za-z0-9+/]{16})(?:(?<=gh[pousr]_)|(?<=github_pat_)"
+        rb"_(?<=[pourstmfkec18ain]_)(?=[A-Za-z0-9+/]{16})(?:(?<=gh[pousr]_)|(?<=github_pat_)"
         rb"|(?<=[sr]k_live_)|(?<=[sr]k_test_)|(?<=whsec_)|(?<=npm_)|(?<=hf_)|(?<=gsk_)"
-        rb"|(?<=dop_v1_)|(?<=r8_))"
+        rb"|(?<=dop_v1_)|(?<=r8_)|(?<=shp[a-z][a-z]_)|(?<=dckr_pat_)|(?<=lin_api_)|(?<=ntn_)"
+        rb"|(?<=glsa_)|(?<=sbp_)|(?<=pscale_tkn_))"
     ),
+    pattern(
+        rb"\.(?<=[1sbr9G]\.)(?=[A-Za-z0-9_-]{8})(?:(?<=tt1\.)|(?<=hv[sbr]\.)|(?<=ya29\.)"
+        rb"|(?<=SG\.))"
+    ),
+    pattern(rb":AA(?=[A-Za-z0-9_-]{33})(?<=[0-9]{8}:AA)"),
 )
+_HEADER_SIGN: Final = pattern(rb"B(?=(?:earer|asic) [A-Za-z0-9._~+/-]{12})")
 _KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
 """A text without one of these, and without a match of _SIGNS, contains no key."""
 
@@ -88,6 +95,23 @@ _KEY: Final = pattern(
     rb"|dop_v1_[a-f0-9]{64}"
     rb"|AGE-SECRET-KEY-1[0-9A-Z]{50,}"
     rb"|AccountKey=[A-Za-z0-9+/]{86}=="
+    # SendGrid, HashiCorp Vault, Google OAuth, Telegram, Atlassian, Shopify, Docker Hub, Linear,
+    # Notion, Grafana, Supabase, PlanetScale, Perplexity, Postman, New Relic.
+    rb"|SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"
+    rb"|hv[sbr]\.[A-Za-z0-9_-]{24,}"
+    rb"|ya29\.[A-Za-z0-9_-]{20,}"
+    rb"|[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
+    rb"|ATATT3[A-Za-z0-9_=-]{60,}"
+    rb"|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"
+    rb"|dckr_pat_[A-Za-z0-9_-]{27,}"
+    rb"|lin_api_[A-Za-z0-9]{40}"
+    rb"|ntn_[A-Za-z0-9]{40,}"
+    rb"|glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}"
+    rb"|sbp_[a-f0-9]{40}"
+    rb"|pscale_tkn_[A-Za-z0-9_.=-]{32,}"
+    rb"|pplx-[A-Za-z0-9]{40,}"
+    rb"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}"
+    rb"|NRAK-[A-Z0-9]{27}"
     # Our own tokens.
     rb"|tt1\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,})+"
     rb")(?![A-Za-z0-9])"
@@ -121,6 +145,14 @@ _VALUES: Final = (
         pattern(
             rb"(?:secret_access_key|SecretAccessKey)\\*[\"']?\s?[=:]\s?\\*[\"']?"
             rb"(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
+        ),
+    ),
+    # The credentials of an HTTP request. In code, a name or a bracket follows.
+    (
+        (b"Bearer ", b"Basic "),
+        pattern(
+            rb"(?i:authorization)\\*[\"']?\s?[=:,]\s?\\*[\"']?(?:Bearer|Basic) " + _NO_VALUE
+            + rb"(?P<value>(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{12,}={0,2})"
         ),
     ),
     # A password in an address.
@@ -177,7 +209,7 @@ def redact_all(texts: Sequence[bytes], live: Sequence[bytes] = ()) -> dict[int, 
 
     Few do, and searching many texts at once takes half the time.
     """
-    indexes = _find_marked(texts, live, _SHORT, _LONG, has_addresses=True)
+    indexes = _find_marked(texts, live, _SHORT, _LONG, has_values=True)
     results = {index: redact(texts[index], live) for index in indexes}
     return {index: result for index, result in results.items() if result[1]}
 
@@ -249,7 +281,7 @@ def _find_marked(
     short_marks: Sequence[tuple[bytes, bytes]],
     long_marks: Sequence[bytes],
     *,
-    has_addresses: bool = False,
+    has_values: bool = False,
 ) -> list[int]:
     """Return the indexes of the texts that need a closer look."""
     whole = b"\0".join(texts)
@@ -259,8 +291,9 @@ def _find_marked(
     hits = {match.start() for pattern in _SIGNS for match in pattern.finditer(whole)}
     for word in (*long_marks, *live):
         hits.update(_find_word(whole, word))
-    if has_addresses:
+    if has_values:
         hits.update(_find_addresses(whole))
+        hits.update(found.start() for found in _HEADER_SIGN.finditer(whole))
     begins = [0, *accumulate(len(text) + 1 for text in texts)] if hits else []
     indexes = {bisect_right(begins, at) - 1 for at in hits}
     for short, mark in short_marks:
