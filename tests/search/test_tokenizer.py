@@ -20,6 +20,8 @@ from turntree.search.tokenizer import COMMON, WORD_CHARS_MAX, lexemes_of, root, 
         "process processes processed processing",
         "setting settings",
         "format formats formatted formatting",
+        "close closes closed closing",
+        "lease leases leased",
     ],
 )
 def test_the_forms_of_a_word_share_a_root(family: str) -> None:

@@ -154,8 +154,9 @@ def root(word: str) -> str:
     if not word.isascii() or not word.isalpha() or len(word) <= ROOT_CHARS_MIN:
         return word
     once = _without_ending(word)
-    # A plural may hide another ending: "settings", "migrations".
-    again = _without_ending(once) if word.endswith("s") and once != word else once
+    # A plural may hide another ending: "settings", "migrations". Only where nothing but the "s" was
+    # removed: of "closes", a second pass would leave "clo", which "close" never becomes.
+    again = _without_ending(once) if once == word[:-1] else once
     return _without_tail(again)
 
 
