@@ -130,7 +130,8 @@ class Assignments:
             async with self.holding(_key_of(found)) as is_held:
                 found = await self.programs.get(found.id)
                 if seen and found.state != "active":
-                    return AssignmentStatus(found, tuple(seen), _verdicts_of(found))
+                    verdicts: Any = found.details.get("verdicts") or ()
+                    return AssignmentStatus(found, tuple(seen), tuple(verdicts))
                 if is_held:
                     return await self._work(found.id, hear)
             if not seen:
@@ -192,12 +193,15 @@ class Assignments:
         session = str(task.details["session"])
         harness = HarnessLimits.of(agent)
         key = f"assignment/{task.id}/{session}/{number}"
+        # The task runs for the principal that assigned it: the process that drives it has
+        # no access of its own.
+        kind, _, id = str(task.details.get("given_by", "")).partition(":")
         return await self.post(
             session,
             text,
             key=key,
             agent=agent.name,
-            by=_given_by(task),
+            by=Principal(cast("PrincipalKind", kind), id) if id else None,
             max_steps=harness.max_steps,
         )
 
@@ -333,17 +337,6 @@ def _has_criteria(task: Program) -> bool:
 
 def _key_of(task: Program) -> str:
     return f"task/{task.id}"
-
-
-def _given_by(task: Program) -> Principal | None:
-    """Return the principal that assigned a task; the process that drives it has no access."""
-    kind, _, id = str(task.details.get("given_by", "")).partition(":")
-    return Principal(cast("PrincipalKind", kind), id) if id else None
-
-
-def _verdicts_of(task: Program) -> tuple[Mapping[str, Json], ...]:
-    verdicts: Any = task.details.get("verdicts") or ()
-    return tuple(verdicts)
 
 
 def brief_of(task: Program) -> str:

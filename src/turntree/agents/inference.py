@@ -10,6 +10,7 @@ from typing import Any
 
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.errors import InvalidOperation, ProviderNotConfigured
+from turntree.core.ids import SessionId
 from turntree.core.message import Message, Text, line_of, user
 from turntree.core.program import Program
 from turntree.core.usage import ModelCall, to_json
@@ -100,7 +101,8 @@ class Inference:
             options["model"] = model
         if (situation := _text(request.get("situation"))) is not None:
             options["situation"] = situation
-        label = (await self.runs.sessions.ledger.get(_session_id(session))).label
+        # A session's program has the session's own id.
+        label = (await self.runs.sessions.ledger.get(SessionId(session.id))).label
         await self.ensure_served()
         posted = await self.runs.post(label, str(request["message"]), **options)
         run: dict[str, Json] = {"run": posted.run}
@@ -189,8 +191,3 @@ def _words(message: Message) -> str:
 
 def _text(value: Json) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _session_id(session: Program) -> Any:
-    # A session's program has the session's own id.
-    return session.id

@@ -51,7 +51,9 @@ class Authorizer:
         decision = acting.decide(wanted)
         data = audit.judged_data(acting.principal, decision)
         await self.permissions.record(session, audit.kind_of(decision), data, at=self.world.now())
-        return _allowed(decision)
+        if not decision.allowed:
+            raise PermissionDenied(f"{decision.right} is denied: {decision.reason}")
+        return decision
 
     async def get_credential(
         self, session: SessionId, name: str, *, context: ExecutionContext | None = None
@@ -79,9 +81,3 @@ class Authorizer:
         if agent is not None:
             facts = [fact for fact in facts if audit.concerns(fact, agent)]
         return audit.audit(facts, since=since)
-
-
-def _allowed(decision: Decision) -> Decision:
-    if not decision.allowed:
-        raise PermissionDenied(f"{decision.right} is denied: {decision.reason}")
-    return decision

@@ -110,7 +110,10 @@ class Permissions:
         """Return what both permit: deny wins from either side."""
         return Permissions(
             tuple(
-                _meet(mine, its) for mine in self.allow for its in other.allow if _touch(mine, its)
+                its if holds(mine, its) else mine
+                for mine in self.allow
+                for its in other.allow
+                if holds(mine, its) or holds(its, mine)
             ),
             (*self.deny, *other.deny),
         )
@@ -191,15 +194,6 @@ def credentials(*names: str) -> tuple[Pattern, ...]:
 def actions(*names: str) -> tuple[Pattern, ...]:
     """Return patterns for actions."""
     return tuple(pattern("action", name) for name in names)
-
-
-def _touch(one: Pattern, other: Pattern) -> bool:
-    return holds(one, other) or holds(other, one)
-
-
-def _meet(one: Pattern, other: Pattern) -> Pattern:
-    """Return the smaller of two patterns, one of which covers the other."""
-    return other if holds(one, other) else one
 
 
 def _outermost(patterns: Sequence[Pattern]) -> tuple[Pattern, ...]:

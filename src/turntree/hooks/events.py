@@ -144,11 +144,7 @@ def join_spans(found: Iterable[tuple[TurnId, TurnSpan]]) -> Mapping[TurnId, Turn
         middle = [
             sighting
             for sighting in (*before.sightings, *span.sightings)
-            if sighting not in _ends(before, span)
+            if sighting not in (before.begin, span.end)
         ]
         joined[turn] = TurnSpan(before.begin, span.end, tuple(dict.fromkeys(middle)))
     return joined
-
-
-def _ends(first: TurnSpan, last: TurnSpan) -> tuple[HookEvent | None, HookEvent]:
-    return first.begin, last.end

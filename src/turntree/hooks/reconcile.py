@@ -71,7 +71,11 @@ class HookReconciler:
         settled = ReconcileResult()
         folded = fold_sightings(sightings)
         await self._import(folded, settled)
-        cursors = await self._cursors({sighting.stream.tool for sighting in sightings})
+        cursors = [
+            one
+            for tool in {sighting.stream.tool for sighting in sightings}
+            for one in await self.importing.imports.list_cursors(tool)
+        ]
         for sighting in folded.announced:
             await self._announce(sighting, settled)
         settled.done += folded.idle
@@ -99,9 +103,6 @@ class HookReconciler:
         settled.progress = await self.importing.run(list(found.values()))
         for name, reason in settled.progress.failed.items():
             settled.complaints.append(f"{name}: {reason}")
-
-    async def _cursors(self, tools: Iterable[str]) -> list[ImportCursor]:
-        return [one for tool in tools for one in await self.importing.imports.list_cursors(tool)]
 
     async def _announce(self, sighting: HookEvent, settled: ReconcileResult) -> None:
         """Create a session, and attach its folder."""

@@ -119,7 +119,10 @@ class TurnChecker:
             self._compare_columns(id, head, row[5:])
             said = self._listen(id, documents)
             self._derive(id, digest, head, said)
-            self._check_exchange(id, head, said)
+            count = head["messages"]["query"]
+            query, reply = said.roles[:count], said.roles[count:]
+            for sentence in _list_faults(head, query, reply, len(said.roles), count):
+                self._complain("I16", sentence, id)
             self._check_calls(id, said)
         except UNREADABLE:
             self._complain("I12", "the body cannot be read", id)
@@ -239,12 +242,6 @@ class TurnChecker:
             self.manifests.append((id, manifest, used))
         for source in head.get("derived_from", ()):
             self.sources.append((id, f"sha256:{digest.hex()}", str(source)))
-
-    def _check_exchange(self, id: str, head: Mapping[str, Any], said: MessageTotals) -> None:
-        count = head["messages"]["query"]
-        query, reply = said.roles[:count], said.roles[count:]
-        for sentence in _list_faults(head, query, reply, len(said.roles), count):
-            self._complain("I16", sentence, id)
 
     def _check_calls(self, id: str, said: MessageTotals) -> None:
         if said.gaps:

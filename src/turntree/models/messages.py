@@ -26,7 +26,6 @@ from turntree.core.message import (
     ErasedMessage,
     Message,
     ObjectRef,
-    Part,
     Role,
     Text,
     ToolResult,
@@ -45,7 +44,13 @@ NATIVE: Final = "vendor"
 def show_turn(turn: Turn) -> list[Message]:
     """Return the messages that show a sealed turn to a model."""
     if turn.header.compaction is not None:
-        return _summary(turn)
+        words = [
+            part
+            for said in turn.reply
+            for part in said.parts
+            if isinstance(part, Text) or (isinstance(part, ObjectRef) and part.of == "text")
+        ]
+        return [Message("user", (Text(SUMMARY_TEXT), *words))] if words else []
     shown = show_exchange(turn.query, turn.reply)
     if turn.header.outcome != "completed":
         shown.append(told(ENDED_TEXT.format(outcome=turn.header.outcome)))
@@ -93,7 +98,10 @@ def settle(messages: Sequence[Message | ErasedMessage], erased_role: Role) -> It
             calls = [str(use.call_id) for use in message.tool_uses]
             lost = sum(1 for call in calls if call not in results)
             if calls:
-                answers = tuple(results.get(call, _lost(call)) for call in calls)
+                answers = tuple(
+                    results.get(call, ToolResult(call, "interrupted", ERASED_TEXT))
+                    for call in calls
+                )
                 yield Message("tool", answers, at=message.at)
 
 
@@ -102,20 +110,7 @@ def told(text: str) -> Message:
     return Message("user", (Text(text),))
 
 
-def _summary(turn: Turn) -> list[Message]:
-    words = [part for said in turn.reply for part in said.parts if _is_words(part)]
-    return [Message("user", (Text(SUMMARY_TEXT), *words))] if words else []
-
-
-def _is_words(part: Part) -> bool:
-    return isinstance(part, Text) or (isinstance(part, ObjectRef) and part.of == "text")
-
-
 def _native(message: Message) -> dict[str, Json] | None:
     """Return what goes back to the author of a reply; the rest of its metadata stays here."""
     native = (message.meta or {}).get(NATIVE) if message.role == "assistant" else None
     return {NATIVE: native} if native else None
-
-
-def _lost(call_id: str) -> ToolResult:
-    return ToolResult(call_id, "interrupted", ERASED_TEXT)

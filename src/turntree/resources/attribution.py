@@ -61,7 +61,12 @@ def attribute(
     found: dict[TurnId, dict[str, ChangedByTurn | ChangedByUnknown]] = {}
     for work in works:
         rivals = [other for other in works if other.turn != work.turn and _overlap(work, other)]
-        found[work.turn] = {path: _whose(path, work, rivals) for path in sorted(work.changed)}
+        # A turn that changed nothing here is not a rival: what it reports writing was
+        # overwritten.
+        found[work.turn] = {
+            path: _among(path, [work, *(rival for rival in rivals if path in rival.changed)])
+            for path in sorted(work.changed)
+        }
     return found
 
 
@@ -72,13 +77,6 @@ def attribute_gap(paths: Collection[str], at_work: Sequence[TurnActivity]) -> di
         involved = [work for work in at_work if path in work.changed]
         found[path] = _among(path, involved) if involved else ChangedOutside()
     return found
-
-
-def _whose(
-    path: str, work: TurnActivity, rivals: Sequence[TurnActivity]
-) -> ChangedByTurn | ChangedByUnknown:
-    # A turn that changed nothing here is not a rival: what it reports writing was overwritten.
-    return _among(path, [work, *(rival for rival in rivals if path in rival.changed)])
 
 
 def _among(path: str, involved: Sequence[TurnActivity]) -> ChangedByTurn | ChangedByUnknown:

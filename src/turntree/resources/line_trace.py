@@ -29,19 +29,13 @@ def trace_lines(versions: Iterable[Sequence[bytes]], *, returns: Collection[int]
         if number in returns and lines in known:
             writers = known[lines]
         else:
-            writers = _written(number, before, writers, lines)
+            now = [number] * len(lines)
+            for same in match_lines(before, lines):
+                now[same.new : same.new + same.length] = writers[same.old : same.old + same.length]
+            writers = now
         before = lines
         known[lines] = writers
     return writers
-
-
-def _written(
-    number: int, before: Sequence[bytes], writers: Sequence[int], lines: Sequence[bytes]
-) -> list[int]:
-    now = [number] * len(lines)
-    for same in match_lines(before, lines):
-        now[same.new : same.new + same.length] = writers[same.old : same.old + same.length]
-    return now
 
 
 def find_likeness(text: Sequence[bytes], others: Sequence[Sequence[bytes]]) -> int | None:

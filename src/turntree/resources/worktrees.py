@@ -97,7 +97,9 @@ class Worktrees:
         one = await self.get(place)
         resource = one.resource
         if one.liveness == "dead":
-            await self._let_go(one)
+            for session in one.sessions:
+                await self.resources.detach(session.label, one.resource)
+            await self.resources.probe(one.resource)
             return RemovedWorktree(one, None)
         await self._check_made(resource)
         last = await self.resources.take(resource)
@@ -188,11 +190,6 @@ class Worktrees:
             one.resource.id, one.resource.created_at, world.now()
         )
         return pins[-1].after.external if pins else one.state
-
-    async def _let_go(self, one: Worktree) -> None:
-        for session in one.sessions:
-            await self.resources.detach(session.label, one.resource)
-        await self.resources.probe(one.resource)
 
 
 def _describe(changes: int, left_out: Sequence[str]) -> str:

@@ -118,7 +118,11 @@ class RunFollower:
                     hear(_words(one))
                     continue
                 if one.message is None and "message" in one.event.data and not sealed:
-                    sealed = await self._read_sealed(run)
+                    # Sealing moves the messages out of the run's events.
+                    turn = (await self.runs.threads.get_turn(TurnId(run))).turn
+                    sealed = {
+                        digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)
+                    }
                 for heard in journal.read(one, sealed):
                     hear(heard)
         placed = await self.runs.threads.get_turn(TurnId(run))
@@ -131,12 +135,6 @@ class RunFollower:
         for fact in await self.runs.ledger.facts(run):
             for heard in journal.read(fact, {}):
                 hear(heard)
-
-    async def _read_sealed(self, run: RunId) -> dict[str, Message]:
-        """Return the messages of a sealed turn by digest: sealing moves them out of the run's
-        events."""
-        turn = (await self.runs.threads.get_turn(TurnId(run))).turn
-        return {digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)}
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.context_window import ContextWindow
 from turntree.models.prompt import Prompt, assemble
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls
 from turntree.runs.request_builder import RequestFrame, restore_frame
@@ -71,7 +70,18 @@ class ModelContexts:
         except (NotFound, InvalidOperation, KeyError) as error:
             return TurnContext(placed, (), f"its journal is incomplete: {error}")
         calls = tuple(ModelCallContext(call, _prompt(frame, placed, call)) for call in taped)
-        return TurnContext(placed, calls, is_erased=_has_erased(frame.view, placed))
+        turns = [
+            placed,
+            *frame.view.turns,
+            *(() if frame.view.summary is None else (frame.view.summary,)),
+        ]
+        return TurnContext(
+            placed,
+            calls,
+            is_erased=any(
+                isinstance(said, ErasedMessage) for one in turns for said in one.turn.messages
+            ),
+        )
 
     async def restore(self, placed: ThreadTurn, request: Mapping[str, Json]) -> RequestFrame:
         """Return the frame that the requests of a turn share, from what they recorded.
@@ -86,8 +96,3 @@ class ModelContexts:
 def _prompt(frame: RequestFrame, placed: ThreadTurn, call: RecordedCall) -> Prompt:
     query, budget = placed.turn.query, frame.budget_tokens
     return assemble(frame.view, frame.parts, query, call.reply, budget_tokens=budget)
-
-
-def _has_erased(view: ContextWindow, placed: ThreadTurn) -> bool:
-    turns = [placed, *view.turns, *(() if view.summary is None else (view.summary,))]
-    return any(isinstance(said, ErasedMessage) for one in turns for said in one.turn.messages)

@@ -165,7 +165,7 @@ class _RecordedTools:
     @property
     def specs(self) -> list[ToolSpec]:
         """Every tool that was called, whether or not it had been offered to the model."""
-        names = dict.fromkeys(use.tool for use in self._uses())
+        names = dict.fromkeys(use.tool for said in self._said() for use in said.tool_uses)
         return [ToolSpec(name, "", {}, timeout_s=NEVER_S) for name in names if name is not None]
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
@@ -201,9 +201,6 @@ class _RecordedTools:
         """Store the turn in memory."""
         del parent, told
         self.sealed = sealed
-
-    def _uses(self) -> list[ToolUse | ObjectRef]:
-        return [use for said in self._said() for use in said.tool_uses]
 
     def _results(self) -> list[ToolResult | ObjectRef]:
         return [part for said in self._said() for part in said.tool_results]

@@ -126,7 +126,9 @@ class RequestBuilder:
         prompt = assemble(
             frame.view, frame.parts, run.query, run.reply, budget_tokens=frame.budget_tokens
         )
-        pinned, provider = frame.pinned, self._provider(frame.pinned)
+        if frame.pinned.provider is None:
+            raise ProviderNotConfigured(without_provider(frame.pinned.address))
+        pinned, provider = frame.pinned, self.build_provider(frame.pinned.provider)
         request = _request(frame, prompt, is_first=is_first)
         return BuiltRequest(
             prompt,
@@ -164,11 +166,6 @@ class RequestBuilder:
         if parent is None or full < NEARLY_FULL:
             return 1.0
         return learn_from(await self.ledger.facts(parent), model)
-
-    def _provider(self, pinned: ResolvedRequest) -> Provider:
-        if pinned.provider is None:
-            raise ProviderNotConfigured(without_provider(pinned.address))
-        return self.build_provider(pinned.provider)
 
 
 async def restore_frame(

@@ -331,7 +331,10 @@ async def _find_agent(
 ) -> Program | None:
     """Return the acting agent: the message's, else the session's owner, else the persona's."""
     if (named := options.get("agent")) is not None:
-        return _as_agent(await programs.get(str(named)))
+        program = await programs.get(str(named))
+        if program.kind != "agent":
+            raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
+        return program
     if home is not None and (owner := home.config.get("owner")) is not None:
         found = await programs.find(str(owner))
         return found if found is not None and found.kind == "agent" else None
@@ -339,12 +342,6 @@ async def _find_agent(
         return None
     found = await programs.find(persona.agent)
     return found if found is not None and found.kind == "agent" else None
-
-
-def _as_agent(program: Program) -> Program:
-    if program.kind != "agent":
-        raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
-    return program
 
 
 def _pin_of(request: Mapping[str, Json], name: str) -> Json:

@@ -209,7 +209,12 @@ class Runner:
 
     async def _settle(self, attempt: Attempt, call_ids: Sequence[str]) -> None:
         """Repeat interrupted calls that are repeatable; record the others as interrupted."""
-        uses = [await self._whole(use) for use in _uses(attempt.run.reply, call_ids)]
+        uses = [
+            await self._whole(use)
+            for said in attempt.run.reply
+            for use in said.tool_uses
+            if use.call_id in call_ids
+        ]
         calling = await self._calling(attempt)
         again = [use.call_id for use in uses if calling.is_repeatable(use.tool)]
         lost = {use.call_id: "crash" for use in uses if use.call_id not in again}
@@ -366,10 +371,6 @@ def _intent(use: ToolUse, attempt: Attempt) -> Draft:
 def _result(result: ToolResult) -> Draft:
     data: dict[str, Json] = {"call_id": result.call_id, "status": result.status}
     return Draft("tool_call.finished", data, tool(result), result.call_id)
-
-
-def _uses(reply: Sequence[Message], call_ids: Sequence[str]) -> list[ToolUse | ObjectRef]:
-    return [use for said in reply for use in said.tool_uses if use.call_id in call_ids]
 
 
 def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:

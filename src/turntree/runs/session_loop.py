@@ -19,7 +19,7 @@ from turntree.core.message import Message, partial
 from turntree.core.run import Run, RunEvent, Seal
 from turntree.ledger.store import Ledger
 from turntree.runs.attempt import Attempt, Moment
-from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
+from turntree.runs.inbox import Idle, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
@@ -85,7 +85,11 @@ class SessionLoop:
                 case Idle():
                     return
                 case StartRun():
-                    attempt = await self._begin(session, work)
+                    first = work.messages[0]
+                    run, seqs = first.run, [waiting.seq for waiting in work.messages]
+                    facts = _first_facts(session, work, self.moment)
+                    epoch = await self.inbox.begin(run, session, facts, seqs, worker=self.worker)
+                    attempt = self._attempt(run, epoch, facts)
                     await self._drive(session, attempt)
                 case ResumeRun():
                     attempt = await self._resume(work)
@@ -143,13 +147,6 @@ class SessionLoop:
             if not isinstance(attempt.run.next_step(), Seal):
                 await self.runner.fail(attempt, "error", said)
             await self.runner.drive(attempt)
-
-    async def _begin(self, session: SessionId, begin: StartRun) -> Attempt:
-        first = begin.messages[0]
-        run, seqs = first.run, [waiting.seq for waiting in begin.messages]
-        facts = _first_facts(session, begin, self.moment)
-        epoch = await self.inbox.begin(run, session, facts, seqs, worker=self.worker)
-        return self._attempt(run, epoch, facts)
 
     async def _resume(self, work: ResumeRun) -> Attempt:
         return self._attempt(work.run, work.epoch, await self.ledger.facts(work.run))
@@ -210,13 +207,16 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
     facts = [_fact(first.run, 0, "run.started", moment, data, first.message)]
     for place, waiting in enumerate(rest, start=1):
         facts.append(
-            _fact(first.run, place, "message.appended", moment, _appended(waiting), waiting.message)
+            _fact(
+                first.run,
+                place,
+                "message.appended",
+                moment,
+                {"by": waiting.by, "seq": waiting.seq},
+                waiting.message,
+            )
         )
     return facts
-
-
-def _appended(waiting: PendingMessage) -> dict[str, Json]:
-    return {"by": waiting.by, "seq": waiting.seq}
 
 
 def _fact(

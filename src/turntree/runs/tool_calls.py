@@ -99,7 +99,12 @@ class ToolCaller:
         finally:
             is_late = not made.done()
             if is_late:
-                await _end(made)
+                made.cancel()
+                # Retrieve the exception, or asyncio logs that it was never retrieved. A call that
+                # ignores the cancellation is abandoned: Python cannot end it.
+                made.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait({made}, timeout=ENDING_S)
         if is_late:
             return ToolResult(use.call_id, "timeout", f"no result after {spec.timeout_s:g} seconds")
         if made.cancelled():
@@ -120,17 +125,6 @@ async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> T
         return await toolset.call(use, occasion)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         # A tool that calls ``sys.exit`` must not end the worker.
-        return ToolResult(use.call_id, "error", _said(error))
-
-
-async def _end(made: "asyncio.Future[ToolResult]") -> None:
-    """Cancel a call; one that ignores the cancellation is abandoned after ``ENDING_S``."""
-    made.cancel()
-    # Retrieve the exception, or asyncio logs that it was never retrieved.
-    made.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    with anyio.CancelScope(shield=True):
-        await asyncio.wait({made}, timeout=ENDING_S)
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+        return ToolResult(
+            use.call_id, "error", f"{type(error).__name__}: {error}".removesuffix(": ")
+        )

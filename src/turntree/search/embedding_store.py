@@ -50,7 +50,8 @@ class EmbeddingStore:
         Raises:
             InvalidOperation: The database has no pgvector.
         """
-        await self._check()
+        if not await self._holds_vectors():
+            raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
         digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
         await self.database.run(
             SQL["put_embeddings"],
@@ -131,10 +132,6 @@ class EmbeddingStore:
     async def _holds_vectors(self) -> bool:
         ((there,),) = await self.database.fetch(INDEX_SQL["search_embeddings_exist"])
         return bool(there)
-
-    async def _check(self) -> None:
-        if not await self._holds_vectors():
-            raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
 
 
 def _numbers(vector: Vector) -> str:

@@ -4,7 +4,7 @@ An index proposes more turns than are shown. These are read, ranked by ``rank`` 
 those of semantic search by reciprocal rank, so the two kinds of scores need not be comparable.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -139,7 +139,8 @@ class Search:
             found = judge(query, list(passages_of(one.placed.turn, one.lifted)))
             if found is not None:
                 judged[one.placed.turn.id] = one, found
-        by_words = _ranked([turn for turn in words if turn in judged], judged)
+        turns = [turn for turn in words if turn in judged]
+        by_words = sorted(turns, key=lambda turn: -judged[turn][1].score)
         by_meaning = [turn for turn in near if turn in judged]
         shown = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
         holders = await self.reader.list_holders(shown) if shown else {}
@@ -285,13 +286,6 @@ class Search:
             )
             for one in await self.reader.read(turns)
         ]
-
-
-def _ranked(
-    turns: list[TurnId], judged: Mapping[TurnId, tuple[SearchableTurn, MatchScore]]
-) -> list[TurnId]:
-    """Return turns by their score; the index's order breaks ties."""
-    return sorted(turns, key=lambda turn: -judged[turn][1].score)
 
 
 def _has_names(query: Query) -> bool:

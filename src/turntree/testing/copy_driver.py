@@ -59,7 +59,12 @@ class CopyDriver:
             if entry.digest is not None:
                 self._put(entry.digest, data)
             entries.append(entry)
-        listed = orjson.dumps([_to_json(entry) for entry in entries])
+        listed = orjson.dumps(
+            [
+                [os.fsencode(entry.path).hex(), entry.kind, entry.mode, entry.size, entry.digest]
+                for entry in entries
+            ]
+        )
         id = _digest(listed)
         self._put(id, listed)
         files = [entry for entry in entries if entry.kind == "file"]
@@ -202,10 +207,6 @@ def _kind(before: FileEntry | None, after: FileEntry | None) -> ChangeKind:
         return "added" if before is None else "removed"
     same = (before.kind, before.digest) == (after.kind, after.digest)
     return "mode" if same else "changed"
-
-
-def _to_json(entry: FileEntry) -> list[object]:
-    return [os.fsencode(entry.path).hex(), entry.kind, entry.mode, entry.size, entry.digest]
 
 
 def _remove(at: Path) -> None:

@@ -167,7 +167,10 @@ class ScenarioRunner:
             case PostStep():
                 await self._say(number, scene)
             case ForkStep():
-                await self._fork(number, scene)
+                found = await self.neighbours.sessions.find(scene.session)
+                taken = await self.neighbours.sessions.find(scene.label)
+                if found is not None and found.head is not None and taken is None:
+                    await self._begin(number, scene.label, found.head)
             case RewindStep():
                 await self._rewind(number, scene)
             case UndoMove():
@@ -210,12 +213,6 @@ class ScenarioRunner:
                 key=f"begin {number}",
             )
         )
-
-    async def _fork(self, number: int, scene: ForkStep) -> None:
-        found = await self.neighbours.sessions.find(scene.session)
-        taken = await self.neighbours.sessions.find(scene.label)
-        if found is not None and found.head is not None and taken is None:
-            await self._begin(number, scene.label, found.head)
 
     async def _rewind(self, number: int, scene: RewindStep) -> None:
         found = await self.neighbours.sessions.find(scene.session)

@@ -97,7 +97,9 @@ class IsolatedLoop:
         """
         async with self._choosing:
             if self._loop is None or not await _answers(self._loop):
-                self._loop = _begin_loop()
+                loop = asyncio.new_event_loop()
+                _begin_thread(loop.run_forever)
+                self._loop = loop
         work = asyncio.run_coroutine_threadsafe(call_here(function), self._loop)
         return await asyncio.wrap_future(work)
 
@@ -106,12 +108,6 @@ async def _answers(loop: asyncio.AbstractEventLoop) -> bool:
     answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))
     done, _ = await asyncio.wait({answer}, timeout=PING_S)
     return bool(done)
-
-
-def _begin_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    _begin_thread(loop.run_forever)
-    return loop
 
 
 def _begin_thread(work: Callable[[], None]) -> None:

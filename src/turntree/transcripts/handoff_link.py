@@ -114,7 +114,10 @@ def plant(
     befores = [None, *(turn.key for turn in ours[:-1])]
     keys = {turn.key: place for place, turn in enumerate(ours)}
     others = [turn for turn in projection.turns if turn.key not in keys]
-    if [turn.parent for turn in ours] != befores or any(_keeps(turn, keys) for turn in others):
+    # A compaction that kept one of ours: which turn it means is unknown.
+    if [turn.parent for turn in ours] != befores or any(
+        turn.compaction is not None and turn.compaction.first_kept in keys for turn in others
+    ):
         return projection
     last = ours[-1].key
     needed = (keys[key] for key in _needed(projection, others) if key in keys and key != last)
@@ -194,11 +197,6 @@ def _needed_by(session: DraftSession) -> Iterable[Key]:
         yield session.head
     if session.spawn is not None:
         yield session.spawn.parent_turn
-
-
-def _keeps(turn: DraftTurn, keys: Collection[Key]) -> bool:
-    """Return whether a turn is a compaction that kept one of ours: which turn is unknown."""
-    return turn.compaction is not None and turn.compaction.first_kept in keys
 
 
 def _words(turn: DraftTurn) -> list[tuple[str, tuple[Part, ...]]]:

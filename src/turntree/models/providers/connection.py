@@ -72,11 +72,14 @@ def connect(setup: ProviderSetup, *, key_names: tuple[str, ...] = ()) -> Connect
     if filled.found:
         _check_address(url)
     vendor = config.get("vendor")
+    timeout_s = config.get("timeout_s", TIMEOUT_S)
+    if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool) or timeout_s <= 0:
+        raise InvalidOperation(f"timeout_s is a number of seconds, not {timeout_s!r}")
     return Connection(
         url,
         key,
         headers,
-        _timeout_s(config),
+        float(timeout_s),
         _cache(config),
         str(vendor) if vendor else None,
         frozenset(one for one in filled.found if len(one) >= _SECRET_CHARS_MIN),
@@ -129,13 +132,6 @@ class _Credentials:
         value = self._credentials(name)
         self.found.add(value)
         return value
-
-
-def _timeout_s(config: Mapping[str, Json]) -> float:
-    timeout_s = config.get("timeout_s", TIMEOUT_S)
-    if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool) or timeout_s <= 0:
-        raise InvalidOperation(f"timeout_s is a number of seconds, not {timeout_s!r}")
-    return float(timeout_s)
 
 
 def _cache(config: Mapping[str, Json]) -> Cache:

@@ -39,7 +39,9 @@ _ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("answers", defau
 
 def http_client(connection: Connection) -> httpx2.AsyncClient:
     """Return an HTTP client for one vendor; it follows no redirects, which could leak a key."""
-    trusted, public = _trusted(connection.base_url), None
+    # Without TLS, an empty context, which trusts no certificate: loading all CAs takes time.
+    is_open = connection.base_url is not None and connection.base_url.startswith("http://")
+    trusted, public = (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_open else True), None
     if connection.is_public_only and connection.base_url is not None:
         public = PublicTransport(httpx2.AsyncHTTPTransport(verify=trusted))
     return httpx2.AsyncClient(
@@ -52,15 +54,6 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
         # A proxy would resolve names again, without the check for public addresses.
         trust_env=public is None,
     )
-
-
-def _trusted(url: str | None) -> ssl.SSLContext | bool:
-    """Return the TLS context; without TLS, an empty one, because loading all CAs takes time.
-
-    An empty context trusts no certificate.
-    """
-    is_open = url is not None and url.startswith("http://")
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_open else True
 
 
 async def _remember(response: httpx2.Response) -> None:

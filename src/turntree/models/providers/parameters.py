@@ -46,7 +46,14 @@ def settings_of(
     """
     settings: dict[str, Any] = {**_ALWAYS[api]}
     if api == "anthropic" and cache is not None:
-        settings |= _cached(cache)
+        # Breakpoints after the tools, the instructions and the last message; the prompt
+        # itself marks the last query. A fork shares everything before its own query, so it
+        # hits the cache that the original session has written.
+        settings |= {
+            "anthropic_cache_tool_definitions": cache,
+            "anthropic_cache_instructions": cache,
+            "anthropic_cache_messages": cache,
+        }
     for name, value in sorted(asked.items()):
         if value is None or name in _NOT_PARAMETERS:
             continue
@@ -91,33 +98,17 @@ def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
     if name in _PLAIN:
         return {_PLAIN[name]: value}
     if name == "thinking" and value in _EFFORTS:
-        return _thinking(api, str(value))
+        effort = str(value)
+        if api == "openai-compatible":
+            # The library knows nothing about such a model, so the value is passed on as given.
+            return {"openai_reasoning_effort": effort}
+        return {"thinking": False if effort == "none" else effort}
     if name == "headers" and isinstance(value, Mapping):
         return {"extra_headers": {key: str(one) for key, one in value.items()}}
     known = sorted({*_PLAIN, "thinking", "headers"} - _MISSING[api])
     raise ProviderError(
         f"{name}: {value!r} is no parameter of {api}; there are {', '.join(known)}", "refused"
     )
-
-
-def _thinking(api: Api, effort: str) -> dict[str, Any]:
-    if api == "openai-compatible":
-        # The library knows nothing about such a model, so the value is passed on as given.
-        return {"openai_reasoning_effort": effort}
-    return {"thinking": False if effort == "none" else effort}
-
-
-def _cached(ttl: Literal["5m", "1h"]) -> dict[str, Any]:
-    """Return Anthropic's cache breakpoints: after the tools, the instructions and the last message.
-
-    The prompt itself marks the last query. A fork shares everything before its own query, so it
-    hits the cache that the original session has written.
-    """
-    return {
-        "anthropic_cache_tool_definitions": ttl,
-        "anthropic_cache_instructions": ttl,
-        "anthropic_cache_messages": ttl,
-    }
 
 
 _ALWAYS: Final[Mapping[Api, dict[str, Any]]] = {

@@ -5,7 +5,7 @@ document. What only the author of a reply understands (signatures, ids, opaque p
 that author alone; another model gets the text and the calls.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, assert_never, cast
@@ -93,7 +93,8 @@ def asked(
         ProviderError: The prompt refers to an object that is not among ``objects``.
     """
     messages = [_whole(message, objects) for message in prompt.messages]
-    mapping = _Mapping(author, objects, cache, _last_query(messages))
+    places = [place for place, message in enumerate(messages) if message.role == "user"]
+    mapping = _Mapping(author, objects, cache, places[-1] if places else None)
     for place, message in enumerate(messages):
         mapping.add(place, message)
     tools = [
@@ -228,11 +229,6 @@ class _Mapping:
         if data is None:
             raise ProviderError(f"the bytes of {_named(media)} were not handed in", "refused")
         return BinaryContent(data, media_type=media.media_type)
-
-
-def _last_query(messages: Sequence[Message]) -> int | None:
-    places = [place for place, message in enumerate(messages) if message.role == "user"]
-    return places[-1] if places else None
 
 
 def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:

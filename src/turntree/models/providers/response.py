@@ -4,7 +4,7 @@ Pure. What Turntree has no name for is kept for its author: ids and details besi
 parts as opaque ones. Each token is counted once: cached input is not counted as input.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import orjson
@@ -66,7 +66,8 @@ def answer_of(response: ModelResponse, author: ReplyAuthor, asked_model: str) ->
         Message("assistant", tuple(parts), meta=native_meta(author, beside)),
         usage_of(response.usage),
         response.model_name or asked_model,
-        _finish_reason(reason, parts),
+        # Not every vendor distinguishes a reply that waits for tools from a finished one.
+        "tool_call" if reason == "stop" and any(map(calls_tool, parts)) else reason,
         response.provider_response_id,
     )
 
@@ -137,11 +138,6 @@ def _part(native: ModelResponsePart, author: ReplyAuthor) -> Part:
         case _:
             document = tidy(_NATIVE.dump_python(native, mode="json"))
             return OpaquePart({"kind": NATIVE_KIND, **author.to_json(), "part": document})
-
-
-def _finish_reason(reason: str, parts: Sequence[Part]) -> str:
-    # Not every vendor distinguishes a reply that waits for tools from a finished one.
-    return "tool_call" if reason == "stop" and any(map(calls_tool, parts)) else reason
 
 
 def _beside(native: ModelResponsePart) -> dict[str, Json]:

@@ -227,7 +227,9 @@ class _Draft:
         choice: Choice | None,
     ) -> ForkItem:
         """Return what happens to a resource."""
-        can = self._can_fork(resource)
+        needed = {"snapshot", "fork"}
+        is_here = resource.host == self.resources.host
+        can = is_here and not resource.imperative and needed <= resource.capabilities
         match choice or ("snapshot" if can else "keep" if attached else "discard"):
             case "snapshot":
                 if not can:
@@ -275,11 +277,6 @@ class _Draft:
             else:
                 given.append(item)
         return given
-
-    def _can_fork(self, resource: Resource) -> bool:
-        needed = {"snapshot", "fork"}
-        is_here = resource.host == self.resources.host
-        return is_here and not resource.imperative and needed <= resource.capabilities
 
     async def _snapshot(
         self,

@@ -68,7 +68,9 @@ class PlanState:
     def error(self) -> str | None:
         """Why the plan is rolled back, or None."""
         for number, seen in sorted(self.observed.items()):
-            if not _is_good(self.plan.steps[number], seen):
+            step = self.plan.steps[number]
+            expected = isinstance(step, RestoreResource) and not step.supported
+            if seen.answer != ("unsupported" if expected else "ok"):
                 return seen.error or seen.answer
         return None if not self.lost else "the process that ran it stopped on the way"
 
@@ -172,7 +174,14 @@ def apply(state: PlanState, event: Event) -> PlanState:
         case "plan.step_started":
             return replace(after, begun=state.begun | {data["step"]})
         case "plan.step_finished":
-            seen = _observation(data)
+            get = data.get
+            seen = StepResult(
+                data["outcome"],
+                get("snapshot"),
+                external_from_json(get("external")),
+                get("error"),
+                untouched=get("untouched", False),
+            )
             return replace(after, observed={**state.observed, data["step"]: seen})
         case "plan.step_compensated":
             return replace(after, undone=state.undone | {data["step"]})
@@ -269,19 +278,6 @@ def forked(step: CreateForkSession, snapshots: Mapping[int, ExtRef]) -> dict[str
     if step.at_event is not None:
         data["at_event"] = ref_to_json(step.at_event)
     return data
-
-
-def _observation(data: Mapping[str, Any]) -> StepResult:
-    get = data.get
-    return StepResult(
-        data["outcome"], get("snapshot"), external_from_json(get("external")), get("error"),
-        untouched=get("untouched", False),
-    )  # fmt: skip
-
-
-def _is_good(step: Step, seen: StepResult) -> bool:
-    expected = isinstance(step, RestoreResource) and not step.supported
-    return seen.answer == ("unsupported" if expected else "ok")
 
 
 def _event(state: PlanState, kind: str, at: Timestamp, data: dict[str, Json]) -> Event:

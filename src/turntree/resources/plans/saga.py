@@ -187,7 +187,10 @@ class _PlanRun:
             case ForkResource():
                 await self._fork(number, step)
             case RestoreResource():
-                await self._restore(number, step)
+                if step.supported:
+                    await self._begin(number)
+                seen = await self.saga.hands.restore(step)
+                await self._finish(number, seen, (self._attempted(step, step.snapshot, seen),))
             case CreateForkSession() | MoveHead():
                 await self._commit(number, step)
             case _:
@@ -204,12 +207,6 @@ class _PlanRun:
         # A fork that succeeds is recorded together with the resource it creates.
         notes = () if seen.answer == "ok" else (self._attempted(step, snapshot, seen),)
         await self._finish(number, seen, notes)
-
-    async def _restore(self, number: int, step: RestoreResource) -> None:
-        if step.supported:
-            await self._begin(number)
-        seen = await self.saga.hands.restore(step)
-        await self._finish(number, seen, (self._attempted(step, step.snapshot, seen),))
 
     async def _commit(self, number: int, step: Commit) -> None:
         at = self.saga.world.now()

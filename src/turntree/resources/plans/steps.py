@@ -214,9 +214,12 @@ def _step_from_json(said: Mapping[str, Any]) -> Step:
             )  # fmt: skip
         case "create_session":
             shares = tuple(_share_from_json(share) for share in said["shares"])
+            document = get("at_event")
+            found = None if document is None else ref_from_json(document)
+            assert found is None or isinstance(found, EventRef), "a place in a stream is an event"
             return CreateForkSession(
                 get("session"), get("label"), get("head"), get("source"),
-                _event_ref(get("at_event")), shares, get("before"), get("visibility"),
+                found, shares, get("before"), get("visibility"),
             )  # fmt: skip
         case "move_session":
             return MoveHead(said["session"], said["move"], get("target"), get("expected_head"))
@@ -252,12 +255,6 @@ def external_from_json(document: Json) -> ExtRef | None:
     """Return the reference to a snapshot, or None."""
     found = None if document is None else ref_from_json(document)
     assert found is None or isinstance(found, ExtRef), "states lie outside of the ledger"
-    return found
-
-
-def _event_ref(document: Json) -> EventRef | None:
-    found = None if document is None else ref_from_json(document)
-    assert found is None or isinstance(found, EventRef), "a place in a stream is an event"
     return found
 
 

@@ -86,7 +86,9 @@ def keep_file(store: ObjectStore, place: bytes) -> CapturedState:
     """
     with _held(store):
         with store.begin() as writer:
-            read = _read_alone(writer, store, place)
+            read = _read(writer, store, place, PLACE_NAME, None)
+            if read is None:
+                raise NotFound(f"there is no file at {os.fsdecode(place)}")
             state, data = write_tree([read.node])
             writer.put(state, data)
             writer.finish()
@@ -262,13 +264,6 @@ class _Pass:
             signs.append(sign)
             nodes.append(node)
         return names, signs, nodes
-
-
-def _read_alone(writer: ObjectWriter, store: ObjectStore, place: bytes) -> ReadResult:
-    read = _read(writer, store, place, PLACE_NAME, None)
-    if read is None:
-        raise NotFound(f"there is no file at {os.fsdecode(place)}")
-    return read
 
 
 def _known(before: CachedFolder | None) -> dict[bytes, bytes]:

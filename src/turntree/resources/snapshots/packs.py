@@ -55,7 +55,10 @@ class PackWriter:
     def add(self, digest: bytes, form: int, payload: bytes) -> None:
         """Add an object."""
         if self._fd < 0:
-            self._begin()
+            self._temporary = os.path.join(self._folder, f"{os.getpid()}-{os.urandom(6).hex()}.tmp")
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._fd = os.open(self._temporary, flags, 0o600)
+            self._buffer += _MAGIC
         self._places[digest] = PackEntry(self._offset, len(payload), form)
         self._offset += len(payload)
         self._buffer += payload
@@ -94,12 +97,6 @@ class PackWriter:
         if self._temporary is not None:
             os.unlink(self._temporary)
             self._close()
-
-    def _begin(self) -> None:
-        self._temporary = os.path.join(self._folder, f"{os.getpid()}-{os.urandom(6).hex()}.tmp")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._fd = os.open(self._temporary, flags, 0o600)
-        self._buffer += _MAGIC
 
     def _flush(self) -> None:
         written = memoryview(self._buffer)

@@ -33,7 +33,9 @@ def mend(store: ObjectStore, *, unreadable: bool) -> int:
             _make_way(store, one, unreadable=unreadable) for one in list(store.packs().values())
         ):
             gone += found
-        _forget_places(store)
+        folder = os.path.join(store.folder, _PLACES)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            os.unlink(os.path.join(folder, name))
     return gone
 
 
@@ -71,7 +73,10 @@ def _make_way(store: ObjectStore, one: Pack, *, unreadable: bool) -> int:
         else:
             damaged += 1
     if damaged:
-        _put_aside(store, one)
+        folder = os.path.join(store.folder, ASIDE)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            os.link(one.path, os.path.join(folder, one.name))
         store.rewrite([one], sound)
     return damaged
 
@@ -91,16 +96,3 @@ def _is_sound(store: ObjectStore, digest: bytes, one: Pack, placed: PackEntry) -
     except ValueError:
         return False
     return whole.digest() == digest
-
-
-def _put_aside(store: ObjectStore, one: Pack) -> None:
-    folder = os.path.join(store.folder, ASIDE)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    with suppress(FileExistsError):
-        os.link(one.path, os.path.join(folder, one.name))
-
-
-def _forget_places(store: ObjectStore) -> None:
-    folder = os.path.join(store.folder, _PLACES)
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        os.unlink(os.path.join(folder, name))

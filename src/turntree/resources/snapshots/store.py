@@ -51,7 +51,9 @@ class ObjectStore:
     def begin(self) -> "ObjectWriter":
         """Return a writer that adds objects."""
         os.makedirs(self._packs_folder, mode=0o700, exist_ok=True)
-        self._note_beginning()
+        # The inner one first: a crash in between must not look like a loss.
+        for path in () if os.path.exists(self._beside) else (self._inside, self._beside):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         return ObjectWriter(self, PackWriter(self._packs_folder))
 
     @property
@@ -207,11 +209,6 @@ class ObjectStore:
         if hashlib.sha256(data).digest() != digest:
             raise DataMissing(f"object sha256:{digest.hex()} is damaged")
         return data
-
-    def _note_beginning(self) -> None:
-        # The inner one first: a crash in between must not look like a loss.
-        for path in () if os.path.exists(self._beside) else (self._inside, self._beside):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def _pack_names(self) -> list[str]:
         try:

@@ -59,15 +59,10 @@ def _walk(
                 prefix = b"" if path == PLACE_NAME else path + b"/"
                 inside = read_tree(store.get(node.digest))
                 waiting += [(prefix + one.name, one) for one in inside]
+            elif full:
+                for _ in store.stream(node.digest):
+                    pass
             else:
-                _look(store, node.digest, full=full)
+                store.form(node.digest)
         except NotFound as error:
             yield MissingBytes(state, path, str(error))
-
-
-def _look(store: ObjectStore, digest: bytes, *, full: bool) -> None:
-    if full:
-        for _ in store.stream(digest):
-            pass
-    else:
-        store.form(digest)

@@ -49,7 +49,10 @@ class NodeWriter:
             while left:
                 left = left[os.write(fd, left) :]
         os.fchmod(fd, node.mode)
-        _begin_writing_back(fd)
+        # Start writeback now, so that waiting for many files takes about as long as for
+        # one.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         if len(self._open) >= _OPEN_MAX:
             self.finish()
 
@@ -61,9 +64,3 @@ class NodeWriter:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-
-
-def _begin_writing_back(fd: int) -> None:
-    """Start writeback, so that waiting for many files takes about as long as for one."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -4,7 +4,7 @@ Pure: knows the JSON, not a client. Roles alternate and the first is a user's, t
 the user's message, and thinking is sent back only where Anthropic signed it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
@@ -64,12 +64,8 @@ def _blocks(part: object) -> Iterator[dict[str, Any]]:
 
 def _content(content: Sequence[dict[str, Any]], instead: str) -> str | list[dict[str, Any]]:
     if all(block["type"] == "text" for block in content):
-        return "\n".join(_texts(content)) or instead or NOTHING_TEXT
+        return "\n".join(str(block["text"]) for block in content) or instead or NOTHING_TEXT
     return list(content)
-
-
-def _texts(content: Iterable[dict[str, Any]]) -> Iterator[str]:
-    return (str(block["text"]) for block in content)
 
 
 def _image(media: Media) -> dict[str, Any] | None:

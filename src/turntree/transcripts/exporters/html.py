@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from turntree.core.ids import Digest
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.thread import ThreadTurn
-from turntree.models.portable_thread import PortableMessage, note_of, text_of
+from turntree.models.portable_thread import note_of, text_of
 from turntree.transcripts.exporters.markdown import (
     arguments_text,
     byline,
@@ -65,7 +65,7 @@ def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> str:
 def _messages(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> Iterator[str]:
     before: tuple[str, str] | None = None
     for said, part in told_of(placed, objects):
-        now = (_kind(said), speaker(said, placed.turn))
+        now = ("summary" if said.is_summary else said.role, speaker(said, placed.turn))
         if now != before:
             yield "" if before is None else "</article>"
             yield f'<article class="{now[0]}"><h2>{escape(now[1])}</h2>'
@@ -73,10 +73,6 @@ def _messages(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> Iterator[s
         yield _part(part)
     if before is not None:
         yield "</article>"
-
-
-def _kind(said: PortableMessage) -> str:
-    return "summary" if said.is_summary else said.role
 
 
 def _part(part: Any) -> str:

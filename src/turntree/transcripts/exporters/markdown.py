@@ -80,7 +80,7 @@ def arguments_text(args: Json) -> str:
         (value,) = args.values()
         if isinstance(value, str):
             return value
-    return args if isinstance(args, str) else _indented(args)
+    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2)
 
 
 def speaker(said: PortableMessage, turn: Turn) -> str:
@@ -139,7 +139,3 @@ def _fenced(text: str) -> str:
     longest = max((len(run) for run in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text.rstrip()}\n{fence}"
-
-
-def _indented(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -81,14 +81,16 @@ def node_of(
         if inside.get(name)
     ]
     role, meta = text(author.get("role")), _meta(message, author, inside)
+    names = {part.name or "" for part in parts if isinstance(part, Media)}
+    ended = text(mapping(inside.get("finish_details")).get("type"))
     node = MessageNode(
         id,
         parent,
         at=at,
         until=moment(message.get("update_time")),
         model=word(inside.get("model_slug")),
-        unfinished=_is_unfinished(message, inside),
-        places=(place, *_used(parts, assets)),
+        unfinished=text(message.get("status")) in _UNFINISHED or ended == "interrupted",
+        places=(place, *sorted(assets.places[name] for name in names if name in assets.places)),
     )
     if role == "tool" and kind not in _INSTRUCTIONS:
         result = _result(word(author.get("name")) or "tool", kind, parts, inside, message, meta)
@@ -255,11 +257,6 @@ def _files(inside: Mapping[str, Any]) -> dict[str, Json] | None:
     return {"files": files} if files else None
 
 
-def _used(parts: list[Part], assets: Assets) -> list[int]:
-    names = {part.name or "" for part in parts if isinstance(part, Media)}
-    return sorted(assets.places[name] for name in names if name in assets.places)
-
-
 def _meta(
     message: Mapping[str, Any], author: Mapping[str, Any], inside: Mapping[str, Any]
 ) -> dict[str, Json] | None:
@@ -274,8 +271,3 @@ def _meta(
     if name := word(author.get("name")):
         meta["name"] = name
     return {"chatgpt": meta} if meta else None
-
-
-def _is_unfinished(message: Mapping[str, Any], inside: Mapping[str, Any]) -> bool:
-    ended = text(mapping(inside.get("finish_details")).get("type"))
-    return text(message.get("status")) in _UNFINISHED or ended == "interrupted"

@@ -15,7 +15,7 @@ from turntree.core.compaction import CompactionTrigger
 from turntree.core.ids import instant
 from turntree.core.message import Message, OpaquePart, Part, Source, Text, ToolResult, ToolStatus
 from turntree.core.turn import Outcome
-from turntree.core.usage import ModelCall, Usage
+from turntree.core.usage import ModelCall
 from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
 from turntree.transcripts.importers.codex.drafts import (
     OpenTurn,
@@ -107,7 +107,10 @@ class RolloutParser:
             case "token_usage_record":
                 usage = usage_of(mapping(payload.get("usage")))
                 self._context_tokens = usage.context + usage.output
-                self._add_call(usage, word(payload.get("response_id")))
+                id = word(payload.get("response_id"))
+                if self._turn is not None:
+                    model = self._model or "unknown"
+                    self._turn.calls.append(ModelCall(model, usage, self._provider, id))
             case "inter_agent_communication":
                 self._agent_message(line)
             case kind:
@@ -304,11 +307,6 @@ class RolloutParser:
         if self._turn is not None and usage.total:
             model = self._model or "unknown"
             self._turn.counted.append(ModelCall(model, usage, self._provider))
-
-    def _add_call(self, usage: Usage, id: str | None) -> None:
-        if self._turn is not None:
-            model = self._model or "unknown"
-            self._turn.calls.append(ModelCall(model, usage, self._provider, id))
 
     # Where turns begin and end.
 

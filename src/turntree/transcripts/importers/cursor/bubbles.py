@@ -145,7 +145,11 @@ def answered(
     used: list[TouchedFile] = []
     results: list[Message] = []
     if (name := _tool_name(tool)) is not None:
-        call_id = _call_id(tool, taken)
+        id = free = word(tool.get("toolCallId")) or f"call-{len(taken)}"
+        while free in taken:
+            free = f"{id}#{len(taken)}"
+        taken.add(free)
+        call_id = free
         args = _args(tool)
         parts.append(ToolUse(call_id, name, args))
         used = files_used(name, args)
@@ -186,14 +190,6 @@ def _tool_name(tool: Mapping[str, Any]) -> str | None:
         return name
     kind = tool.get("tool")
     return f"tool_{kind}" if isinstance(kind, int) and tool.get("toolCallId") else None
-
-
-def _call_id(tool: Mapping[str, Any], taken: set[str]) -> str:
-    id = free = word(tool.get("toolCallId")) or f"call-{len(taken)}"
-    while free in taken:
-        free = f"{id}#{len(taken)}"
-    taken.add(free)
-    return free
 
 
 def _args(tool: Mapping[str, Any]) -> Json:

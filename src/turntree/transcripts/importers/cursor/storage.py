@@ -98,7 +98,7 @@ def find_workspace(folder: Path) -> Workspace | None:
             document = parse(value_of(content) or b"") or {}
             for id, entry in _conversations(document):
                 named.add(id)
-                if _holds_words(entry):
+                if entries(entry.get("conversation")) or entries(entry.get("bubbles")):
                     inline[id] = _entry_record(_text(key), id, entry)
             named |= _strings(document.get("selectedComposerIds"))
             named |= _strings(document.get("lastFocusedComposerIds"))
@@ -180,10 +180,6 @@ def _conversations(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
     for tab in map(mapping, entries(document.get("tabs"))):
         if id := word(tab.get("tabId")) or word(tab.get("id")):
             yield id, tab
-
-
-def _holds_words(entry: Mapping[str, Any]) -> bool:
-    return bool(entries(entry.get("conversation")) or entries(entry.get("bubbles")))
 
 
 def _entry_record(key: str, id: str, entry: Mapping[str, Any]) -> bytes:

@@ -189,7 +189,8 @@ class TurnReader:
             stretch.append(stretch[-1].parent)
         stretch.reverse()
         stretch = [*self._early.get(id(stretch[0].parent), ()), *stretch]
-        parent = self._parent_of(stretch[0])
+        first = stretch[0]
+        parent = None if first.parent is None else self._ends.get(id(first.parent))
         draft = _GeminiDraft(self.sender)
         for node in stretch:
             draft.add(node)
@@ -204,9 +205,6 @@ class TurnReader:
         self._ends[id(end)] = key
         for agent, call, task in draft.agents:
             self.spawned.setdefault(agent, SpawnCall(key, call, task))
-
-    def _parent_of(self, first: ChatNode) -> Key | None:
-        return None if first.parent is None else self._ends.get(id(first.parent))
 
 
 class _GeminiDraft:
