@@ -39,6 +39,8 @@ class TaskSupervisor:
                 try:
                     await self._look(group)
                 except TurntreeError as error:
+                    # The database may be away for a while. The tasks are still there when it is
+                    # back.
                     _LOG.warning("cannot list tasks: %s", error)
                 await anyio.sleep(self.look_s)
 

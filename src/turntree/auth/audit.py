@@ -143,6 +143,8 @@ def read_fact(event: Event, session: str | None) -> Fact:
             session, event.at, who, Right(data["permission"]), event.kind == USED, data["reason"]
         )
     except (AttributeError, KeyError, TypeError, InvalidOperation) as error:
+        # An audit is asked for when something went wrong: one unreadable event must not hide the
+        # others, so it becomes a finding.
         return UnreadableEvent(session, event.at, f"{event.kind} cannot be read: {error}")
 
 

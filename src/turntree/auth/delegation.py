@@ -14,6 +14,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.value import value
 
+# Every check walks the chain, and a token carries all of it.
 CHAIN_LINKS_MAX: Final = 32
 ROOT_KINDS: Final[tuple[PrincipalKind, ...]] = ("human", "system")
 """Principals that may act for themselves."""

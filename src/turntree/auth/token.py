@@ -40,7 +40,9 @@ from turntree.core.principal import Principal
 from turntree.core.value import value
 
 RECIPE: Final = "tt1"
+# As long as the HMAC's digest: a shorter key would be the easier target.
 KEY_BYTES_MIN: Final = 32
+# Checked before anything is parsed, because anyone can send a token.
 TOKEN_CHARS_MAX: Final = 65_536
 BLOCKS_MAX: Final = CHAIN_LINKS_MAX
 NONCE_CHARS_MIN: Final = 8

@@ -27,6 +27,7 @@ def read_or_draw_key(home: Path) -> bytes:
     if not path.exists():
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES_MIN))
+        # Another process linked its key first; this one uses that.
         with suppress(FileExistsError):
             os.link(fresh, path)
         fresh.unlink()

@@ -544,6 +544,7 @@ def _login() -> str:
         pwd: Any = import_module("pwd")
         return str(pwd.getpwuid(os.getuid()).pw_name)
     except ImportError:
+        # Windows has no ``pwd``.
         return os.getlogin()
     except KeyError:
         return "me"  # A container's uid may have no account.

@@ -55,6 +55,7 @@ from turntree.runs.worker_store import WorkerStore
 from turntree.tools.code_programs import CodeTools
 from turntree.tools.toolset import Toolset
 
+# Sessions wait for models most of the time, so one process can serve many.
 AT_ONCE: Final = 32
 DRAIN_S: Final = 2.0
 """How long a process that serves only itself waits for its runs; the rest continues later."""
@@ -188,6 +189,7 @@ class WorkerRuntime:
     async def _look(self) -> None:
         """Poll for messages of other processes: their wake-ups do not reach this one."""
         while True:
+            # The next round tries again; without the database there is nothing to wake.
             with suppress(TurntreeError):
                 await self.tree.runs.workers.wake_stuck(silent_s=SILENT_S, idle_s=LOOK_IDLE_S)
             await asyncio.sleep(LOOK_S)

@@ -48,6 +48,7 @@ EventId = NewType("EventId", Digest)
 Timestamp = NewType("Timestamp", str)
 """A time in UTC with milliseconds: ``2026-11-15T09:30:00.000Z``. Sorts as text."""
 
+# What version and variant leave of 128 bits after the 48 of the time.
 RANDOM_BITS = 74
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

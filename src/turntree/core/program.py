@@ -27,6 +27,7 @@ Right = Literal["read", "invoke", "configure"]
 
 RIGHTS: Final[tuple[Right, ...]] = ("read", "invoke", "configure")
 NAME_CHARS_MAX: Final = 200
+# Each change of a config stores a whole version.
 CONFIG_BYTES_MAX: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,199}")
 _REFERENCE: Final = re.compile(r"@\(([^()]+)\)")

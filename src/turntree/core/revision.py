@@ -27,7 +27,10 @@ from turntree.core.pattern import pattern
 from turntree.core.value import value
 
 LABEL_CHARS_MAX: Final = 200
+# Longer than any path of operators that a person types; the parser's patterns are never run on
+# more.
 REVISION_CHARS_MAX: Final = 1000
+# PostgreSQL's integer. A larger count is an error of the user, not of the database.
 NUMBER_MAX: Final = 2**31 - 1
 LABEL_PATTERN: Final = (
     r"(?!HEAD$|sha256:|turn:|session:)(?!.*\.\.)(?!.*\.$)(?!.*:(?:tool|msg)/[0-9]+$)"

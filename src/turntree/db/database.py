@@ -48,7 +48,10 @@ AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
 # A canceled query leaves its connection unusable, and the pool replaces it. That is worth a line in
 # a program's log, but not on the screen of a program that keeps none.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# Earlier versions do not let a view run with the rights of its reader, on which row-level security
+# depends.
 POSTGRES_MAJOR_MIN = 15
+# Per process. PostgreSQL allows 100 by default, which hooks, workers and commands share.
 CONNECTIONS_MAX = 10
 NO_ADDRESS = "not a database address: write postgresql://USER:PASSWORD@HOST/NAME"
 CONNECT_TIMEOUT_S = 10.0

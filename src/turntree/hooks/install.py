@@ -138,6 +138,7 @@ class Installer:
                 config = _read(codex_folder(self.places) / "config.toml") or ""
                 skipped = len(list_missing(config, self._trusted(path)))
         except InvalidOperation as error:
+            # A status must show all tools, also beside one with a broken settings file.
             return InstallState(tool.name, scope, path, installed=False, problem=str(error))
         lacks = None
         if text != wanted:

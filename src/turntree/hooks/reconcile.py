@@ -117,6 +117,7 @@ class HookReconciler:
             if session is not None and sighting.place is not None:
                 await self.pinning.ensure_directory(sighting.place, session)
         except (NotFound, InvalidOperation, Conflict) as error:
+            # One hook event that cannot be placed must not hold back the others.
             settled.complaints.append(f"{sighting.stream.session} was not made known: {error}")
         settled.done.append(sighting)
 
@@ -145,6 +146,7 @@ class HookReconciler:
             try:
                 await self._pin(stream._replace(session=name), turns[turn], span, states, settled)
             except (NotFound, InvalidOperation, Conflict) as error:
+                # The other turns of the session can still get their snapshots.
                 settled.complaints.append(f"the turn {turn} was not pinned: {error}")
             settled.done += span.sightings
         return self._missing(found, settled)

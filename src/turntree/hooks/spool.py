@@ -33,6 +33,7 @@ VERSION: Final = 1
 SAID: Final = ".raw"
 SIGHTING: Final = ".event"
 STATE: Final = ".snapshot"
+# A hook that fails on every call must not fill the disk.
 ERRORS_MAX_BYTES: Final = 256 * 1024
 PENDING_MAX_S: Final = 600
 """A snapshot that takes longer than this will never be finished."""
@@ -71,8 +72,11 @@ class Spool:
             try:
                 found.append(_spooled(path))
             except FileNotFoundError:
+                # Another process read it first.
                 continue
             except (ValueError, KeyError, TypeError) as error:
+                # Set aside, not deleted: it may be all that is known of a turn's files, and another
+                # version may be able to read it.
                 self.complain(f"{path.name} is not a hook event and was set aside: {error!r}")
                 path.replace(path.with_suffix(".unreadable"))
         return found
@@ -92,6 +96,7 @@ class Spool:
     def _said(self) -> list[tuple[int, Path]]:
         found: list[tuple[int, Path]] = []
         for path in self.folder.glob(f"*{SAID}") if self.folder.is_dir() else ():
+            # Another process read and removed it between the listing and this call.
             with suppress(FileNotFoundError):
                 found.append((path.stat().st_mtime_ns, path))
         return sorted(found)
@@ -106,6 +111,7 @@ class Spool:
         """Log an error; the file's size is bounded."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / "errors.log"
+        # No log yet.
         with suppress(FileNotFoundError):
             if path.stat().st_size > ERRORS_MAX_BYTES:
                 path.replace(path.with_suffix(".log.1"))
@@ -151,6 +157,7 @@ class Spool:
         try:
             found = json.loads((self.folder / "last.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
+            # Half a file: the writer was killed. What was read last is only information for people.
             return None
         return cast("dict[str, Any]", found)
 
@@ -168,6 +175,8 @@ def _spooled(path: Path) -> SpooledEvent:
     try:
         state: dict[str, Any] = json.loads(path.with_suffix(STATE).read_bytes())
     except FileNotFoundError:
+        # The hook writes the event first and the snapshot's result later. Wait only while the
+        # hook's process is alive, or a killed one would hold this event back for ever.
         is_pending = sighting.place is not None and _is_at_work(told["pid"], path)
         error = None if is_pending or sighting.place is None else "the snapshot was never finished"
         return SpooledEvent(sighting, None, error, is_pending)
@@ -197,5 +206,6 @@ def _is_at_work(pid: int, path: Path) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
+        # It runs under another account, so it is alive.
         return True
     return True

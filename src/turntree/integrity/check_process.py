@@ -28,6 +28,7 @@ class CheckProcess:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError:
+            # A machine without room for another process checks the pages in this one, only slower.
             return
 
     def examine(self, rows: Sequence[Sequence[Any]]) -> TurnChecker:
@@ -39,6 +40,8 @@ class CheckProcess:
                 _send(self._process.stdin, list(rows))
                 return TurnChecker(*_receive(self._process.stdout))
             except (OSError, EOFError):
+                # The process died. Its page is checked here again, so that a lack of memory costs
+                # time and no findings.
                 self.close()
         return examine(rows)
 
@@ -57,6 +60,7 @@ def main() -> None:
             read = examine(_receive(sys.stdin.buffer))
             _send(sys.stdout.buffer, [getattr(read, name) for name in TurnChecker.__slots__])
     except EOFError:
+        # The parent closed the pipe: it is done, or it died.
         return
 
 

@@ -88,6 +88,8 @@ class EventChecker:
             if kind in _FOLDED:
                 self._fold(document, stream, seq, id, turn)
         except UNREADABLE:
+            # A body that cannot be read is a finding like any other. What is derived from this
+            # stream cannot be proved then, and is not reported a second time.
             self._complain("I2", "the event's body cannot be read", stream, seq)
             self.unproven.add(stream)
 

@@ -106,6 +106,8 @@ class _Examination:
             self.structure += await self._ask("objects", OBJECTS)
             await self._unpack()
         except psycopg.Error as error:
+            # Report what was found so far, with the error: a damaged page must not hide the other
+            # findings.
             self.failures.append(error)
 
     async def _unpack(self) -> None:
@@ -154,6 +156,8 @@ class _Examination:
         try:
             await RangeScan(self.moment, ranges, found).run(total)
         except TurntreeError as error:
+            # The same: a range that cannot be read is reported, and the findings of the others
+            # stay.
             self.failures.append(error)
 
     async def _judge_edges(self) -> list[Violation]:

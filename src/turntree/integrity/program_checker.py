@@ -124,6 +124,7 @@ def _judge(row: Row, stored: StoredProgram) -> Iterator[Complaint]:
     try:
         state = fold(stored.events)
     except (TurntreeError, *UNREADABLE):
+        # A history that does not fold cannot be compared with the rows derived from it.
         yield "I59", UNTOLD, id
         return
     if state is None:

@@ -31,6 +31,7 @@ from turntree.integrity.turn_checker import UNREADABLE, Complaint, Derived, Turn
 SQL = load_statements(__file__)
 
 Row = tuple[Any, ...]
+# A page is held in memory with the bodies of its turns.
 PAGE_TURNS_MAX = 1000
 PAGE_EVENTS_MAX = 4000
 

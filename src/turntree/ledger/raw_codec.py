@@ -56,6 +56,7 @@ class RawRecord:
 
 
 RECIPE: Final = "raw/1"
+# Reading one record unpacks its whole block.
 BLOCK_BYTES: Final = 1024 * 1024
 LEAN_BYTES_MAX: Final = 8 * 1024 * 1024
 """If the texts of its turns are longer, a block is packed without them."""

@@ -30,6 +30,7 @@ from turntree.core.value import value
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.thread_store import ThreadStore, TurnIndex
 
+# A shorter prefix would match a turn by accident, as in git.
 PREFIX_CHARS_MIN = 4
 CANDIDATES_SHOWN_MAX = 5
 _HEX = re.compile(r"[0-9a-f]{4,64}")

@@ -27,6 +27,7 @@ from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
 
+# PostgreSQL's integer, for "the newest".
 VERSION_MAX = 2**31 - 1
 
 

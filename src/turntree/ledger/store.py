@@ -31,6 +31,7 @@ from turntree.ledger.turn_rows import actor_of, tool_calls, touched_files
 SQL = load_statements(__file__)
 
 EVENTS_PAGE_MAX = 10_000
+# PostgreSQL's integer. A transcript may claim any number.
 TOKENS_MAX = 2**31 - 1
 
 Build = Callable[[TurnId | None, Digest | None], tuple[SealedTurn, Sequence[SealedEvent]]]

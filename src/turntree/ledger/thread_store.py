@@ -15,6 +15,7 @@ from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
 
+# PostgreSQL's integer, for "down to the root".
 DEPTH_MAX = 2**31 - 1
 CANDIDATES_PAGE = 20
 ID_MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff"

@@ -34,6 +34,7 @@ from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.models.messages import ERASED_TEXT, SUMMARY_TEXT, settle
 
+# OpenAI's limit, the tightest of the vendors.
 CALL_ID_CHARS_MAX = 64
 CALL_DIGITS = 24
 

@@ -21,6 +21,7 @@ ATTEMPTS_MAX: Final[Mapping[Failure, int]] = {
 }
 """Attempts in total; a request that waiting cannot help is sent once."""
 FIRST_PAUSE_S: Final = 0.5
+# A person may be waiting.
 PAUSE_MAX_S: Final = 30.0
 RETRY_AFTER_MAX_S: Final = 300.0
 """Give up if ``Retry-After`` exceeds this: a person may be waiting for the reply."""

@@ -35,6 +35,8 @@ MEDIA_TOKENS: Final = 1500
 BYTES_PER_TOKEN: Final = 4
 """Cost of parts that are not read: those stored as objects, and opaque ones."""
 
+# A wrong count of one reply must not shift the estimate without bound: below, the context would
+# overflow; above, turns would be cut that fit.
 FACTOR_MIN: Final = 0.8
 FACTOR_MAX: Final = 2.0
 FACTOR_STEP: Final = 0.1

@@ -19,6 +19,7 @@ from turntree.sandbox.code import (
 )
 from turntree.sandbox.sandbox import Sandbox
 
+# A file that a program reads is held in memory.
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 

@@ -97,6 +97,7 @@ def is_quick(schema: Json, value: Json) -> bool:
     try:
         return _is_light(schema) and len(orjson.dumps(value)) <= VALUE_BYTES_MAX
     except orjson.JSONEncodeError:
+        # What cannot be measured is checked in the process with limits.
         return False
 
 

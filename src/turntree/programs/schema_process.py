@@ -20,6 +20,7 @@ from referencing.exceptions import Unresolvable
 
 FAULTS_MAX: Final = 10
 FAULT_CHARS_MAX: Final = 200
+# A pattern in a schema can take exponential time, and schemas come from users.
 CPU_S: Final = 5
 MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
 
@@ -77,6 +78,7 @@ def main() -> None:
 
 def _limit() -> None:
     """Limit time and memory where the system can; the waiting process limits time anyway."""
+    # Windows has no ``resource``.
     with suppress(ImportError):
         resource: Any = import_module("resource")
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))

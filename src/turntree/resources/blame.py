@@ -30,6 +30,7 @@ from turntree.resources.service import Resources, in_thread
 from turntree.search.results import SnapshotChange
 
 FIRST_INSTANT: Final = Timestamp("0001-01-01T00:00:00.000Z")
+# Blame reads one version after another. Of a longer history it reads the newest ones.
 STATES_READ_MAX: Final = 4_000
 LIKE_FILES_READ_MAX: Final = 40
 """How many deleted files are compared with one that appeared, to detect a rename."""

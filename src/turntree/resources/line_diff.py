@@ -17,6 +17,7 @@ from turntree.core.value import value
 EDITS_MAX: Final = 400
 """Edits searched for between two anchors before the stretch counts as rewritten."""
 CONTEXT_LINES: Final = 3
+# As git does: a NUL in the first 8000 bytes means binary.
 BINARY_BYTES_LOOKED_AT: Final = 8_000
 Sign = Literal[" ", "-", "+"]
 

@@ -19,6 +19,7 @@ SQL = load_statements(__file__)
 
 COMMON: Final = 3_000
 """A word that occurs in more turns than this is ignored: it identifies none of them."""
+# A turn near the root of many forks is held by all of them.
 HOLDERS_MAX: Final = 20
 
 

@@ -68,6 +68,8 @@ class ModelContexts:
         try:
             frame = await self.restore(placed, taped[0].request)
         except (NotFound, InvalidOperation, KeyError) as error:
+            # People ask for a context to understand a failure. Say what is missing instead of
+            # failing too.
             return TurnContext(placed, (), f"its journal is incomplete: {error}")
         calls = tuple(ModelCallContext(call, _prompt(frame, placed, call)) for call in taped)
         turns = [

@@ -32,6 +32,7 @@ CONTEXT_TOKENS: Final = 128_000
 """Context size assumed for a model whose config gives none."""
 ANSWER_TOKENS: Final = 8_192
 """Tokens reserved for a reply without a ``max_tokens``."""
+# One per run in progress; a dropped one is assembled again.
 FRAMES_MAX: Final = 128
 NEARLY_FULL: Final = 0.4
 """Share of the budget from which the error of token estimates is corrected."""

@@ -178,6 +178,8 @@ class Runner:
         try:
             asked = await self.assemble(question)
         except (ProviderNotConfigured, InvalidOperation) as error:
+            # Retrying cannot help: the configuration has to change. So the run fails, and its
+            # reason tells the user what to configure.
             await self.fail(attempt, "no_model", str(error))
             return
         if before is None:
@@ -192,6 +194,7 @@ class Runner:
         except ProviderError as error:
             await self.fail(attempt, f"provider_{error.kind}", str(error))
         except (InvalidOperation, NotCanonical) as error:
+            # It could not be sealed, so the run fails now, while the reason is known.
             await self.fail(attempt, "unfit_answer", str(error))
         else:
             await attempt.append(_response(asked, answered, said, attempt))

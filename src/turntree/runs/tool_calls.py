@@ -18,6 +18,7 @@ from turntree.core.value import value
 from turntree.models.prompt import ToolSpec
 from turntree.tools.toolset import ToolContext, Toolset
 
+# A model may ask for hundreds of calls at once, each with a process or a connection.
 CALLS_AT_ONCE_MAX = 16
 ENDING_S = 1.0
 """How long a canceled call may take to end."""

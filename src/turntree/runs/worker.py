@@ -19,8 +19,11 @@ from turntree.runs.engine import Engine
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.worker_store import WorkerStore
 
+# A canceled run stops at the next beat, so a person feels this number.
 BEAT_S = 0.5
 SWEEP_S = 1.0
+# Forty beats. A shorter silence happens on a busy machine, and taking over a run that is alive
+# would call its model twice.
 SILENT_S = 20.0
 GRACE_S = 30.0
 RETRY_S = 0.25
@@ -109,6 +112,8 @@ class Worker:
                     self.name, self.actor.handle, at_once=self.at_once, ready=ready
                 )
             except DatabaseUnavailable as error:
+                # The embedded server may be restarting. Ending the worker would need a person to
+                # start it again.
                 _LOG.warning("engine unreachable: %s", error)
                 await anyio.sleep(RETRY_S)
 

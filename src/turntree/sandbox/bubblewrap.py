@@ -38,6 +38,7 @@ from turntree.sandbox.subprocess_io import IoLimits, ProcessOutput, converse
 
 STDERR_BYTES_MAX: Final = 65_536
 SAID_CHARS_MAX: Final = 500
+# 128 and the number of SIGKILL, as a shell reports it.
 KILLED_RC: Final = 137
 NO_PROGRAM_RC: Final = 127
 """Exit codes as a shell reports them."""

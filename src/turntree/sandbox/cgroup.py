@@ -19,6 +19,7 @@ import anyio
 
 ROOT: Final = Path("/sys/fs/cgroup")
 _ENTER: Final = 'echo $$ > "$1/cgroup.procs" || exit 125; shift; exec "$@"'
+# Two seconds in all; then the empty group is left behind.
 _GONE_TRIES: Final = 100
 _GONE_WAIT_S: Final = 0.02
 
@@ -53,6 +54,7 @@ def _make(name: str, processes_max: int, root: Path) -> Path | None:
         try:
             group.mkdir()
         except OSError:
+            # Not our right, or another layout of control groups: try the next one.
             continue
         try:
             (group / "pids.max").write_text(str(processes_max), encoding="ascii")

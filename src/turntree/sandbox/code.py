@@ -12,6 +12,7 @@ from turntree.core.value import value
 
 Language = Literal["python", "javascript", "typescript"]
 LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
+# Every version of a program is stored.
 SOURCE_BYTES_MAX: Final = 262_144
 INPUT_BYTES_MAX: Final = 1_048_576
 

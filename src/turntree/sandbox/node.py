@@ -34,6 +34,7 @@ def _major(node: str) -> int:
             check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError):
+        # No Node.js, or one that does not even print its version: as good as none.
         return 0
     found = re.match(r"v(\d+)\.", said)
     return int(found[1]) if found else 0

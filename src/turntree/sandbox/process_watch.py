@@ -59,6 +59,7 @@ def _first_inside(status: IO[bytes]) -> int | None:
     try:
         pid: int = orjson.loads(said[0])["child-pid"]
     except (IndexError, KeyError, orjson.JSONDecodeError):
+        # Bubblewrap has not written it yet.
         return None
     return pid
 
@@ -82,6 +83,7 @@ def _resident_bytes(path: Path) -> int:
     try:
         return int((path / "statm").read_bytes().split()[1]) * _PAGE_BYTES
     except (OSError, IndexError, ValueError):
+        # It ended between the listing and this read.
         return 0
 
 
@@ -89,4 +91,5 @@ def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
+        # It ended by itself.
         return

@@ -23,8 +23,9 @@ Where = Literal["asked", "answered", "tool", "file", "output"]
 """The kind of text that contains a word."""
 PLACES: Final = get_args(Where)
 
-RECIPE: Final = 1
+RECIPE: Final = 2
 """Documents of an older recipe are rebuilt; raise it with every change of what is indexed."""
+# The sum of ``SHARES``. Every lexeme is an entry of the index, which grows with the ledger.
 LEXEMES_MAX: Final = 54
 SHARES: Final[Mapping[Where, int]] = {
     "asked": 20, "file": 7, "tool": 9, "answered": 14, "output": 4,

@@ -126,6 +126,8 @@ class IndexStore:
             ) as owner:
                 ((made,),) = await fetch(owner, SQL["search_create_embeddings"])
         except psycopg.errors.InsufficientPrivilege:
+            # This login may not create tables. An owner has to do it once; until then search works
+            # by words.
             return False
         except psycopg.Error as error:
             raise translated(error) from error

@@ -36,6 +36,7 @@ OPERATORS: Final[Mapping[str, str]] = {
 NAMES_TAKEN_AWAY: Final = ("by", "tool")
 QUERY_CHARS_MAX: Final = 1_000
 TERMS_MAX: Final = 32
+# Two letters begin too many words of the index.
 PREFIX_CHARS_MIN: Final = 3
 
 _ITEM: Final = re.compile(

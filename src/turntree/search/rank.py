@@ -24,6 +24,7 @@ NEAR_WEIGHT: Final = 0.5
 LIKENESS_MIN: Final = 0.3
 LIKENESS_SHARE: Final = 0.6
 SNIPPET_CHARS: Final = 160
+# Comparing hits pairwise is quadratic, and the snippet shows only one place.
 HITS_COMPARED_MAX: Final = 40
 _LEAD_CHARS: Final = 40
 

@@ -16,9 +16,13 @@ from typing import Final
 from turntree.core.value import value
 
 WORD_CHARS_MAX: Final = 40
+# A long word with many digits is a digest or a key: each is unique, so it would only enlarge the
+# index, and no person types one.
 NOISE_CHARS_MIN: Final = 20
 NOISE_DIGITS_MIN: Final = 5
 ROOT_CHARS_MIN: Final = 3
+# A history uses few distinct words, so almost every word is found here instead of being split
+# again.
 WORDS_REMEMBERED: Final = 1 << 16
 
 _RUN: Final = re.compile(r"\w+(?:['’.\-]\w+)*")

@@ -59,6 +59,8 @@ class GenaiPrices:
                 genai_request_timestamp=datetime.fromisoformat(spending.day).replace(tzinfo=UTC),
             )
         except (LookupError, ValueError):
+            # A model without a list price. The cost is shown as unknown: a sum with a guess in it
+            # would look exact.
             return None
         price: Decimal = found.total_price
         return price * calls

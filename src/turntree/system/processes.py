@@ -69,6 +69,7 @@ def lock_file(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     try:
         fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
     except BlockingIOError:
+        # Another process holds it.
         return False
     return True
 

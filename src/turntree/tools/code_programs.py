@@ -47,6 +47,7 @@ class CodeTools:
                 spec.program, document, version=self.versions[spec.program], told=told
             )
         except TurntreeError as error:
+            # The model reads the error as the tool's result and can correct its call.
             return ToolResult(use.call_id, "error", str(error))
         return ToolResult(use.call_id, "ok", done["output"])
 

@@ -127,6 +127,7 @@ class FunctionTools:
         try:
             given = known.shape.model_validate({} if use.args is None else use.args)
         except ValidationError as error:
+            # The model reads which argument was wrong and can call again.
             return ToolResult(use.call_id, "error", _complaint(error))
         arguments = {name: getattr(given, name) for name in type(given).model_fields}
         if known.occasion is not None:

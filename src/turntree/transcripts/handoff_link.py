@@ -209,6 +209,7 @@ def _id_of(record: RawRecord) -> str:
     try:
         told: Any = json.loads(record.data)
     except (ValueError, RecursionError):
+        # A line that is not JSON has no id, and cannot be one that we wrote.
         return ""
     if not isinstance(told, dict):
         return ""

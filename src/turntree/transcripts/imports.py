@@ -40,6 +40,7 @@ from turntree.transcripts.pipeline import BundleRead, ReadTask, may_begin_with, 
 from turntree.transcripts.reader_pool import Readers
 from turntree.transcripts.store import ImportStore
 
+# A batch is held in memory until it is stored.
 BATCH_BYTES = 8 * 1024 * 1024
 AHEAD_BYTES = 4 * BATCH_BYTES
 """Bytes that may be read ahead of what is stored; a larger transcript is read alone.
@@ -281,6 +282,8 @@ class ImportService:
             try:
                 told = await self._place_all(taken)
             except (Conflict, NotFound, InvalidOperation) as error:
+                # One transcript that cannot be placed must not stop the others of its batch. Its
+                # error is reported with it.
                 taken.read.error = str(error)
             cursors.append(self._cursor(taken, told))
             self._count(taken)
@@ -360,6 +363,8 @@ class ImportService:
                 check_head=True,
             )
         except Conflict:
+            # It moved since its head was read, perhaps by its user, and is never moved back. The
+            # turns are in the ledger anyway.
             self.progress.sessions_kept += 1
         else:
             self.progress.sessions_moved += 1
@@ -468,6 +473,7 @@ def _last_written(bundle: TranscriptRef) -> float:
     try:
         return max((file.stat().st_mtime for file in bundle.files), default=0.0)
     except OSError:
+        # Deleted since it was listed. Reading it reports that; the order does not matter.
         return 0.0
 
 

@@ -232,6 +232,8 @@ def _args_from(text: str) -> Json:
         args = json.loads(text, object_pairs_hook=_once_each)
         canonical(args)
     except (ValueError, RecursionError):
+        # A model may send arguments that are not JSON. They stay text, so that a replay sends the
+        # same bytes.
         return text
     return cast("Json", args) if isinstance(args, dict) else text
 

@@ -27,6 +27,7 @@ LENT_FIRST: Final = 2_000_000_000
 LENT_COUNT: Final = 100_000_000
 """The range of uids for homes; no system assigns accounts in it."""
 UID_FILE: Final = "server.uid"
+# A bound on what is read, because the file may not be ours.
 FILE_BYTES_MAX: Final = 65536
 
 
@@ -71,6 +72,7 @@ class ServerAccount:
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
+            # It may be ours from before. A folder that others prepared is refused.
             self.require_private(path)
         else:
             self.give(path)

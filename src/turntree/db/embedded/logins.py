@@ -37,6 +37,8 @@ _SALT_BYTES: Final = 16
 
 def read_passwords(home: Path) -> dict[str, str]:
     """Return the passwords of a home by login; none if it is not set up yet."""
+    # Not an error: a home without passwords has not been set up yet, and setting up asks this
+    # first.
     with suppress(FileNotFoundError):
         lines = (home / PASSWORDS_FILE).read_text(encoding="ascii").splitlines()
         fields = (line.split(":") for line in lines)

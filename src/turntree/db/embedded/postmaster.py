@@ -151,6 +151,8 @@ def _is_postgres_of(data: Path, pid: int) -> bool:
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
+            # The process ended meanwhile, or belongs to another account: either way it is not our
+            # server.
             return False
         return Path(os.fsdecode(words[0])).name == "postgres" and os.fsencode(data) in words
     ps = shutil.which("ps", path=os.defpath)

@@ -59,6 +59,7 @@ from turntree.db.embedded.postmaster import PID_FILE, Postmaster, disown, find_p
 
 __all__ = ["EmbeddedServer", "ServerError", "ServerState", "default_home"]
 
+# After a crash the server first replays its log, which can take a minute.
 START_TIMEOUT_S: Final = 120
 STOP_TIMEOUT_S: Final = 60
 ORPHANS_TIMEOUT_S: Final = 10

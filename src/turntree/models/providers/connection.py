@@ -20,6 +20,7 @@ Cache = Literal["5m", "1h"] | None
 
 TIMEOUT_S: Final = 600.0
 """How long a service may send nothing, before the first byte or between two."""
+# Connecting is quick or hopeless; only a reply may take minutes.
 CONNECT_TIMEOUT_S: Final = 10.0
 HIDDEN: Final = "•••"
 NO_KEY: Final = "none"

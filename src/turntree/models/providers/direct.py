@@ -32,6 +32,7 @@ from turntree.models.providers.request import VendorRequest, asked, objects_in
 from turntree.models.providers.response import DeltaReader, answer_of
 from turntree.models.providers.vendor_metadata import ReplyAuthor
 
+# Closing waits for the other side, and a command must not hang at its end for that.
 CLOSING_TIMEOUT_S: Final = 2.0
 _ANSWERS: ContextVar[list[httpx2.Response] | None] = ContextVar("answers", default=None)
 """HTTP responses received while a stream is being opened, to be closed with it."""

@@ -119,6 +119,7 @@ def _check_installed(package: str, type: str, extra: str) -> None:
     try:
         is_there = find_spec(package) is not None
     except ModuleNotFoundError:
+        # The parent package of a dotted name is missing too.
         is_there = False
     if not is_there:
         raise ProviderNotConfigured(

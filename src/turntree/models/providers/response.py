@@ -160,6 +160,8 @@ def _args(args: object) -> Json:
         value: Json = orjson.loads(text)
         canonical(value)
     except (orjson.JSONDecodeError, NotCanonical):
+        # Models send arguments that are not JSON, or numbers that no digest can hold. The text is
+        # kept as it came, and the tool refuses it with a message that the model can read.
         return text
     return text if isinstance(value, str) else value
 

@@ -115,6 +115,8 @@ async def judge(criteria: Sequence[Asked], around: ProgramContext) -> list[Crite
         except PermissionDenied:
             raise
         except InvalidOperation as error:
+            # A criterion that cannot be evaluated is not met, and says why. Raising would leave the
+            # task neither done nor failed.
             ok, seen = False, str(error)
         if not is_own:
             await around.notify("terminal", f"{one.kind}: {seen[:SHOWN_CHARS_MAX]}")
@@ -165,6 +167,7 @@ async def _match(asked: JsonSchema, around: ProgramContext) -> tuple[bool, str]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        # Agents write such files, also half of one: a report, not an error of ours.
         return False, f"{asked.path} is no JSON: {error}"
     schema: Json
     if isinstance(asked.shape, str):

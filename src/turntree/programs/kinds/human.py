@@ -15,6 +15,8 @@ from turntree.programs.kinds.typed_config import TypedConfig, check_config, sche
 from turntree.programs.lifecycles import LIFECYCLES
 from turntree.programs.program_kind import Invocation
 
+# Each attempt loses only to a change that succeeded, so this many losses in a row mean a fault of
+# ours.
 QUICKER_MAX: Final = 20
 
 
@@ -140,6 +142,8 @@ async def _once_at_a_time(
         try:
             return await act(await call.around.get(call.program.name))
         except Conflict:
+            # Two processes may answer for one person at once. The second acts on the state that the
+            # first one left.
             continue
     raise Conflict(f"{call.program.address} is asked and answers all the time: try again")
 

@@ -153,6 +153,8 @@ class _PlanRun:
             while not isinstance(step := next_step(self.state), PlanDone):
                 await self._take(step)
         except _TakenOver:
+            # Another process continues this plan. Two processes that do the same steps could mix
+            # two restores of one folder.
             await self._yield()
         assert self.state.end is not None, "whatever is driven ends"
         state, steps = self.state, self.state.plan.steps

@@ -42,6 +42,9 @@ class StepExecutor:
         try:
             snapshot = await self._keep(step.site, by)
         except (TurntreeError, OSError) as error:
+            # Errors become results, because a plan records each outcome before it decides what to
+            # take back. An exception would leave a step without an outcome, and a restart could not
+            # tell whether it ran.
             return failed(error, untouched=True)
         if step.expected is not None and snapshot.external.id != step.expected:
             said = f"{step.site.place} has changed since the plan was made"
@@ -63,6 +66,7 @@ class StepExecutor:
         except TurntreeError as error:
             return failed(error, untouched=True)
         except OSError as error:
+            # The driver may have written a part of the copy.
             return failed(error, untouched=False)
         return StepResult("ok", snapshot, external)
 
@@ -76,6 +80,8 @@ class StepExecutor:
         except Unsupported as error:
             return StepResult("unsupported", error=told(error), untouched=True)
         except (TurntreeError, OSError) as error:
+            # A restore that failed may have changed some files, so the plan takes it back from its
+            # snapshot.
             return failed(error, untouched=False)
         return StepResult("ok", step.snapshot, step.external)
 

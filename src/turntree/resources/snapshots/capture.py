@@ -30,6 +30,7 @@ from turntree.resources.snapshots.trees import (
     write_tree,
 )
 
+# Files that keep changing never let two passes agree, so stop after this many.
 PASSES_MAX: Final = 4
 _READS_MAX: Final = 3
 _QUICK_S: Final = 0.5
@@ -176,6 +177,7 @@ def look_at(store: ObjectStore, place: bytes, folders: Folders) -> Scan:
     try:
         own = os.stat(os.path.dirname(store.folder))
     except FileNotFoundError:
+        # The store does not exist yet, so there is nothing of it to leave out.
         aside = None
     else:
         aside = own.st_dev, own.st_ino
@@ -294,6 +296,8 @@ def _read(
             else:
                 return None
         except OSError:
+            # The file changed its kind or went away while it was read. A snapshot of a folder in
+            # use is the state of each file at some point, not of all at one.
             return None
         if sign_of(found) == sign_of(after):
             changed = settled(found.st_ctime_ns, found.st_mtime_ns, now)

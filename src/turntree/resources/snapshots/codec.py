@@ -19,6 +19,7 @@ DEPTH_MAX: Final = 12
 """How many objects may have to be read in order to read one."""
 _LEVEL: Final = 1
 _AGAINST_LEVEL: Final = 3
+# Below this, the header of a frame costs what compression saves.
 _PACKED_MIN_BYTES: Final = 48
 _AGAINST_MIN_BYTES: Final = 128
 _WORTH: Final = 0.95

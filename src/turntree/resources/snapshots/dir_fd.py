@@ -96,6 +96,7 @@ class DirFd:
         try:
             os.mkdir(name, _USABLE, dir_fd=parent)
         except FileExistsError:
+            # It may be a link that was put there meanwhile: entering it refuses that.
             self.enter(folder)
 
     def leave(self, folder: bytes) -> None:
@@ -123,6 +124,7 @@ class DirFd:
                 special = stat.S_IMODE(os.fstat(fd).st_mode) & ~MODE
                 os.fchmod(fd, wanted[folder] | special)
             except (FileNotFoundError, InvalidOperation):
+                # The folder was removed or replaced while we worked; its mode is not ours to set.
                 continue
         for fd in self._fds:
             os.close(fd)

@@ -93,6 +93,8 @@ def read_bytes(path: bytes) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError:
+        # A rule file that cannot be read ignores nothing: a snapshot with too much is better than
+        # one that lacks a file.
         return b""
 
 

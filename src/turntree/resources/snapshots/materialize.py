@@ -101,6 +101,7 @@ class Forks:
             with open(os.path.join(self._folder, key), "rb") as file:
                 inode, state = file.readline().split()
         except FileNotFoundError:
+            # Not created by a fork, so never removed by one either.
             return None
         return int(inode), bytes.fromhex(state.decode())
 

@@ -75,6 +75,7 @@ def _make_way(store: ObjectStore, one: Pack, *, unreadable: bool) -> int:
     if damaged:
         folder = os.path.join(store.folder, ASIDE)
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        # It was set aside before, by a repair that was interrupted after this line.
         with suppress(FileExistsError):
             os.link(one.path, os.path.join(folder, one.name))
         store.rewrite([one], sound)
@@ -92,6 +93,8 @@ def _is_sound(store: ObjectStore, digest: bytes, one: Pack, placed: PackEntry) -
             base = store.get(base_of(payload)[0]) if placed.form == AGAINST else b""
             whole.update(unpacked(placed.form, payload, base))
     except NotFound:
+        # Neither sound nor damaged: the object it builds on is missing, and may still be found in
+        # another pack.
         return None
     except ValueError:
         return False

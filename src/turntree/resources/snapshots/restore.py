@@ -127,8 +127,10 @@ def _is_alive(stage: bytes) -> bool:
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
+        # Its process died before it removed the folder.
         return False
     except (PermissionError, ValueError):
+        # Another account's process, or a name that is not ours: never remove it.
         return True
     return int(pid) != os.getpid()
 
@@ -184,6 +186,7 @@ def _remove(footing: DirFd, differences: Sequence[TreeDiff]) -> None:
             else:
                 os.unlink(name, dir_fd=folder)
         except FileNotFoundError:
+            # Already gone, which is what was wanted.
             continue
         except OSError as error:
             # A folder that holds files in no snapshot stays, with these files.

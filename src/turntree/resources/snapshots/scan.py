@@ -138,6 +138,8 @@ class Scan:
         try:
             seen.signs = b"".join([sign(*get(look(name, dir_fd=fd))) for name in seen.names])
         except FileNotFoundError:
+            # The usual case is one list comprehension, because this line runs for every file of the
+            # folder. Only a folder that changes while it is read takes the slower way.
             self.vanished = True
             self._sign_what_is_left(seen, fd)
         before = seen.before

@@ -70,6 +70,7 @@ class StatCache:
                 self._inode = os.fstat(file.fileno()).st_ino
                 data = file.read()
         except OSError:
+            # A cache: without it every file is read again, and the result is the same.
             return None, {}
         state: bytes | None = None
         self._size = len(_MAGIC)
@@ -100,6 +101,8 @@ class StatCache:
         try:
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
+            # Another process replaced or removed the cache, so what would be appended does not
+            # follow from what it holds now.
             return False
         try:
             if not lock_file(fd):

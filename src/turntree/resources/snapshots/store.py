@@ -31,7 +31,10 @@ from turntree.system.processes import lock_file
 
 PIECE_BYTES: Final = 1 << 20
 """Larger objects are stored in pieces: memory stays bounded, and a grown log costs its tail."""
+# A lookup may open every pack, so there must be few. Merging only packs of a similar size keeps the
+# bytes that are rewritten few as well.
 PACKS_OF_A_SIZE_MAX: Final = 16
+# A process that writes a pack may be suspended for hours, and nothing waits for the space.
 _STALE_S: Final = 24 * 3600
 
 

@@ -39,6 +39,7 @@ def find_losses(
             try:
                 top = read_state(store.get, state)
             except NotFound as error:
+                # Go on: the report is worth most when much is missing.
                 yield MissingBytes(state, PLACE_NAME, str(error))
             else:
                 yield from _walk(store, state, top, seen, full=full)

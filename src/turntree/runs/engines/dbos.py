@@ -40,6 +40,7 @@ WORKFLOW: Final = "turntree.wake"
 POLL_S: Final = 0.08
 """Polling interval of DBOS: long enough that an idle worker costs little, short enough that a
 sender does not notice the delay before the first event of a turn."""
+# Besides our own pool, in the same process and against the same limit of the server.
 CONNECTIONS_MAX: Final = 5
 LOST_S: Final = 2.0
 DRAIN_MAX_S: Final = 24 * 60 * 60
@@ -211,6 +212,7 @@ class DbosEngine:
                 await served.drop()
                 await served.end(0)
                 _served = None
+                # Another worker requeues them when this one counts as dead.
                 with contextlib.suppress(DatabaseUnavailable):
                     await self.recover([worker])
 

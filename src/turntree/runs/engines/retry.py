@@ -11,6 +11,7 @@ from turntree.core.ids import SessionId
 from turntree.runs.engine import Handle
 
 RETRY_FIRST_S = 0.05
+# A database that comes back is used again within this time.
 RETRY_MAX_S = 10.0
 _LOG = logging.getLogger(__name__)
 

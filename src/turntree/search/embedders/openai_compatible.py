@@ -23,6 +23,7 @@ from turntree.search.results import Vector
 
 TEXTS_A_REQUEST: Final = 64
 TIMEOUT_S: Final = 60.0
+# The address comes from a user's config: a server there must not be able to fill our memory.
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 REASON_CHARS_MAX: Final = 200
 _OK: Final = 200

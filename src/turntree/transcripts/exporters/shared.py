@@ -19,8 +19,10 @@ from turntree.models.portable_thread import PortableMessage
 from turntree.transcripts.exporter import HandoffRequest, NewFile
 
 SYSTEM_TEXT: Final = "These instructions were given to the model here:\n\n"
+# The tightest limit among the vendors.
 TOOL_NAME_CHARS_MAX: Final = 64
 MARK_CHARS: Final = 12
+# Transcripts hold whatever was said, keys included.
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")

@@ -160,4 +160,5 @@ def moment(value: object) -> Timestamp | None:
             case _:
                 return None
     except (ValueError, OverflowError):
+        # Tools write any number here; a year beyond 9999 is no time.
         return None

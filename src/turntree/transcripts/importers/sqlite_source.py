@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
+# The tool may be writing. Waiting longer would hold up the import of everything else.
 BUSY_TIMEOUT_S: Final = 5.0
 KEYS_MAX: Final = 200
 """Most keys in one statement."""
@@ -76,6 +77,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         return _connect(path, "mode=ro")
     except sqlite3.OperationalError:
+        # A database with a write-ahead log needs a file for shared memory beside it. In a folder
+        # that we cannot write to, SQLite can open it only as a file that never changes.
         return _connect(path, "mode=ro&immutable=1")
 
 

@@ -130,6 +130,7 @@ def _args(words: str, content: Mapping[str, Any]) -> Json:
         try:
             return tidy(orjson.loads(words))
         except ValueError:
+            # Code may also begin with a brace.
             pass
     language = word(content.get("language"))
     return words if language in (None, "unknown") else {"language": language, "text": words}

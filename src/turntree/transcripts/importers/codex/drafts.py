@@ -15,6 +15,7 @@ from turntree.transcripts.drafts import DraftTurn, Key
 from turntree.transcripts.importers.codex.records import ToolReport, files_patched
 from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
 
+# Codex names turns by version 7 UUIDs, whose first digits are a time.
 _UUID_LENGTH = 36
 
 
@@ -195,6 +196,7 @@ def moment_in(turn: str) -> Timestamp | None:
     try:
         return instant(int(digits[:12], 16))
     except (ValueError, OverflowError):
+        # The digits of another kind of id.
         return None
 
 

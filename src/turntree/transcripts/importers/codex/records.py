@@ -160,6 +160,8 @@ def _arguments(value: object) -> Json:
         try:
             return tidy(json.loads(value))
         except (ValueError, RecursionError):
+            # Not JSON: a model may stop in the middle of its arguments. The text is what was
+            # recorded.
             return value
 
 

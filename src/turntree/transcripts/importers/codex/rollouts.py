@@ -193,6 +193,7 @@ def age_of(rollout: Rollout) -> tuple[str, str]:
 
 def _lines(path: Path) -> Iterator[RawRecord]:
     """Yield the lines of a file; of a damaged compressed file, those before the damage."""
+    # A frame at the end may be incomplete. What precedes it is intact.
     with suppress(zstandard.ZstdError):
         yield from read_lines(path, path.name.removesuffix(".zst"))
 

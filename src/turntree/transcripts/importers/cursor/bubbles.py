@@ -46,6 +46,7 @@ CONTEXT_COMPRESSED: Final = 22
 """The capability of a bubble that marks a summary of what came before."""
 
 _LEXICAL_DEPTH_MAX: Final = 100_000
+# Some of these members hold counters: a smaller number is not a time in milliseconds.
 _YEAR_2000_MS: Final = 946_684_800_000
 _MODES: Final[Mapping[object, str]] = {1: "ask", 2: "agent", 5: "plan"}
 _STATUSES: Final[Mapping[str, ToolStatus]] = {

@@ -106,6 +106,7 @@ def _find_workspace(folder: Path) -> Workspace | None:
     try:
         return find_workspace(folder)
     except OSError:
+        # A workspace that cannot be read must not hide the others.
         return None
 
 
@@ -131,4 +132,6 @@ def _bundles(database: Path, workspaces: Sequence[Workspace]) -> list[Transcript
     try:
         return list(bundles_of(database, workspaces))
     except OSError:
+        # A database that cannot be read now, for instance while it is replaced, must not stop the
+        # discovery of the others. The next import finds it.
         return []

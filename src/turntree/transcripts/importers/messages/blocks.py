@@ -40,6 +40,7 @@ def arguments_of(value: object) -> Json:
         try:
             return tidy(orjson.loads(value))
         except ValueError:
+            # Not JSON although it begins like it: a model may stop in the middle of its arguments.
             return tidy(value)
     return tidy(value)
 

@@ -54,6 +54,7 @@ def bundles_in_database(path: Path) -> list[TranscriptRef]:
     try:
         rows = _session_rows(path) if is_database(path) else []
     except OSError:
+        # A database that cannot be read now must not stop the discovery of the others.
         return []
     families = _families({row[0]: row[1] for row in rows})
     by_id = {row[0]: row for row in rows}
