@@ -95,6 +95,8 @@ class Attempt:
                 fact = await self._fact(draft, run.seq)
                 run = run.apply(fact)
                 facts.append(fact)
+            # Applied in memory only after the database took it: a refused append must not leave a
+            # run that exists only here.
             await self.inbox.append_facts(facts, epoch=self.epoch)
             self.run = run
             self.facts += facts
@@ -109,6 +111,8 @@ class Attempt:
             return RunEvent.of(event)
         objects: list[bytes] = []
         stands = lift_parts(draft.message, objects)
+        # Objects before the event that names them. A crash in between leaves an object that nothing
+        # names, never a name without an object.
         for data in objects:
             await self.ledger.put_object(data)
         return RunEvent.of(event, stands)

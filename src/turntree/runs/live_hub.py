@@ -34,6 +34,8 @@ class _RingBuffer:
     def ring(self) -> None:
         self.news += 1
         self.bell.set()
+        # An event cannot be reset without losing a waiter between set and clear, so each news has
+        # its own.
         self.bell = anyio.Event()
 
 
@@ -66,6 +68,7 @@ class LiveHub:
             offset = ring.at.offset if ring.at.epoch == at.epoch and is_other else 0
             ring.at, ring.attempt = StreamPosition(at.seq, at.epoch, offset), attempt
             ring.words = []
+            # Followers have shown text that will never be recorded: tell them to take it back.
             if is_other:
                 self._add(run, ring, "restart", "", None, None)
         if kind == "text":
@@ -95,6 +98,8 @@ class LiveHub:
 
     def listen(self, run: RunId) -> Callable[[StreamPosition], Iterator[LiveChunk]]:
         """Return a reader of the chunks after a position; it still works after ``forget``."""
+        # The buffer itself, not the run's entry: a follower that is slower than the seal can still
+        # read the rest.
         pieces = self._ring(run).pieces
         return lambda after: (live for live in tuple(pieces) if live.position > after)
 

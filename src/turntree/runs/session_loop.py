@@ -68,6 +68,8 @@ class SessionLoop:
                 while not await self._survives(session):
                     pass
         finally:
+            # The state outlives one wake-up while others wait for its lock, and no longer: a worker
+            # serves thousands of sessions in its life.
             pumped.users -= 1
             if pumped.users == 0:
                 del self._pumped[session]
@@ -80,6 +82,8 @@ class SessionLoop:
             DatabaseUnavailable: The database is unreachable.
         """
         while True:
+            # The database decides what is next, not this loop: after a crash, another worker gets
+            # the same answer.
             work = await self.inbox.next_work(session, worker=self.worker)
             match work:
                 case Idle():
@@ -130,9 +134,11 @@ class SessionLoop:
         """Count an internal error; fail the run after ``FAILURES_MAX`` of them."""
         _LOG.error("session %s: %s", session, error, exc_info=error)
         attempt = self._pumped[session].attempt
+        # The error came before there was a run to fail. The engine tries the wake-up again.
         if attempt is None:
             raise error
         failures = await self.inbox.note_failure(attempt.run.id, epoch=attempt.epoch)
+        # Giving up did not work either. Only the engine's retry is left.
         if failures > FAILURES_MAX:
             raise error
         if failures == FAILURES_MAX:
@@ -144,6 +150,8 @@ class SessionLoop:
         work = await self.inbox.next_work(session, worker=self.worker)
         if isinstance(work, ResumeRun):
             attempt = await self._resume(work)
+            # A run that is complete except for its seal has succeeded and must not be failed by an
+            # error in the seal.
             if not isinstance(attempt.run.next_step(), Seal):
                 await self.runner.fail(attempt, "error", said)
             await self.runner.drive(attempt)
@@ -167,6 +175,7 @@ class SessionLoop:
                 # The session's next work is to end this run.
                 return
             finally:
+                # A run that continued under another scope has replaced the entry meanwhile.
                 if self._scopes.get(run) is scope:
                     del self._scopes[run]
 
@@ -180,6 +189,8 @@ class SessionLoop:
 
     def _cut_off(self, before: Attempt | None, now: Attempt) -> Message | None:
         """Return the unrecorded text of a reply that was interrupted in this process."""
+        # After a restart, or if another event was recorded since, the buffered text is not the end
+        # of this run.
         if before is None or (before.run.id, before.run.seq) != (now.run.id, now.run.seq):
             return None
         words = self.runner.hub.said(now.run.id, StreamPosition(now.run.seq, before.epoch))

@@ -76,10 +76,15 @@ class Search:
         """
         parsed = parse_query(query, self.world.now())
         count = min(max(limit, 1), HITS_MAX)
+        # Stop words alone have no lexemes, but they have a meaning.
         by_meaning = bool(parsed.said) and await self._compares_meanings(asked=semantic)
         if not (by_meaning or parsed.has_words or _has_names(parsed)):
             raise InvalidQuery("nothing to search for: the query has only stop words")
+        # What was said a minute ago is what people look for most, so a search first indexes the
+        # newest turns. It is bounded: after a large import the search answers now and says that it
+        # is behind.
         done = await self.fill(turns_max=TURNS_AT_SEARCH_MAX)
+        # More than are shown, because ranking sees the texts and may exclude some.
         proposed = count + PROPOSED_BESIDES
         if by_meaning:
             words, near = await self._propose_both(parsed, proposed)
@@ -142,6 +147,7 @@ class Search:
         turns = [turn for turn in words if turn in judged]
         by_words = sorted(turns, key=lambda turn: -judged[turn][1].score)
         by_meaning = [turn for turn in near if turn in judged]
+        # Two scores of different kinds cannot be added; ``merge`` uses only the two orders.
         shown = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
         holders = await self.reader.list_holders(shown) if shown else {}
         return [
@@ -174,6 +180,7 @@ class Search:
                 (one.placed.turn.id, document_of(one.placed.turn, one.lifted))
                 for one in batch.turns
             ]
+            # Documents and progress in one transaction: a crash repeats a batch and skips none.
             await self.writer.put_documents(batch, documents)
             done = IndexProgress(done.turns + len(documents), is_behind=not batch.is_last)
             report(done)

@@ -109,6 +109,8 @@ class PlanRunner:
 
     @asynccontextmanager
     async def _held(self, resources: Sequence[ResourceId]) -> AsyncGenerator[None, None]:
+        # A nonce, because one process can execute two plans, and each may release only its own
+        # leases.
         holder = f"{self.processes.me}/{self.world.nonce()[:16]}"
         held: list[ResourceId] = []
         try:
@@ -117,12 +119,15 @@ class PlanRunner:
                 held.append(resource)
             yield
         finally:
+            # Shielded: a canceled plan that kept its leases would block the folder until they
+            # expire.
             with anyio.CancelScope(shield=True):
                 for resource in held:
                     await self.advice.release(resource, holder)
 
     async def _lease(self, resource: ResourceId, holder: str) -> None:
         found = await self.advice.find_lease(resource)
+        # Its process died. Waiting for the lease to expire would keep a user from their own folder.
         if found is not None and not self.processes.is_running(found.holder.partition("/")[0]):
             await self.advice.release(resource, found.holder)
         now = self.world.now()
@@ -148,6 +153,9 @@ class _PlanRun:
         try:
             step = next_step(self.state)
             if resumed and isinstance(step, RunStep) and not isinstance(step.step, Commit):
+                # A restart cannot know what the user wants by now, so it goes on with nothing but a
+                # commit. The next step counts as failed without having run, and that rolls the
+                # others back.
                 stopped = StepResult("error", error=STOPPED, untouched=True)
                 await self._finish(step.number, stopped)
             while not isinstance(step := next_step(self.state), PlanDone):
@@ -189,6 +197,8 @@ class _PlanRun:
             case ForkResource():
                 await self._fork(number, step)
             case RestoreResource():
+                # The beginning is recorded before anything changes. A restart can then tell a step
+                # that may have changed files from one that never began.
                 if step.supported:
                     await self._begin(number)
                 seen = await self.saga.hands.restore(step)
@@ -212,6 +222,8 @@ class _PlanRun:
 
     async def _commit(self, number: int, step: Commit) -> None:
         at = self.saga.world.now()
+        # One transaction moves the head, records the step and ends the plan. Between them, a crash
+        # would leave a session whose files and head disagree.
         told = plans.step_finished(self.state, number, StepResult("ok"), at)
         state = plans.apply(self.state, told)
         ended = plans.plan_finished(state, "completed", at)

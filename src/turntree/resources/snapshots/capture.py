@@ -64,6 +64,7 @@ def keep_folder(store: ObjectStore, place: bytes) -> CapturedState:
     Raises:
         NotFound: There is no folder.
     """
+    # Two names of one folder share one cache.
     place = os.path.realpath(place)
     with _held(store):
         memory = StatCache(os.path.join(store.folder, "places"), place)
@@ -73,8 +74,11 @@ def keep_folder(store: ObjectStore, place: bytes) -> CapturedState:
         with store.begin() as writer:
             kept, now = _settle(writer, store, place, folders)
             writer.finish()
+        # A snapshot that found nothing new writes nothing: hooks take one before and after every
+        # turn.
         if kept.state != last or any(folders.get(path) is not one for path, one in now.items()):
             memory.save(kept.state, now)
+        # After the objects, so that every state in the log was complete once.
         log_state(store, kept.state)
         return kept
 
@@ -143,6 +147,7 @@ def read_states(store: ObjectStore) -> dict[bytes, int]:
             data = file.read()
     except FileNotFoundError:
         return {}
+    # The last entry may be cut off: a crash, or a full disk.
     whole = len(data) - len(data) % LOGGED.size
     return {state: at for at, state in LOGGED.iter_unpack(data[:whole])}
 
@@ -160,6 +165,8 @@ def _settle(
         state, data = write_tree([one.top])
         writer.put(state, data)
         quick = time.monotonic() - began < _QUICK_S
+        # A quick pass leaves no time for a change that the stat of each file would not show. A slow
+        # one has to find the same state twice.
         is_exact = one.is_settled and not look.vanished and (quick or state == last)
         if is_exact or not left:
             told: Literal["exact", "inconsistent"] = "exact" if is_exact else "inconsistent"
@@ -200,6 +207,8 @@ class _Pass:
         self.is_settled = True
         for seen in reversed(look.seen):
             before = seen.before
+            # Unchanged folders keep their tree without a look at their files. That is why the
+            # second snapshot of a large folder costs a scan and no reads.
             if before is not None and seen.is_same and seen.path not in self._changed:
                 self.folders[seen.path] = before
             else:
@@ -224,6 +233,8 @@ class _Pass:
         names, signs, nodes = self._read_names(seen)
         every = [*nodes, *folders]
         digest, data = write_tree(every)
+        # Most of a changed folder is as it was, so its tree is stored as a difference to the one
+        # before.
         self._writer.put(digest, data, seen.before.tree if seen.before is not None else None)
         own = seen.own
         if len(every) < len(seen.names) + len(seen.folders):

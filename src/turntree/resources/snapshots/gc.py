@@ -46,6 +46,8 @@ def sweep(
     Raises:
         SnapshotIncomplete: Something to keep is missing or damaged. Nothing was deleted.
     """
+    # Both locks: a snapshot in progress refers to objects that no recorded snapshot names yet, and
+    # a merge moves them.
     with store.lock("store"), store.lock("merge"):
         store.refresh()
         taken, since_ns = read_states(store), time.time_ns() - int(grace_s * _NS)
@@ -138,6 +140,8 @@ def _forget_old(store: ObjectStore, kept: Mapping[bytes, int]) -> None:
     with open(temporary, "wb") as file:
         file.write(b"".join(LOGGED.pack(at, state) for state, at in kept.items()))
         file.flush()
+        # Durable before the rename: after a power cut an empty log would make every snapshot look
+        # unknown.
         os.fsync(file.fileno())
     os.rename(temporary, path)
     sync_folder(store.folder)

@@ -70,6 +70,7 @@ class PackWriter:
         found = self._places.get(digest)
         if found is None:
             return None
+        # Part of it may be in the file already, so everything is read from there.
         self._flush()
         return found.form, os.pread(self._fd, found.length, found.offset)
 
@@ -78,16 +79,19 @@ class PackWriter:
         if self._temporary is None:
             return None
         digests = sorted(self._places)
+        # Digests first and positions after them, so that a search touches only the digests.
         index = b"".join(digests) + b"".join(
             _PLACE.pack(*self._places[digest]) for digest in digests
         )
         trailer = _TRAILER.pack(self._offset, len(digests), zlib.crc32(index), 1, _MAGIC)
         self._buffer += index + trailer
         self._flush()
+        # Before the rename: a name that survives a power cut must not lead to bytes that did not.
         os.fsync(self._fd)
         # Named by its content: of two writers of the same objects, one pack remains.
         name = hashlib.sha256(index).hexdigest()[:40] + SUFFIX
         os.rename(self._temporary, os.path.join(self._folder, name))
+        # The rename itself is an entry of the folder, which has to be on disk as well.
         sync_folder(self._folder)
         self._close()
         return name
@@ -132,6 +136,7 @@ class Pack:
         start: int
         count: int
         start, count, crc, _, magic = _TRAILER.unpack(self._bytes[-_TRAILER.size :])
+        # Only the index is checked here. A damaged object is found when it is read, by its digest.
         if magic != _MAGIC or zlib.crc32(self._bytes[start : -_TRAILER.size]) != crc:
             raise ValueError(f"{path} is not a pack")
         self._start, self._count = start, count
@@ -141,6 +146,8 @@ class Pack:
         """Return how many objects it holds."""
         return self._count
 
+    # A binary search in the mapped file. Loading the index into a dictionary would cost more than
+    # most commands look up.
     def find(self, digest: bytes) -> PackEntry | None:
         """Return where an object is, if it is here."""
         view, start = self._bytes, self._start

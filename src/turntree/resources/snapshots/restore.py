@@ -41,6 +41,8 @@ def bring_back(store: ObjectStore, place: bytes, differences: Sequence[TreeDiff]
     _refuse_obstacles(place, differences)
     stage = _Stage(place)
     try:
+        # All new bytes are on disk before the first file of the folder changes. A full disk, a
+        # missing object or a crash up to here leaves the folder untouched.
         written = [one for one in differences if _needs_bytes(one)]
         with NodeWriter(store) as writer:
             for number, one in enumerate(written):
@@ -50,6 +52,8 @@ def bring_back(store: ObjectStore, place: bytes, differences: Sequence[TreeDiff]
         modes: dict[bytes, int] = {}
         footing = DirFd(place)
         try:
+            # Removals first, because a file may take the place of a folder, or a folder that of a
+            # file.
             _remove(footing, differences)
             _make_folders(footing, differences)
             for number, one in enumerate(written):
@@ -58,6 +62,7 @@ def bring_back(store: ObjectStore, place: bytes, differences: Sequence[TreeDiff]
             _set_file_modes(footing, differences)
             modes = _folder_modes(differences)
         finally:
+            # Folder modes last: a read-only folder would refuse the files that are put into it.
             footing.close(modes)
     finally:
         stage.remove()
@@ -86,6 +91,7 @@ class _Stage:
         try:
             os.rename(staged, name, src_dir_fd=self.fd, dst_dir_fd=folder)
         except OSError as error:
+            # A folder below may be a mount point, and a rename cannot cross file systems.
             if error.errno != errno.EXDEV:
                 raise
             self._put_across(staged, folder, name)
@@ -113,6 +119,7 @@ class _Stage:
                 writing.flush()
                 os.fchmod(target, stat.S_IMODE(found.st_mode))
                 os.fsync(target)
+        # Still atomic for readers: the copy is complete before it gets its name.
         os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _remove_abandoned(self) -> None:
@@ -132,6 +139,7 @@ def _is_alive(stage: bytes) -> bool:
     except (PermissionError, ValueError):
         # Another account's process, or a name that is not ours: never remove it.
         return True
+    # A stage of this very process is left over too: the id was used by a process before us.
     return int(pid) != os.getpid()
 
 

@@ -111,6 +111,8 @@ class ObjectStore:
             data = self.get(piece)
             whole.update(data)
             yield data
+        # After the pieces are sent, because a large file does not fit in memory. The writer of a
+        # restore drops what it has staged when this raises.
         if whole.digest() != digest:
             raise DataMissing(f"object sha256:{digest.hex()} is damaged")
 
@@ -121,6 +123,7 @@ class ObjectStore:
 
     def packs(self) -> dict[str, Pack]:
         """Return the packs that are known, by name."""
+        # Listed late: commands that read no file never open the packs.
         if self._packs is None:
             self.refresh()
         assert self._packs is not None
@@ -174,6 +177,7 @@ class ObjectStore:
                 if digest not in writer and (keep is None or digest in keep):
                     writer.add(digest, placed.form, one.payload(placed))
         name = writer.finish()
+        # The new pack is durable, so a crash between these leaves objects twice and never none.
         for one in gone:
             if one.name != name:
                 os.unlink(os.path.join(self._packs_folder, one.name))
@@ -201,6 +205,8 @@ class ObjectStore:
         finally:
             if self._mine.get(name) == threading.get_ident():
                 del self._mine[name]
+            # Closing releases the lock, also if the process is killed. The file stays: removing it
+            # would let two processes lock two different files of the same name.
             os.close(fd)
 
     def _whole(self, digest: bytes, form: int, payload: bytes) -> bytes:
@@ -209,6 +215,8 @@ class ObjectStore:
             data = unpacked(form, payload, base)
         except ValueError as error:
             raise DataMissing(f"object sha256:{digest.hex()} is damaged") from error
+        # Disks return wrong bytes without an error. A wrong file in a restored folder would look
+        # like the user's own edit.
         if hashlib.sha256(data).digest() != digest:
             raise DataMissing(f"object sha256:{digest.hex()} is damaged")
         return data
@@ -285,6 +293,7 @@ class ObjectWriter:
         if found is None:
             return None
         one, placed = found
+        # A base has to be in memory whole, and an object in pieces is too large for that.
         if placed.form == PIECES:
             return None
         depth = base_of(one.payload(placed))[1] + 1 if placed.form == AGAINST else 1
@@ -325,6 +334,8 @@ def _crowded(packs: Iterable[Pack]) -> list[Pack]:
     """Return packs of about the same size, if there are too many of them."""
     sizes: dict[int, list[Pack]] = {}
     for one in packs:
+        # Powers of eight: a merge makes a pack of the next class, so each byte is rewritten a few
+        # times in its life.
         sizes.setdefault(one.size.bit_length() // 3, []).append(one)
     for alike in sizes.values():
         if len(alike) >= PACKS_OF_A_SIZE_MAX:
