@@ -42,7 +42,7 @@ from turntree.core.value import value
 RECIPE: Final = "tt1"
 # As long as the HMAC's digest: a shorter key would be the easier target.
 KEY_BYTES_MIN: Final = 32
-# Checked before anything is parsed, because anyone can send a token.
+# Checked before anything is parsed, because any client can send a token.
 TOKEN_CHARS_MAX: Final = 65_536
 BLOCKS_MAX: Final = CHAIN_LINKS_MAX
 NONCE_CHARS_MIN: Final = 8
@@ -119,6 +119,7 @@ def fold_tokens(facts: Iterable[Event]) -> list[TokenRecord]:
                 expires_at=Timestamp(data["expires_at"]),
             )
         elif before.revoked_at is None:
+            # The first revocation counts; a second one must not change who did it and why.
             known[nonce] = replace(
                 before, revoked_by=data["by"], revoked_at=fact.at, reason=data.get("reason")
             )
@@ -152,6 +153,7 @@ def issue(
     if len(nonce) < NONCE_CHARS_MIN:
         raise InvalidOperation(f"a nonce has at least {NONCE_CHARS_MIN} characters")
     limits = _checked(TokenLimits(audience, expires_at))
+    # Canonical bytes: the signature covers exactly what the reader parses.
     first = canonical({
         "turntree": "token/1",
         "nonce": nonce,
@@ -197,6 +199,8 @@ def narrow(
     if not document:
         raise InvalidOperation("nothing to narrow")
     block = canonical(document)
+    # The old signature is the key of the new block and is not passed on, so a block can be added
+    # and none removed.
     return _spell([*blocks, block], _sign(signature, block))
 
 
@@ -210,6 +214,7 @@ def open_token(token: str, *, key: bytes, audience: str, now: Timestamp) -> Open
     blocks, signature = _parse(token)
     expected = key
     for block in blocks:
+        # Parsed only after the signature is checked, since any client can send one.
         expected = _sign(expected, block)
     if not hmac.compare_digest(expected, signature):
         raise PermissionDenied("the token was not signed with this key, or was changed")

@@ -160,6 +160,8 @@ class Run:
         Raises:
             InvalidOperation: The event cannot follow.
         """
+        # A run read from the ledger and one in memory go through the same checks, so a bug cannot
+        # record what a restart could not read.
         self._check(fact.event)
         run = replace(self, seq=self.seq + 1)
         messages = () if fact.message is None else (fact.message,)
@@ -204,6 +206,8 @@ class Run:
         """Return what to do next; the same events always give the same step."""
         if self.finished:
             return Done()
+        # The order of these questions is the rule of priority: an end that was recorded wins over
+        # everything that is still open.
         if self.interrupted is not None:
             outcome: Outcome = "canceled" if self.interrupted == "canceled" else "interrupted"
             return Seal(outcome, interrupt_calls(self.reply, self.interrupted))
@@ -211,14 +215,19 @@ class Run:
             return Seal("failed", interrupt_calls(self.reply, self.failed))
         if self.parked is not None:
             return WaitForUnpark(self.parked)
+        # Before new calls: a call that started and has no result may have had its effect, and only
+        # the settling decides whether it may be made again.
         if lost := tuple(sorted(self.begun - self.answered)):
             return SettleCalls(lost)
         if waiting := self._waiting():
+            # Checked here and not before asking: the last reply counts if it needs no tools.
             if self.steps_max is not None and self.steps >= self.steps_max:
                 return Fail("max_steps")
             return CallTools(waiting)
         if self.reply and self.reply[-1].role == "assistant":
             return Seal("completed", self.reply)
+        # A request that is recorded without a reply was lost with its worker. It is sent again as
+        # it was recorded, with the same model and parameters.
         return AskModel(self.requested)
 
     @property

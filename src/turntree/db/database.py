@@ -118,6 +118,7 @@ class PlainConnections:
             raise DatabaseUnavailable(f"all {CONNECTIONS_MAX} connections are in use") from error
         connection: Connection | None = None
         try:
+            # The server closes idle connections when it restarts; the next one may still be open.
             while self._idle and (connection is None or connection.closed):
                 connection = self._idle.pop()
             if connection is None or connection.closed:
@@ -125,12 +126,14 @@ class PlainConnections:
                 connection = await self._connect()
             return connection
         finally:
+            # Canceled or refused while connecting: nothing will be returned by ``putconn``.
             if connection is None:
                 self._free.release()
 
     async def putconn(self, conn: Connection, /) -> None:
         """Return a connection; one with an open transaction is closed."""
         self._free.release()
+        # An open transaction would hold its locks, and the next task would continue inside it.
         if conn.info.transaction_status == TransactionStatus.IDLE:
             self._idle.append(conn)
         else:
@@ -185,6 +188,7 @@ class Database:
             DatabaseUnavailable: The database does not answer.
         """
         kept = _KEPT.get()
+        # Another pool may lead to another database: its statements must not join this transaction.
         if kept is None or kept[0] is not self.pool:
             return _PooledConnection(self)
         return _TransactionConnection(self, kept[1])
@@ -205,6 +209,7 @@ class Database:
             finally:
                 _KEPT.reset(token)
                 if not is_whole:
+                    # A rollback also undoes the viewer that was set inside the block.
                     self.sights.forget(connection)
 
     @asynccontextmanager
@@ -258,7 +263,11 @@ class Database:
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
             detail = cause.diag.message_detail or ""
+            # Our own functions say who was denied what as JSON. PostgreSQL's own refusals have a
+            # sentence here.
             if detail.startswith("{"):
+                # As the system: the principal that was denied must not be able to prevent the
+                # record.
                 await self.seen_by(EVERYTHING).run(SQL["record_denial"], **orjson.loads(detail))
 
     @asynccontextmanager
@@ -344,6 +353,7 @@ async def open_database(
     refusals: list[InvalidOperation] = []
 
     async def configure(connection: Connection) -> None:
+        # Prepare at the first use: every statement has a name and is used again.
         connection.prepare_threshold = 0
         try:
             await _configure(connection, scope, sights, sight)
@@ -361,6 +371,8 @@ async def open_database(
         reconnect_timeout=RECONNECT_TIMEOUT_S,
         configure=configure,
         connection_class=AsyncConnection[Row],
+        # Each statement is its own transaction, because each of our SQL functions is one. A
+        # transaction that a forgotten commit leaves open would block the next writer.
         kwargs={"autocommit": True},
     )
     async with ErrorTranslator():
