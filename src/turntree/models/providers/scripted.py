@@ -108,7 +108,11 @@ def build_scripted(setup: ProviderSetup) -> "ScriptedProvider":
 
 
 class ScriptedProvider:
-    """A scripted provider. Implements ``Provider``."""
+    """A scripted provider. Implements ``Provider``.
+
+    A test may derive its own from it, with other replies or with something that happens between
+    two pieces of a reply.
+    """
 
     def __init__(self, script: ScriptConfig) -> None:
         """Take a script."""
@@ -132,10 +136,10 @@ class ScriptedProvider:
         reply, fails = self._reply(model, prompt)
         await anyio.sleep(reply.delay_s)
         place = _answers(prompt.messages)
-        for count, delta in enumerate(_deltas(reply, place)):
+        for count, delta in enumerate(self._deltas(reply, place)):
             if fails is not None and count >= fails.after_words:
                 break
-            await anyio.sleep(self._script.word_delay_s)
+            await self.pause(delta)
             yield delta
         if fails is not None:
             raise _failure(fails)
@@ -154,6 +158,19 @@ class ScriptedProvider:
             raise _failure(fails)
         return _answer(model, prompt, reply, _answers(prompt.messages))
 
+    def reply_to(self, messages: Sequence[Message]) -> ScriptedReply:
+        """Return the reply to these messages."""
+        return self._script.reply_to(messages)
+
+    def split(self, text: str) -> list[str]:
+        """Return a text in the pieces in which it is streamed."""
+        return _WORDS.findall(text)
+
+    async def pause(self, delta: ReplyDelta) -> None:
+        """Wait before a piece is sent."""
+        del delta
+        await anyio.sleep(self._script.word_delay_s)
+
     async def list_models(self) -> list[str]:
         """Return the models that the script names."""
         return sorted(self._script.models)
@@ -161,11 +178,20 @@ class ScriptedProvider:
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 
+    def _deltas(self, reply: ScriptedReply, place: int) -> list[ReplyDelta]:
+        deltas = [ReplyDelta("reasoning", piece) for piece in self.split(reply.reasoning)]
+        deltas += [ReplyDelta("text", piece) for piece in self.split(reply.text)]
+        for use in _uses(reply, place):
+            text = use.args if isinstance(use.args, str) else canonical(use.args).decode()
+            deltas.append(ReplyDelta("tool", "", use.tool, use.call_id))
+            deltas.append(ReplyDelta("tool", text, use.tool, use.call_id))
+        return deltas
+
     def _reply(self, model: str, prompt: Prompt) -> tuple[ScriptedReply, ScriptedFailure | None]:
         if model not in self._script.models:
             known = ", ".join(sorted(self._script.models))
             raise ProviderError(f"{NAME}: there is no model {model}, only {known}", "refused")
-        reply = self._script.reply_to(prompt.messages)
+        reply = self.reply_to(prompt.messages)
         asked = digest([message_to_json(said) for said in prompt.messages])
         count = self._requests.get(asked, 0)
         self._requests[asked] = count + 1
@@ -184,16 +210,6 @@ def _nth(replies: Sequence[ScriptedReply], place: int) -> ScriptedReply | None:
 def _failure(fails: ScriptedFailure) -> ProviderError:
     message = f"{NAME}: the script says that this request fails"
     return ProviderError(message, fails.kind, retry_after_s=fails.retry_after_s)
-
-
-def _deltas(reply: ScriptedReply, place: int) -> list[ReplyDelta]:
-    deltas = [ReplyDelta("reasoning", word) for word in _WORDS.findall(reply.reasoning)]
-    deltas += [ReplyDelta("text", word) for word in _WORDS.findall(reply.text)]
-    for use in _uses(reply, place):
-        text = use.args if isinstance(use.args, str) else canonical(use.args).decode()
-        deltas.append(ReplyDelta("tool", "", use.tool, use.call_id))
-        deltas.append(ReplyDelta("tool", text, use.tool, use.call_id))
-    return deltas
 
 
 def _uses(reply: ScriptedReply, place: int) -> list[ToolUse]:

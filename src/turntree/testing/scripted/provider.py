@@ -9,105 +9,105 @@ mark. After the last word it says how much was said.
 ``before_piece`` may wait, count or die between any two pieces of a reply.
 """
 
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.errors import ProviderError
+from turntree.core.errors import Failure
 from turntree.core.ids import RunId, TurnId
-from turntree.core.message import ErasedMessage, Message, ToolResult, ToolUse, assistant
+from turntree.core.message import ErasedMessage, Message, ToolResult, ToolUse
 from turntree.core.run import Run
-from turntree.core.usage import Usage
 from turntree.core.value import value
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, ToolSpec
-from turntree.models.provider import ModelReply, ReplyDelta
+from turntree.models.provider import ReplyDelta
+from turntree.models.providers.scripted import (
+    ScriptConfig,
+    ScriptedCall,
+    ScriptedFailure,
+    ScriptedProvider,
+    ScriptedReply,
+)
 from turntree.tools.toolset import ToolContext
 
 MODEL: Final = "scripted-1"
-LONG_SIGNS: Final = 20_000
-_PIECE_SIGNS: Final = 4
+OTHER_MODEL: Final = "scripted-2"
+LONG_CHARS: Final = 20_000
+STREAMED_CHARS: Final = 200
+_PIECE_CHARS: Final = 4
 
 
 async def _at_once(piece: str) -> None:
     del piece
 
 
-@dataclass(slots=True)
-class EchoProvider:
-    """Replies as the query's words ask. See ``models.provider``."""
+class EchoProvider(ScriptedProvider):
+    """Replies as the query's words ask."""
 
-    name: str = "scripted"
-    before_piece: Callable[[str], Awaitable[None]] = _at_once
-    asked: int = 0
-    """Number of requests."""
-    _failures: Counter[str] = field(default_factory=Counter[str])
+    def __init__(self, before_piece: Callable[[str], Awaitable[None]] = _at_once) -> None:
+        """Call ``before_piece`` before each piece of a text; it may be exchanged later."""
+        super().__init__(ScriptConfig(models=(MODEL, OTHER_MODEL)))
+        self.before_piece = before_piece
+        self.asked = 0
+        """Number of requests."""
 
-    async def stream(
-        self, model: str, prompt: Prompt, settings: Mapping[str, Json]
-    ) -> AsyncGenerator[ReplyDelta | ModelReply, None]:
-        """Yield the reply in pieces, and the complete reply last."""
-        del settings
+    def reply_to(self, messages: Sequence[Message]) -> ScriptedReply:
+        """Return the reply to the next word."""
         self.asked += 1
-        word, said = _next(prompt)
-        place = f"{len(prompt.messages)} {word}"
-        if word == "silence":
-            raise ProviderError("it does not want to", "refused")
-        if word == "busy" and self._failures[place] < 2:  # noqa: PLR2004
-            self._failures[place] += 1
-            raise ProviderError("too many others", "overloaded", retry_after_s=0.0)
-        text = said.text[:LONG_SIGNS]
-        for begin in range(0, len(text[:200]), _PIECE_SIGNS):
-            piece = text[begin : begin + _PIECE_SIGNS]
-            await self.before_piece(piece)
-            yield ReplyDelta("text", piece)
-            if word == "broken" and self._failures[place] < 1:
-                self._failures[place] += 1
-                raise ProviderError("the line went dead", "broken", retry_after_s=0.0)
-        del self._failures[place]
-        yield ModelReply(said, Usage(len(prompt.messages), 1), model, "stop", None)
+        last = max(place for place, said in enumerate(messages) if said.role == "user")
+        words = messages[last].text.split()
+        replied = messages[last + 1 :]
+        done = sum(1 for said in replied if said.role == "assistant")
+        usage = {"input": len(messages), "output": 1}
+        if done >= len(words):
+            return ScriptedReply(text=f"after {len(replied)} messages", usage=usage)
+        return _reply_to_word(words[done], done).model_copy(update={"usage": usage})
 
-    async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
-        """Return the complete reply at once."""
-        async for piece in self.stream(model, prompt, settings):
-            if isinstance(piece, ModelReply):
-                return piece
-        raise ProviderError("it said nothing", "broken")
+    def split(self, text: str) -> list[str]:
+        """Return the beginning of a text in small pieces: a test may act between any two."""
+        shown = text[:STREAMED_CHARS]
+        return [shown[at : at + _PIECE_CHARS] for at in range(0, len(shown), _PIECE_CHARS)]
 
-    async def list_models(self) -> list[str]:
-        """Return its only model."""
-        return [MODEL]
-
-    async def aclose(self) -> None:
-        """Do nothing."""
+    async def pause(self, delta: ReplyDelta) -> None:
+        """Wait before a piece of the text is sent."""
+        if delta.kind == "text":
+            await self.before_piece(delta.text)
 
 
-def _next(prompt: Prompt) -> tuple[str, Message]:
-    """Return the next word to reply to, and the reply."""
-    last = max(place for place, said in enumerate(prompt.messages) if said.role == "user")
-    words = prompt.messages[last].text.split()
-    replied = prompt.messages[last + 1 :]
-    done = sum(1 for said in replied if said.role == "assistant")
-    if done >= len(words):
-        return "", assistant(f"after {len(replied)} messages")
-    match words[done]:
-        case "tool" | "tools" as word:
-            count = 1 if word == "tool" else 2
-            uses = [ToolUse(f"call-{done}-{n}", "nod", {"n": n}) for n in range(count)]
-            return word, assistant("let me see", *uses)
+def _reply_to_word(word: str, done: int) -> ScriptedReply:
+    def calls(tool: str, *args: dict[str, Any]) -> tuple[ScriptedCall, ...]:
+        return tuple(
+            ScriptedCall(tool=tool, args=given, call_id=f"call-{done}-{n}")
+            for n, given in enumerate(args)
+        )
+
+    match word:
+        case "tool":
+            return ScriptedReply(text="let me see", tools=calls("nod", {"n": 0}))
+        case "tools":
+            return ScriptedReply(text="let me see", tools=calls("nod", {"n": 0}, {"n": 1}))
         case "wide":
-            much: Json = {"n": 0, "words": "w" * LONG_SIGNS}
-            return "wide", assistant("let me see", ToolUse(f"call-{done}-0", "nod", much))
-        case "ask" | "send" as word:
-            return word, assistant("may I", ToolUse(f"call-{done}-0", "nod", {"n": 0, word: True}))
+            much = {"n": 0, "words": "w" * LONG_CHARS}
+            return ScriptedReply(text="let me see", tools=calls("nod", much))
+        case "ask" | "send":
+            return ScriptedReply(text="may I", tools=calls("nod", {"n": 0, word: True}))
         case "risk":
-            return "risk", assistant("I dare", ToolUse(f"call-{done}-0", "append", {"n": done}))
+            return ScriptedReply(text="I dare", tools=calls("append", {"n": done}))
         case "long":
-            return "long", assistant("l" * LONG_SIGNS)
-        case word:
-            return word, assistant(f"{word}!")
+            return ScriptedReply(text="l" * LONG_CHARS)
+        case "silence":
+            return ScriptedReply(failures=_failures("refused", 100))
+        case "busy":
+            return ScriptedReply(text="busy!", failures=_failures("overloaded", 2))
+        case "broken":
+            return ScriptedReply(text="broken!", failures=_failures("broken", 1, after_words=1))
+        case _:
+            return ScriptedReply(text=f"{word}!")
+
+
+def _failures(kind: Failure, times: int, *, after_words: int = 0) -> tuple[ScriptedFailure, ...]:
+    return times * (ScriptedFailure(kind=kind, retry_after_s=0.0, after_words=after_words),)
 
 
 async def _nothing(use: ToolUse) -> None:
