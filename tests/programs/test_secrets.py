@@ -8,7 +8,6 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, begin_context, tree_on
-from turntree.boot.worker import Providers
 from turntree.core.canonical import Json
 from turntree.core.errors import PermissionDenied, ProviderError
 from turntree.core.message import user
@@ -16,6 +15,7 @@ from turntree.core.principal import SYSTEM, Principal
 from turntree.core.secret_refs import read_hosts
 from turntree.db.database import Database
 from turntree.models.prompt import Prompt
+from turntree.models.providers.factory import ProviderCache
 from turntree.testing.fakes import FakeClock
 from turntree.testing.scripted.server import Reply, ScriptedModel
 
@@ -29,10 +29,10 @@ EVIL: dict[str, Json] = {
 
 
 @pytest.fixture
-def providers(tree: Tree) -> Providers:
+def providers(tree: Tree) -> ProviderCache:
     """What builds providers in a process of ana's, whose environment has a key."""
     context = begin_context(Settings(Path(), user="ana"), {"OPENAI_API_KEY": "hers"})
-    return Providers(context, tree.ledger)
+    return ProviderCache(context, tree.ledger.get_object)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def bob(database: Database, world: FakeClock, place: Path) -> Tree:
     ids=["key", "header", "address", "vendor"],
 )
 async def test_somebody_elses_provider_is_not_given_it(
-    bob: Tree, providers: Providers, config: dict[str, Json]
+    bob: Tree, providers: ProviderCache, config: dict[str, Json]
 ) -> None:
     said = {name: value for name, value in config.items() if value is not None}
     program = await bob.programs.create("provider", "theirs", said, visibility="private")
@@ -66,7 +66,7 @@ async def test_somebody_elses_provider_is_not_given_it(
 
 
 async def test_a_provider_of_ones_own_is_given_it_where_that_was_allowed(
-    tree: Tree, providers: Providers
+    tree: Tree, providers: ProviderCache
 ) -> None:
     program = await tree.programs.create("provider", "mine", EVIL)
     with pytest.raises(PermissionDenied, match=r"OPENAI_API_KEY@evil\.example"):
@@ -79,7 +79,7 @@ async def test_a_provider_of_ones_own_is_given_it_where_that_was_allowed(
 
 
 async def test_a_key_does_not_follow_a_grantee_who_moves_the_address(
-    tree: Tree, bob: Tree, providers: Providers
+    tree: Tree, bob: Tree, providers: ProviderCache
 ) -> None:
     await tree.programs.create("provider", "mine", {"provider_type": "openai"})
     await tree.programs.grant("mine", "bob", "configure")
@@ -91,7 +91,7 @@ async def test_a_key_does_not_follow_a_grantee_who_moves_the_address(
     await providers.aclose()
 
 
-async def test_it_goes_where_its_user_allowed_it(bob: Tree, providers: Providers) -> None:
+async def test_it_goes_where_its_user_allowed_it(bob: Tree, providers: ProviderCache) -> None:
     program = await bob.programs.create("provider", "theirs", EVIL)
     trusting = replace(providers, secret_hosts=read_hosts("OPENAI_API_KEY@evil.example"))
     assert trusting.build(program).name
@@ -102,7 +102,7 @@ async def test_it_goes_where_its_user_allowed_it(bob: Tree, providers: Providers
 
 
 async def test_a_vendors_key_is_not_sent_along_to_another_address(
-    bob: Tree, providers: Providers
+    bob: Tree, providers: ProviderCache
 ) -> None:
     """A gateway of bob's may hold keys of its own: it answers, and ana's stays here."""
     config: dict[str, Json] = {"provider_type": "openai", "base_url": "https://gate.example/v1"}
@@ -124,7 +124,7 @@ async def test_only_the_system_creates_a_program_for_another_owner(
 
 
 async def test_a_provider_of_another_author_does_not_ask_this_machine_before_it_is_allowed(
-    tree: Tree, bob: Tree, providers: Providers
+    tree: Tree, bob: Tree, providers: ProviderCache
 ) -> None:
     with ScriptedModel([Reply("Hello.")] * 3) as server:
         config: dict[str, Json] = {

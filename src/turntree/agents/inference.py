@@ -17,8 +17,12 @@ from turntree.core.usage import ModelCall, to_json
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
 from turntree.models.provider import Provider, ReplyDelta
-from turntree.programs.model_choice import Choice, choose_model, without_provider
-from turntree.programs.model_config import ResolvedValue
+from turntree.programs.model_choice import (
+    Choice,
+    ResolvedValue,
+    choose_model,
+    without_provider,
+)
 from turntree.programs.service import Programs, Spoken
 from turntree.runs.follow import RunFollower, RunNotice, TextChunk
 from turntree.runs.model_call import ModelCaller

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Final
 
@@ -25,20 +25,19 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
-from turntree.core.errors import NotFound, ProviderNotConfigured, TurntreeError
-from turntree.core.ids import Digest, RunId, Timestamp
+from turntree.core.errors import TurntreeError
+from turntree.core.ids import RunId
 from turntree.core.principal import Principal
-from turntree.core.program import Program
-from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
+from turntree.core.secret_refs import SecretHosts
 from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
-from turntree.models.provider import Credentials, Provider
-from turntree.models.providers.factory import build_provider
+from turntree.models.providers.factory import ProviderCache
 from turntree.programs.store import ProgramStore
+from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
 from turntree.runs.inbox import QueuedMessage
@@ -91,7 +90,7 @@ class WorkerRuntime:
     parts: WorkerDeps
     following: RunFollower
     assignments: Assignments
-    providers: "Providers"
+    providers: ProviderCache
     actors: list[SessionLoop]
     voices: Inference
     _runner: Runner | None = None
@@ -166,7 +165,7 @@ class WorkerRuntime:
             workers,
             Ledger(database),
             self._get_runner(),
-            self._moment,
+            moment_of(self.parts.world),
         )
         worker = Worker(parts.engine, workers, actor, parts.world, at_once=at_once, grace_s=drain_s)
         self.actors.append(actor)
@@ -229,10 +228,6 @@ class WorkerRuntime:
             )
         return self._runner
 
-    def _moment(self, run: RunId, seq: int) -> Timestamp:
-        del run, seq
-        return self.parts.world.now()
-
 
 @asynccontextmanager
 async def _in_background(act: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
@@ -264,7 +259,7 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
         return any(one.cancel(run) for one in actors)
 
     runs = replace(tree.runs, end_here=end_here)
-    providers = Providers(parts.context, tree.ledger, parts.secret_hosts)
+    providers = ProviderCache(parts.context, tree.ledger.get_object, parts.secret_hosts)
 
     async def post(
         session: str,
@@ -310,61 +305,3 @@ def load_toolsets(tools: Sequence[object] = ()) -> tuple[Toolset, ...]:
     installed = loading.apart_of(loading.load_installed())
     found: tuple[Toolset, ...] = loading.toolsets_of([*installed, *tools])
     return found
-
-
-@value
-class Providers:
-    """Providers, each built on first use and cached until its config changes."""
-
-    context: ExecutionContext
-    ledger: Ledger
-    secret_hosts: SecretHosts = frozenset()
-    _built: dict[tuple[str, Digest], Provider] = field(
-        default_factory=dict[tuple[str, Digest], Provider]
-    )
-
-    def build(self, program: Program) -> Provider:
-        """Return the provider of a program.
-
-        Raises:
-            ProviderNotConfigured: Its type is unknown, or something it needs is not installed or
-                missing.
-            InvalidOperation: Its config contradicts itself.
-            PermissionDenied: It needs a secret that may not be sent to its destination.
-        """
-        # Which secrets the same config may get depends on its author.
-        key = (program.version.by, program.version.digest)
-        if key not in self._built:
-            try:
-                self._built[key] = build_provider(
-                    program.config,
-                    self._credentials(program),
-                    objects=self.ledger.get_object,
-                    is_public_only=is_public_only(
-                        program.config,
-                        program.version.by,
-                        str(self.context.principal),
-                        self.secret_hosts,
-                    ),
-                )
-            except NotFound as error:
-                # A missing key may be set later, so the failure is not cached.
-                raise ProviderNotConfigured(str(error)) from error
-        return self._built[key]
-
-    def _credentials(self, program: Program) -> Credentials:
-        acts = str(self.context.principal)
-
-        def get(name: str) -> str:
-            author = program.version.by
-            check_secret(name, program.name, program.config, author, acts, self.secret_hosts)
-            return self.context.get_credential(name)
-
-        return get
-
-    async def aclose(self) -> None:
-        """Close the connections of all providers."""
-        built = list(self._built.values())
-        self._built.clear()
-        for provider in built:
-            await provider.aclose()

@@ -1,21 +1,50 @@
 """Choose the model, provider and parameters of a turn from the registry.
 
-``programs.model_config`` has the order of the levels; this module reads what each level says.
+Six levels may set a parameter: the turn, the session, the persona, the agent, the model, the
+provider. The first of them that sets a value wins, and each value keeps its source. A situation is
+a named overlay of the model and is applied to the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, ProviderNotConfigured
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
-from turntree.programs.model_config import ConfigLayer, ResolvedValue, resolve
 from turntree.programs.registry import Registry
 
+Level = Literal["turn", "session", "persona", "agent", "model", "provider"]
+LEVELS: Final[tuple[Level, ...]] = ("turn", "session", "persona", "agent", "model", "provider")
 DEFAULT_TAG = "default"
 """The tag of the default model, for when none is named and there are several."""
 _OURS = frozenset({"name", "provider", "description", "situations", "family", "context_tokens"})
 """Members of a model's config that are not parameters."""
+
+
+@value
+class ConfigLayer:
+    """What one level sets. A null value is not set."""
+
+    level: Level
+    values: Mapping[str, Json]
+    address: str | None = None
+    """The program or turn that sets it."""
+
+
+@value
+class ResolvedValue:
+    """A value, and where it came from."""
+
+    value: Json
+    level: Level | Literal["situation", "workspace"]
+    """``workspace`` means the default model, used when no level names one."""
+    address: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that a turn records."""
+        document: dict[str, Json] = {"value": self.value, "from": self.level}
+        return document if self.address is None else {**document, "address": self.address}
 
 
 @value
@@ -119,6 +148,41 @@ async def choose_for(
     values = resolve(layers, situations=situations, situation=situation)
     values["model"] = ResolvedValue(model.address, named.level, named.address)
     return Choice(model, provider, values)
+
+
+def resolve(
+    layers: Sequence[ConfigLayer],
+    *,
+    situations: Mapping[str, Mapping[str, Json]] | None = None,
+    situation: str | None = None,
+) -> dict[str, ResolvedValue]:
+    """Return every value that any level sets, each with its source.
+
+    Raises:
+        InvalidOperation: There is no such situation, or a level occurs twice.
+    """
+    levels = [layer.level for layer in layers]
+    if len(levels) != len(set(levels)):
+        raise InvalidOperation(f"each level speaks once, not {', '.join(levels)}")
+    chosen: dict[str, ResolvedValue] = {}
+    for layer in sorted(layers, key=lambda layer: LEVELS.index(layer.level)):
+        for name, setting in layer.values.items():
+            if setting is not None and name not in chosen:
+                chosen[name] = ResolvedValue(setting, layer.level, layer.address)
+    if situation is None:
+        return dict(sorted(chosen.items()))
+    known = situations or {}
+    if situation not in known:
+        raise InvalidOperation(
+            f"there is no situation {situation!r}: there "
+            + (f"are {', '.join(sorted(known))}" if known else "is none")
+        )
+    overlay = {
+        name: ResolvedValue(value, "situation", situation)
+        for name, value in known[situation].items()
+        if value is not None
+    }
+    return dict(sorted({**chosen, **overlay}.items()))
 
 
 async def find_provider(programs: Registry, model: Program) -> Program | None:

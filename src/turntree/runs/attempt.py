@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from turntree.core.canonical import Json
+from turntree.core.clock import Clock
 from turntree.core.event import Event
 from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message, lift_parts
@@ -22,6 +23,11 @@ from turntree.runs.inbox_store import InboxStore
 Moment = Callable[[RunId, int], Timestamp]
 """Gives the timestamp of the event at position ``seq`` of a run: the clock's, except in a replay,
 which repeats the recorded one."""
+
+
+def moment_of(clock: Clock) -> Moment:
+    """Return the timestamps of a clock."""
+    return lambda _run, _seq: clock.now()
 
 
 @value

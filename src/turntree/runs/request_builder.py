@@ -16,16 +16,16 @@ from turntree.core.errors import InvalidOperation, NotFound, ProviderNotConfigur
 from turntree.core.ids import Digest, RunId, SessionId, TurnId
 from turntree.core.program import Program
 from turntree.core.run import Run, RunEvent
+from turntree.core.thread import ThreadTurn
 from turntree.core.usage import from_json as call_from_json
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.context_window import ContextWindow
+from turntree.models.context_window import ContextWindow, cost_of, make_view, view_of
 from turntree.models.prompt import Prompt, PromptPrefix, assemble, parts_of, thread_room
 from turntree.models.provider import Provider
 from turntree.models.token_estimate import FACTOR_MIN, learn_factor
 from turntree.programs.model_choice import without_provider
-from turntree.runs.context_reader import read_view
 from turntree.runs.request_resolver import RequestResolver, ResolvedRequest
 
 CONTEXT_TOKENS: Final = 128_000
@@ -36,6 +36,9 @@ ANSWER_TOKENS: Final = 8_192
 FRAMES_MAX: Final = 128
 NEARLY_FULL: Final = 0.4
 """Share of the budget from which the error of token estimates is corrected."""
+FIRST_PAGE_TURNS: Final = 32
+"""Turns in the first page of a thread; each further page is twice as long, so a long thread takes
+few reads."""
 
 BuildProvider = Callable[[Program], Provider]
 """Returns the provider of a program, perhaps from a cache; raises ``ProviderNotConfigured`` or
@@ -190,6 +193,49 @@ async def restore_frame(
     return RequestFrame(
         pinned, parts, view, budget, float(factor) if isinstance(factor, int | float) else 1.0
     )
+
+
+async def read_view(threads: ThreadStore, head: TurnId | None, room_tokens: int) -> ContextWindow:
+    """Return the end of a thread, as far back as fits into ``room_tokens``, and little more.
+
+    What is read depends only on the thread and the room, as ``models.context_window`` requires.
+
+    Raises:
+        NotFound: No such turn.
+    """
+    if head is None:
+        return ContextWindow()
+    last = await threads.get_turn(head)
+    if last.depth <= FIRST_PAGE_TURNS:
+        # A short thread takes one read, which also shows whether it was compacted.
+        whole = (
+            () if last.depth == 1 else await threads.list_range(head, low=1, high=last.depth - 1)
+        )
+        return view_of([*whole, last])
+    found = await threads.find_compaction(head)
+    if found is None:
+        return make_view(await _read_back(threads, last, 1, room_tokens), first=1)
+    at, kept = found
+    (summary,) = [last] if at == last.depth else await threads.list_range(head, low=at, high=at)
+    first = at + 1 if kept is None else kept
+    turns = await _read_back(threads, last, first, room_tokens)
+    return make_view([one for one in turns if one.depth != at], first=first, summary=summary)
+
+
+async def _read_back(
+    threads: ThreadStore, last: ThreadTurn, first: int, room_tokens: int
+) -> Sequence[ThreadTurn]:
+    """Return turns from the last one back until they no longer fit, or to depth ``first``."""
+    turns = [last] if last.depth >= first else []
+    cost, size = sum(cost_of(one.turn) for one in turns), FIRST_PAGE_TURNS
+    low = last.depth
+    while low > first and cost <= room_tokens:
+        high, low = low - 1, max(first, low - size)
+        page = await threads.list_range(last.turn.id, low=low, high=high)
+        turns[:0] = page
+        cost += sum(cost_of(one.turn) for one in page)
+        size *= 2
+    return turns
 
 
 def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:

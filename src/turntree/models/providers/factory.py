@@ -1,18 +1,22 @@
-"""Builds a provider from the config of a provider program.
+"""Builds providers from the configs of provider programs, and caches them.
 
 It knows which module builds which type. Must never load a vendor's library before the first request
 to that vendor: they take seconds, and a command on a terminal must not wait for them.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, Final, NoReturn, cast
 from warnings import catch_warnings, simplefilter
 
+from turntree.auth.execution_context import ExecutionContext
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound, ProviderNotConfigured
 from turntree.core.ids import Digest
+from turntree.core.program import Program
+from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
 from turntree.core.value import value
 from turntree.models.provider import BuildsProvider, Credentials, Objects, Provider, ProviderSetup
 from turntree.models.providers.connection import Connection, connect
@@ -91,6 +95,66 @@ def build_provider(
     connection = connect(setup, key_names=vendor.key_names)
     name = connection.vendor or vendor.name
     return LazyProvider(name, lambda: _load(vendor.builds)(connection, name, objects))
+
+
+@value
+class ProviderCache:
+    """The providers of a worker, each built on first use and cached until its config changes."""
+
+    context: ExecutionContext
+    """The context whose credentials providers get."""
+    objects: Objects
+    secret_hosts: SecretHosts = frozenset()
+    """Where each credential may be sent."""
+    _built: dict[tuple[str, Digest], Provider] = field(
+        default_factory=dict[tuple[str, Digest], Provider]
+    )
+
+    def build(self, program: Program) -> Provider:
+        """Return the provider of a program.
+
+        Raises:
+            ProviderNotConfigured: Its type is unknown, or something it needs is not installed or
+                missing.
+            InvalidOperation: Its config contradicts itself.
+            PermissionDenied: It needs a secret that may not be sent to its destination.
+        """
+        # Which secrets the same config may get depends on its author.
+        key = (program.version.by, program.version.digest)
+        if key not in self._built:
+            try:
+                self._built[key] = build_provider(
+                    program.config,
+                    self._credentials(program),
+                    objects=self.objects,
+                    is_public_only=is_public_only(
+                        program.config,
+                        program.version.by,
+                        str(self.context.principal),
+                        self.secret_hosts,
+                    ),
+                )
+            except NotFound as error:
+                # A missing key may be set later, so the failure is not cached.
+                raise ProviderNotConfigured(str(error)) from error
+        return self._built[key]
+
+    def _credentials(self, program: Program) -> Credentials:
+        acts = str(self.context.principal)
+
+        def get(name: str) -> str:
+            author = program.version.by
+            check_secret(name, program.name, program.config, author, acts, self.secret_hosts)
+            return self.context.get_credential(name)
+
+        return get
+
+    async def aclose(self) -> None:
+        """Close the connections of all providers."""
+        built = list(self._built.values())
+        self._built.clear()
+        for provider in built:
+            await provider.aclose()
 
 
 def vendor_key_names(config: Mapping[str, Json]) -> tuple[str, ...]:
