@@ -13,10 +13,10 @@ import pytest
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import LOCK
 from turntree.core.errors import InvalidOperation
+from turntree.hooks.coding_agents import CLAUDE_CODE, CODEX, OPENCODE, TOOLS, Scope, Tool
 from turntree.hooks.install import Installer
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.spool import FOLDER
-from turntree.hooks.tools import CLAUDE_CODE, CODEX, OPENCODE, TOOLS, Scope, Tool
 from turntree.transcripts.importer import ToolPaths
 
 SCOPES: tuple[Scope, ...] = ("user", "project")

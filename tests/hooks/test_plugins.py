@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from turntree import __version__
+from turntree.hooks.coding_agents import CLAUDE_CODE, CODEX, OPENCODE, Tool
 from turntree.hooks.events import SIGHTING_KINDS
-from turntree.hooks.tools import CLAUDE_CODE, CODEX, OPENCODE, Tool
 
 PLUGINS = Path(str(files("turntree").joinpath("plugins")))
 

@@ -22,7 +22,7 @@ from turntree.system.clock import SystemClock
 from turntree.testing.fakes import FakeClock
 from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
-from turntree.transcripts.importers.lenient_json import parse, read_lines, text
+from turntree.transcripts.importers.shared.lenient_json import parse, read_lines, text
 from turntree.transcripts.imports import ImportService
 
 pytestmark = pytest.mark.anyio

@@ -30,7 +30,13 @@ from turntree.testing.fakes import FakeClock
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
 from turntree.transcripts.handoff_store import HandoffStore
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
-from turntree.transcripts.importers.lenient_json import mapping, moment, parse, read_lines, text
+from turntree.transcripts.importers.shared.lenient_json import (
+    mapping,
+    moment,
+    parse,
+    read_lines,
+    text,
+)
 from turntree.transcripts.imports import ImportService, Progress
 from turntree.transcripts.incoming import ImportCursor
 from turntree.transcripts.store import ImportStore

@@ -23,9 +23,9 @@ from turntree.hooks.codex_trust import (
     with_trust,
     without_trust,
 )
+from turntree.hooks.coding_agents import CODEX, Scope, Tool, codex_folder
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
-from turntree.hooks.tools import CODEX, Scope, Tool, codex_folder
 from turntree.transcripts.importer import ToolPaths
 
 FOLDER: Final = "hooks"

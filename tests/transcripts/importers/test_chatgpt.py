@@ -24,9 +24,9 @@ from turntree.core.principal import Principal
 from turntree.ledger.raw_codec import RawRecord
 from turntree.testing.contracts.importer import check_importer
 from turntree.transcripts.drafts import Projection, seal_drafts
-from turntree.transcripts.importers import export_files
 from turntree.transcripts.importers.chatgpt.importer import ChatGptImporter
-from turntree.transcripts.importers.export_files import elements
+from turntree.transcripts.importers.shared import export_files
+from turntree.transcripts.importers.shared.export_files import elements
 
 
 def told(path: Path, id: str = "c1") -> Projection:

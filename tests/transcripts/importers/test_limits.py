@@ -11,9 +11,9 @@ import zstandard
 
 from turntree.boot.open import load_importers
 from turntree.core.errors import InvalidOperation
-from turntree.transcripts.importers import export_files
-from turntree.transcripts.importers.export_files import elements
-from turntree.transcripts.importers.lenient_json import open_file, read_lines
+from turntree.transcripts.importers.shared import export_files
+from turntree.transcripts.importers.shared.export_files import elements
+from turntree.transcripts.importers.shared.lenient_json import open_file, read_lines
 
 IMPORTERS = load_importers()
 BEGIN = (

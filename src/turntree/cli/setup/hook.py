@@ -24,11 +24,11 @@ from turntree.cli.output.text import clean, table
 from turntree.cli.settings import places_here
 from turntree.core.errors import DatabaseUnavailable
 from turntree.db.embedded.account import ServerError
+from turntree.hooks.coding_agents import TOOLS, Scope
 from turntree.hooks.events import SIGHTING_KINDS
 from turntree.hooks.install import Installer, InstallState
 from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.spool import FOLDER, Spool
-from turntree.hooks.tools import TOOLS, Scope
 from turntree.system.processes import require_file_locks
 
 TOOL: Final = click.Choice(list(TOOLS))

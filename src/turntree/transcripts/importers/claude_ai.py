@@ -20,9 +20,9 @@ from turntree.core.message import (
     ToolUse,
 )
 from turntree.core.message_context import TouchedFile
-from turntree.transcripts.importers.hosted_chat import ExportImporter
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
-from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
+from turntree.transcripts.importers.shared.hosted_chat import ExportImporter
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, moment, text, word
+from turntree.transcripts.importers.shared.message_tree import NEVER, MessageNode, MessageTree
 
 PROVIDER: Final = "anthropic"
 _DETAILS: Final[Mapping[str, str]] = {

@@ -10,9 +10,9 @@ from typing import Any, Final
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importer import TranscriptRef
 from turntree.transcripts.importers.chatgpt.nodes import ASSET, Assets, asset_ids, node_of
-from turntree.transcripts.importers.hosted_chat import ExportImporter
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, word
-from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
+from turntree.transcripts.importers.shared.hosted_chat import ExportImporter
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, moment, word
+from turntree.transcripts.importers.shared.message_tree import NEVER, MessageNode, MessageTree
 
 PROVIDER: Final = "openai"
 _DETAILS: Final[Mapping[str, str]] = {

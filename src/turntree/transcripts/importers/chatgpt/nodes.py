@@ -24,8 +24,8 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile
 from turntree.core.value import value
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
-from turntree.transcripts.importers.message_tree import MessageNode, ToolResultNode
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, moment, text, word
+from turntree.transcripts.importers.shared.message_tree import MessageNode, ToolResultNode
 
 ASSET: Final = re.compile(r"file[-_][A-Za-z0-9]{8,}")
 _ASSET_BYTES: Final = re.compile(ASSET.pattern.encode())

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from turntree.core.value import value
 from turntree.transcripts.drafts import Key
 from turntree.transcripts.importers.claude_code.records import ChainRecord, calls_in, is_error
-from turntree.transcripts.importers.lenient_json import text
+from turntree.transcripts.importers.shared.lenient_json import text
 
 MAIN: Final = ""
 """The name of the main session, which is not a subagent's."""

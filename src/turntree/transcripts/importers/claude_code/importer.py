@@ -16,7 +16,7 @@ from turntree.transcripts.drafts import Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.claude_code.projection import TranscriptReader
 from turntree.transcripts.importers.claude_code.records import ABOUT, CHAINED
-from turntree.transcripts.importers.lenient_json import parse, read_lines, text
+from turntree.transcripts.importers.shared.lenient_json import parse, read_lines, text
 
 ORIGIN: Final = "claude-code"
 PEEK_MAX_BYTES: Final = 64 * 1024

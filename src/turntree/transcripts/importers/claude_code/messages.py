@@ -18,7 +18,7 @@ from turntree.transcripts.importers.claude_code.parts import (
     lints_in_words,
 )
 from turntree.transcripts.importers.claude_code.records import ChainRecord, blocks_of, words_of
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
 CONTEXT_TEXT_MAX: Final = 4_000
 """Characters of a piece of context that are stored in a message; the record holds the rest."""

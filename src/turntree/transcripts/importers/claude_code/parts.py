@@ -22,7 +22,14 @@ from turntree.core.message import (
 )
 from turntree.core.message_context import TouchedFile
 from turntree.transcripts.importers.claude_code.records import blocks_of, words_of
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, parse, text, word
+from turntree.transcripts.importers.shared.lenient_json import (
+    entries,
+    mapping,
+    number,
+    parse,
+    text,
+    word,
+)
 
 BLOCK: Final = "anthropic.block"
 CITATIONS: Final = "anthropic.citations"

@@ -31,7 +31,7 @@ from turntree.transcripts.importers.claude_code.sessions import (
     mtime_ms,
 )
 from turntree.transcripts.importers.claude_code.turns import TurnDraft, draft
-from turntree.transcripts.importers.lenient_json import mapping, parse, text, word
+from turntree.transcripts.importers.shared.lenient_json import mapping, parse, text, word
 
 NOTE: Final = ".meta.json"
 _BEGINNING: Final = Timestamp("1970-01-01T00:00:00.000Z")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from turntree.core.ids import Timestamp
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, moment, text
 
 LineKind = Literal[
     "prompt", "injected", "command", "printed", "stop", "result", "summary",

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from turntree.core.canonical import Json, tidy
 from turntree.core.ids import Timestamp, instant
 from turntree.transcripts.importers.claude_code.records import ChainRecord, words_of
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
 RETENTION_DAYS: Final = 30
 """Days until the tool deletes an unused session, unless its settings say otherwise."""

@@ -38,7 +38,7 @@ from turntree.transcripts.importers.claude_code.records import (
     is_error,
     words_of,
 )
-from turntree.transcripts.importers.lenient_json import mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import mapping, number, text, word
 
 DELEGATING: Final = frozenset({"Agent", "Task"})
 _USUAL_ENDS: Final = frozenset({"end_turn", "tool_use", "pause_turn"})

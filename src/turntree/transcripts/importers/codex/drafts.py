@@ -13,7 +13,7 @@ from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.transcripts.drafts import DraftTurn, Key
 from turntree.transcripts.importers.codex.records import ToolReport, files_patched
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
 # Codex names turns by version 7 UUIDs, whose first digits are a time.
 _UUID_LENGTH = 36

@@ -33,7 +33,14 @@ from turntree.transcripts.importers.codex.rollouts import (
     rollout_of,
 )
 from turntree.transcripts.importers.codex.turns import BEGINNING, RolloutParser
-from turntree.transcripts.importers.lenient_json import mapping, moment, number, parse, text, word
+from turntree.transcripts.importers.shared.lenient_json import (
+    mapping,
+    moment,
+    number,
+    parse,
+    text,
+    word,
+)
 
 _TOLD: Final = (
     "cwd", "git", "cli_version", "originator", "source", "thread_source", "model_provider",

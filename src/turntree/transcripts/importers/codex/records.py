@@ -16,7 +16,7 @@ from turntree.core.message import Media, OpaquePart, Part, Reasoning, Text, Tool
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.core.usage import Usage
 from turntree.core.value import value
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
 _HARNESS_STARTS: Final = (
     "# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<skill>",

@@ -18,7 +18,13 @@ import zstandard
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importer import TranscriptRef, stamp_of
-from turntree.transcripts.importers.lenient_json import mapping, number, parse, read_lines, text
+from turntree.transcripts.importers.shared.lenient_json import (
+    mapping,
+    number,
+    parse,
+    read_lines,
+    text,
+)
 
 ORIGIN: Final = "codex"
 FOLDERS: Final = ("sessions", "archived_sessions")

@@ -38,7 +38,14 @@ from turntree.transcripts.importers.codex.records import (
     said_of,
     usage_of,
 )
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import (
+    entries,
+    mapping,
+    moment,
+    number,
+    text,
+    word,
+)
 
 BEGINNING: Final = instant(0)
 """The timestamp of a line without one."""

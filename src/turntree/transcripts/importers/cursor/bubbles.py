@@ -31,7 +31,7 @@ from turntree.transcripts.importers.cursor.context import (
     files_used,
     path_of,
 )
-from turntree.transcripts.importers.lenient_json import (
+from turntree.transcripts.importers.shared.lenient_json import (
     entries,
     mapping,
     moment,

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from turntree.core.canonical import Json, tidy
 from turntree.core.message import OpaquePart, Part
 from turntree.core.message_context import FileUse, TouchedFile
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
 _BESIDE: Final = (
     "cursorRules", "docsReferences", "webReferences", "externalLinks", "notepads", "commits",

@@ -29,7 +29,7 @@ from turntree.transcripts.importers.cursor.transcripts import (
     transcripts_in,
 )
 from turntree.transcripts.importers.cursor.turns import project
-from turntree.transcripts.importers.sqlite_source import is_database
+from turntree.transcripts.importers.shared.sqlite_source import is_database
 
 _GLOBAL: Final = "globalStorage"
 _WORKSPACES: Final = "workspaceStorage"

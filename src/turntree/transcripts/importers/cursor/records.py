@@ -13,7 +13,7 @@ from typing import Any
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importers.cursor.storage import ENTRY, TAB, WORKSPACE_FILE
-from turntree.transcripts.importers.lenient_json import entries, mapping, parse, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, parse, text, word
 
 
 @value

@@ -15,7 +15,7 @@ from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
 from turntree.transcripts.importers.cursor.bubbles import decoded
 from turntree.transcripts.importers.cursor.context import path_of
 from turntree.transcripts.importers.cursor.records import Composer
-from turntree.transcripts.importers.lenient_json import entries, mapping, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, text, word
 
 _ID_SHOWN: Final = 8
 _SPAWNING: Final = frozenset({"task", "task_v2", "subagent", "spawn_subagent", "create_subagent"})

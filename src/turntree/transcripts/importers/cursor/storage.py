@@ -17,8 +17,8 @@ from turntree.core.canonical import tidy
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importer import TranscriptRef, stamp_of
-from turntree.transcripts.importers.lenient_json import entries, mapping, parse, word
-from turntree.transcripts.importers.sqlite_source import (
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, parse, word
+from turntree.transcripts.importers.shared.sqlite_source import (
     KEYS_MAX,
     after,
     is_database,

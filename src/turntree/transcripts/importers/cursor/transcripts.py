@@ -14,9 +14,9 @@ from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Projection
 from turntree.transcripts.importer import TranscriptRef, stamp_of
 from turntree.transcripts.importers.cursor.storage import ORIGIN
-from turntree.transcripts.importers.lenient_json import mapping, parse, read_lines, text
-from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
 from turntree.transcripts.importers.messages.blocks import content_of
+from turntree.transcripts.importers.shared.lenient_json import mapping, parse, read_lines, text
+from turntree.transcripts.importers.shared.message_tree import NEVER, MessageNode, MessageTree
 
 SUFFIX: Final = ".jsonl"
 _FOLDER: Final = "agent-transcripts"

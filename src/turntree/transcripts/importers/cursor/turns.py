@@ -41,7 +41,7 @@ from turntree.transcripts.importers.cursor.sessions import (
     spawn_of,
     tree_of,
 )
-from turntree.transcripts.importers.lenient_json import moment
+from turntree.transcripts.importers.shared.lenient_json import moment
 
 _NEVER: Final = Timestamp("1970-01-01T00:00:00.000Z")
 

@@ -19,7 +19,7 @@ from turntree.transcripts.importers.gemini.turns import (
     TurnReader,
     messages_in,
 )
-from turntree.transcripts.importers.lenient_json import (
+from turntree.transcripts.importers.shared.lenient_json import (
     LINE_MAX_BYTES,
     moment,
     parse,

@@ -19,7 +19,14 @@ from turntree.core.message import (
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.core.usage import Usage
 from turntree.core.value import value
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import (
+    entries,
+    mapping,
+    moment,
+    number,
+    text,
+    word,
+)
 
 _HARNESS_STARTS: Final = ("<session_context>", "<hook_context>")
 _WRITERS: Final = ("write_file", "replace", "edit")

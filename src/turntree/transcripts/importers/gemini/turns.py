@@ -23,7 +23,7 @@ from turntree.transcripts.importers.gemini.records import (
     said_by_user,
     usage_of,
 )
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, moment, text, word
 
 _BEGINNING: Final = instant(0)
 _COMPACTED: Final = "<state_snapshot>"

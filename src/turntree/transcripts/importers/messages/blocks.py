@@ -12,7 +12,7 @@ import orjson
 from turntree.core.canonical import Json, tidy
 from turntree.core.message import Media, OpaquePart, Part, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.usage import Usage
-from turntree.transcripts.importers.lenient_json import entries, mapping, number, text, word
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
 Vendor = Literal["anthropic", "openai"]
 

@@ -14,8 +14,9 @@ from turntree.core.canonical import Json, tidy
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftTurn, Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
-from turntree.transcripts.importers.export_files import elements
-from turntree.transcripts.importers.lenient_json import (
+from turntree.transcripts.importers.messages.items import call_of, is_item, nodes_of, vendor_of
+from turntree.transcripts.importers.shared.export_files import elements
+from turntree.transcripts.importers.shared.lenient_json import (
     entries,
     mapping,
     moment,
@@ -23,8 +24,7 @@ from turntree.transcripts.importers.lenient_json import (
     read_lines,
     word,
 )
-from turntree.transcripts.importers.message_tree import NEVER, MessageNode, MessageTree
-from turntree.transcripts.importers.messages.items import call_of, is_item, nodes_of, vendor_of
+from turntree.transcripts.importers.shared.message_tree import NEVER, MessageNode, MessageTree
 
 ORIGIN: Final = "messages"
 _LISTS: Final = frozenset({".json"})

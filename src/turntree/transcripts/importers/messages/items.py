@@ -22,8 +22,6 @@ from turntree.core.message import (
     tool,
 )
 from turntree.core.usage import ModelCall
-from turntree.transcripts.importers.lenient_json import entries, mapping, moment, text, word
-from turntree.transcripts.importers.message_tree import UNKNOWN_TOOL, MessageNode, ToolResultNode
 from turntree.transcripts.importers.messages.blocks import (
     Vendor,
     arguments_of,
@@ -32,6 +30,12 @@ from turntree.transcripts.importers.messages.blocks import (
     result_of,
     usage_of,
     words_of,
+)
+from turntree.transcripts.importers.shared.lenient_json import entries, mapping, moment, text, word
+from turntree.transcripts.importers.shared.message_tree import (
+    UNKNOWN_TOOL,
+    MessageNode,
+    ToolResultNode,
 )
 
 _ROLES: Final[Mapping[str, Role]] = {

@@ -14,7 +14,6 @@ from turntree.core.canonical import Json, tidy
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef
-from turntree.transcripts.importers.lenient_json import mapping, text, word
 from turntree.transcripts.importers.opencode.storage import (
     ORIGIN,
     Document,
@@ -31,6 +30,7 @@ from turntree.transcripts.importers.opencode.turns import (
     TurnBuilder,
     exchanges_in,
 )
+from turntree.transcripts.importers.shared.lenient_json import mapping, text, word
 
 _TOLD: Final = (
     "directory", "version", "agent", "model", "permission", "project_id", "projectID",

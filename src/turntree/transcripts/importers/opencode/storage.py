@@ -14,8 +14,12 @@ import orjson
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importer import TranscriptRef, stamp_of
-from turntree.transcripts.importers.lenient_json import LINE_MAX_BYTES, mapping, parse, text
-from turntree.transcripts.importers.sqlite_source import is_database, load_statements, reading
+from turntree.transcripts.importers.shared.lenient_json import LINE_MAX_BYTES, mapping, parse, text
+from turntree.transcripts.importers.shared.sqlite_source import (
+    is_database,
+    load_statements,
+    reading,
+)
 
 ORIGIN: Final = "opencode"
 DATABASE: Final = "opencode.db"

@@ -17,7 +17,6 @@ from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
-from turntree.transcripts.importers.lenient_json import mapping, moment, text, word
 from turntree.transcripts.importers.opencode.parts import (
     ToolCallPart,
     attached,
@@ -28,6 +27,7 @@ from turntree.transcripts.importers.opencode.parts import (
     usage_of,
 )
 from turntree.transcripts.importers.opencode.storage import Document
+from turntree.transcripts.importers.shared.lenient_json import mapping, moment, text, word
 
 _BEGINNING: Final = instant(0)
 _ABORTED: Final = "MessageAbortedError"

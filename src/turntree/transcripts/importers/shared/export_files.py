@@ -16,7 +16,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.importer import TranscriptRef
-from turntree.transcripts.importers.lenient_json import check_unpacked, open_file, parse
+from turntree.transcripts.importers.shared.lenient_json import check_unpacked, open_file, parse
 
 ASSET_MAX_BYTES: Final = 64 * 1024 * 1024
 """A larger attachment is not read; only its name is stored."""

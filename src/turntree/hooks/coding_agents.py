@@ -1,4 +1,4 @@
-"""The tools whose hooks we support: their events, and where their settings are.
+"""The coding agents whose hooks we support: their events, and where their settings are.
 
 Three of them read JSON of one shape, each with its own names; opencode loads a module. Each event
 maps to a kind of hook event. Found by running the programs: see docs/reference/hooks.md.

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from turntree.core.canonical import TOO_DEEP, canonical, tidy
-from turntree.transcripts.importers.lenient_json import moment, parse
+from turntree.transcripts.importers.shared.lenient_json import moment, parse
 
 
 @pytest.mark.parametrize("depth", [100, 200, 900, 1000])

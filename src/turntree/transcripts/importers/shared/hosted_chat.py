@@ -14,9 +14,9 @@ from turntree.core.canonical import Json, tidy
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import DraftSession, Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef
-from turntree.transcripts.importers.export_files import ExportReader
-from turntree.transcripts.importers.lenient_json import parse, word
-from turntree.transcripts.importers.message_tree import MessageTree
+from turntree.transcripts.importers.shared.export_files import ExportReader
+from turntree.transcripts.importers.shared.lenient_json import parse, word
+from turntree.transcripts.importers.shared.message_tree import MessageTree
 
 _ID_SHOWN: Final = 8
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")

@@ -15,7 +15,7 @@ from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.transcripts.drafts import DraftTurn, Key
-from turntree.transcripts.importers.lenient_json import word
+from turntree.transcripts.importers.shared.lenient_json import word
 
 NEVER: Final = Timestamp("1970-01-01T00:00:00.000Z")
 UNKNOWN_TOOL: Final = "unknown"

@@ -1,0 +1,1 @@
+"""Helpers that several importers use; not an importer."""
