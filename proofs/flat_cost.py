@@ -21,8 +21,7 @@ from proofs.writers import LABEL, WRITERS, processes, run_pgbench, run_tasks
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import digest_raw
 from turntree.core.ids import Label, SessionId, TurnId
-from turntree.core.journal import recorded
-from turntree.core.usage import ModelCall
+from turntree.core.usage import ModelCall, recorded
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database
 from turntree.ledger.session_store import SessionStore

@@ -26,7 +26,7 @@ from proofs.fsck_plants import RULES, STATEMENTS, plant
 from proofs.fsck_story import tell
 from proofs.workload import CALLS, Library, thread
 from turntree.boot.open import Settings, tree_on
-from turntree.core.journal import recorded
+from turntree.core.usage import recorded
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
 from turntree.integrity.fsck import fsck

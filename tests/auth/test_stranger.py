@@ -11,8 +11,7 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json
 from turntree.core.errors import NotFound, TurntreeError
-from turntree.core.event import Event, record
-from turntree.core.feed import BEGINNING
+from turntree.core.event import BEGINNING, Event, record
 from turntree.core.ids import Digest, Label, ProgramId, RunId, SessionId, TurnId
 from turntree.core.message import (
     ErasedMessage,

@@ -20,8 +20,7 @@ from turntree.core.errors import (
     PermissionDenied,
     TurntreeError,
 )
-from turntree.core.event import Event
-from turntree.core.feed import BEGINNING
+from turntree.core.event import BEGINNING, Event
 from turntree.core.ids import ResourceId, RunId, SnapshotId, TurnId
 from turntree.core.message import assistant, user
 from turntree.core.message_context import TouchedFile

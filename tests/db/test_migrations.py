@@ -18,7 +18,7 @@ from tests.databases import as_owner, as_superuser, forget_roles
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import InvalidOperation
-from turntree.core.feed import BEGINNING
+from turntree.core.event import BEGINNING
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING

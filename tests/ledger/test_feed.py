@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from turntree.api import Tree
-from turntree.core.feed import BEGINNING, FeedPosition
+from turntree.core.event import BEGINNING, FeedPosition
 from turntree.core.message import assistant, user
 from turntree.db.database import Connection, Database, Row
 

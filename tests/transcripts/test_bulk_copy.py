@@ -6,11 +6,10 @@ import pytest
 from turntree.api import Tree
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
-from turntree.core.journal import recorded
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.principal import Principal
 from turntree.core.turn import Header, seal
-from turntree.core.usage import ModelCall, Usage
+from turntree.core.usage import ModelCall, Usage, recorded
 from turntree.db.database import Database
 from turntree.testing.fakes import FakeClock
 from turntree.transcripts.bulk_copy import import_turns

@@ -9,6 +9,7 @@ one of ours (``acme.deployed``), and its events are stored, ordered and hashed l
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json, canonical, digest_bytes
@@ -231,3 +232,29 @@ def from_json(document: Mapping[str, Any]) -> Event:
         get("valid_from"),
         get("valid_to"),
     )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FeedPosition:
+    """A position in the order of all events of a database.
+
+    ``epoch`` counts restores: a restore into another cluster starts a new one, because transaction
+    ids start again there.
+    """
+
+    epoch: int
+    transaction: int
+    n: int
+
+    def __str__(self) -> str:
+        """Return the text that a client stores and sends back."""
+        return f"{self.epoch}-{self.transaction}-{self.n}"
+
+    @classmethod
+    def parse(cls, text: str) -> "FeedPosition":
+        """Parse the text of a position."""
+        epoch, transaction, n = text.split("-")
+        return cls(int(epoch), int(transaction), int(n))
+
+
+BEGINNING = FeedPosition(0, 0, 0)

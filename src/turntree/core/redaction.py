@@ -7,13 +7,14 @@ them itself. A match is not proof that a key was ever valid; a person still has 
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
 from typing import Final
 
 import orjson
 
+from turntree.core.message import Message, ToolResult, from_json, line_of, tool
 from turntree.core.pattern import pattern
 from turntree.core.value import value
 
@@ -255,6 +256,28 @@ class Redactor:
 
 BY_FORMAT: Final = Redactor()
 """Recognizes secrets by format only."""
+
+
+def without_secrets(message: Message, redactor: Redactor) -> tuple[Message, int]:
+    """Return a message without secrets, and the number removed."""
+    line, count = redactor.redact(line_of(message))
+    if not count:
+        return message, 0
+    clean = from_json(orjson.loads(line))
+    assert isinstance(clean, Message), "nothing that is said was erased"
+    return clean, count
+
+
+def all_without_secrets(messages: Iterable[Message], redactor: Redactor) -> list[Message]:
+    """Return messages without secrets."""
+    return [without_secrets(message, redactor)[0] for message in messages]
+
+
+def result_without_secrets(result: ToolResult, redactor: Redactor) -> ToolResult:
+    """Return a tool result without secrets: a model needs none, and a ledger is permanent."""
+    (clean,) = without_secrets(tool(result), redactor)[0].tool_results
+    assert isinstance(clean, ToolResult), "nothing was lifted yet"
+    return clean
 
 
 def _placeholder(match: re.Match[bytes]) -> bytes:

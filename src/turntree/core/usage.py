@@ -5,9 +5,12 @@ read uncached, ``cached_input`` came from the provider's cache, ``cache_write`` 
 The five never overlap, except that reasoning is part of output.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from turntree.core.canonical import Json
+from turntree.core.event import Event, SealedEvent, record
+from turntree.core.turn import Turn
 from turntree.core.value import value
 
 
@@ -81,3 +84,15 @@ def from_json(document: Mapping[str, Any]) -> ModelCall:
         document.get("provider"),
         document.get("call_id"),
     )
+
+
+def recorded(turn: Turn, calls: Sequence[ModelCall]) -> list[SealedEvent]:
+    """Return the events to store with a turn that was recorded elsewhere: none if it used no model.
+
+    A run of ours records an event for each step. A turn that another agent loop took, or that was
+    imported, has only this one. It has its own digest, because usage is not part of the turn's.
+    """
+    if not calls:
+        return []
+    data: dict[str, Json] = {"calls": [to_json(call) for call in calls], "turn": turn.digest}
+    return [record(Event(turn.id, 0, "turn.recorded", turn.header.sealed_at, data))]

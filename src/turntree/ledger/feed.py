@@ -3,8 +3,7 @@
 import orjson
 
 from turntree.core import event as events
-from turntree.core.event import Event
-from turntree.core.feed import BEGINNING, FeedPosition
+from turntree.core.event import BEGINNING, Event, FeedPosition
 from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.db.sql import load_statements

@@ -14,14 +14,12 @@ from turntree.core.compaction import Compaction
 from turntree.core.errors import Conflict
 from turntree.core.event import SealedEvent
 from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
-from turntree.core.journal import recorded
 from turntree.core.message import Message, lift_parts
-from turntree.core.message_redaction import all_without_secrets
 from turntree.core.principal import Principal
-from turntree.core.redaction import BY_FORMAT, Redactor
+from turntree.core.redaction import BY_FORMAT, Redactor, all_without_secrets
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import AgentRole, Header, Outcome, SealedTurn, seal
-from turntree.core.usage import ModelCall
+from turntree.core.usage import ModelCall, recorded
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 

@@ -19,9 +19,8 @@ from turntree.core.message import (
     lift_parts,
     user,
 )
-from turntree.core.message_redaction import without_secrets
 from turntree.core.principal import Principal
-from turntree.core.redaction import BY_FORMAT, Redactor
+from turntree.core.redaction import BY_FORMAT, Redactor, without_secrets
 from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value

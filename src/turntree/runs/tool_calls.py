@@ -12,8 +12,7 @@ import anyio
 
 from turntree.core.errors import first_of
 from turntree.core.message import ToolResult, ToolUse
-from turntree.core.message_redaction import result_without_secrets
-from turntree.core.redaction import BY_FORMAT, Redactor
+from turntree.core.redaction import BY_FORMAT, Redactor, result_without_secrets
 from turntree.core.value import value
 from turntree.models.prompt import ToolSpec
 from turntree.tools.toolset import ToolContext, Toolset

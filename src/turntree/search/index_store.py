@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection
 
-from turntree.core.feed import FeedPosition
+from turntree.core.event import FeedPosition
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, Row, fetch, run, translated

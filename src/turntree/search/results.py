@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from turntree.core.feed import FeedPosition
+from turntree.core.event import FeedPosition
 from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.message_context import ChangeKind, FileUse
 from turntree.core.thread import ThreadTurn

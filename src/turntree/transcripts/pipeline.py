@@ -12,9 +12,9 @@ from turntree.core.canonical import digest_from_raw
 from turntree.core.errors import InvalidOperation, NotCanonical
 from turntree.core.event import Event, SealedEvent, record
 from turntree.core.ids import Digest, Timestamp, TurnId, unix_ms
-from turntree.core.journal import recorded
 from turntree.core.principal import Principal
 from turntree.core.redaction import redact_all
+from turntree.core.usage import recorded
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawBlock, RawRecord
 from turntree.ledger.turn_rows import TurnRows, TurnSource
