@@ -10,10 +10,10 @@ is not repeated. This module must never know how a turn is run.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -35,6 +35,7 @@ from turntree.runs.follow import (
     ToolCallStarted,
 )
 from turntree.runs.inbox import QueuedMessage
+from turntree.runs.service import PostOptions
 
 TURNS_MAX: Final = 2
 """The task itself, and one turn to reflect."""
@@ -42,23 +43,6 @@ LOOK_S: Final = 0.5
 """How often a process that only watches checks whether it has to take over."""
 TRIES_MAX: Final = 5
 _LISTS: Final = (("inputs", "Inputs"), ("outputs", "Outputs"), ("constraints", "Constraints"))
-
-
-class PostMessage(Protocol):
-    """Sends a message to a session."""
-
-    def __call__(
-        self,
-        session: str,
-        text: str,
-        *,
-        key: str,
-        agent: str,
-        by: Principal | None,
-        max_steps: int | None,
-    ) -> Awaitable[QueuedMessage]:
-        """Queue a message; a repeated key sends nothing."""
-        ...
 
 
 @value
@@ -96,7 +80,6 @@ class Assignments:
 
     programs: Programs
     following: RunFollower
-    post: PostMessage
     holding: Callable[[str], AbstractAsyncContextManager[bool]]
     """Locks a key; yields False if another process holds it."""
 
@@ -191,19 +174,15 @@ class Assignments:
 
     async def _send(self, task: Program, agent: Program, number: int, text: str) -> QueuedMessage:
         session = str(task.details["session"])
-        harness = HarnessLimits.of(agent)
         key = f"assignment/{task.id}/{session}/{number}"
+        options: PostOptions = {"agent": agent.name}
+        if (steps := HarnessLimits.of(agent).max_steps) is not None:
+            options["max_steps"] = steps
         # The task runs for the principal that assigned it: the process that drives it has
         # no access of its own.
         kind, _, id = str(task.details.get("given_by", "")).partition(":")
-        return await self.post(
-            session,
-            text,
-            key=key,
-            agent=agent.name,
-            by=Principal(cast("PrincipalKind", kind), id) if id else None,
-            max_steps=harness.max_steps,
-        )
+        by = Principal(cast("PrincipalKind", kind), id) if id else None
+        return await self.following.runs.post(session, text, key=key, by=by, **options)
 
     async def _follow(
         self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]

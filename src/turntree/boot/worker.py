@@ -40,13 +40,11 @@ from turntree.programs.store import ProgramStore
 from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
-from turntree.runs.inbox import QueuedMessage
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.request_builder import RequestBuilder
 from turntree.runs.request_resolver import RequestResolver
 from turntree.runs.runner import Runner
-from turntree.runs.service import PostOptions
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
@@ -261,20 +259,6 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
     runs = replace(tree.runs, end_here=end_here)
     providers = ProviderCache(parts.context, tree.ledger.get_object, parts.secret_hosts)
 
-    async def post(
-        session: str,
-        text: str,
-        *,
-        key: str,
-        agent: str,
-        by: Principal | None,
-        max_steps: int | None,
-    ) -> QueuedMessage:
-        asked: PostOptions = {"agent": agent}
-        if max_steps is not None:
-            asked["max_steps"] = max_steps
-        return await runs.post(session, text, key=key, by=by, **asked)
-
     async def ensure_served() -> None:
         await running.ensure_served()
 
@@ -286,7 +270,7 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
         tree.with_facets(runs=runs, programs=programs),
         parts,
         following,
-        Assignments(programs, following, post, parts.database.holding),
+        Assignments(programs, following, parts.database.holding),
         providers,
         actors,
         voices,
