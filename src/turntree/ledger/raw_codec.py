@@ -93,11 +93,11 @@ class UnpackedBlock(NamedTuple):
 def cut(records: Sequence[RawRecord]) -> Iterator[Sequence[RawRecord]]:
     """Yield stretches of records of one file and about a megabyte."""
     begin, size = 0, 0
-    for place, record in enumerate(records):
+    for index, record in enumerate(records):
         full = size >= BLOCK_BYTES or record.file != records[begin].file
-        if full and place > begin:
-            yield records[begin:place]
-            begin, size = place, 0
+        if full and index > begin:
+            yield records[begin:index]
+            begin, size = index, 0
         size += len(record.data)
     if begin < len(records):
         yield records[begin:]
@@ -204,13 +204,16 @@ def stand_alone(
     Leaves out the records of turns with erased messages and, if ``without_ours`` is set, those that
     we wrote ourselves.
     """
-    said = {item.id: item.said for item in turns}
-    held = {digest_bytes(data): data for item in turns for data in item.objects}
-    bodies, objects = [said[turn] for turn in block.turns], [held[name] for name in block.objects]
-    found = unpack(block.packed, lean_on(bodies, objects) if block.leaning else b"")
-    left = erase_stretches(found, block.written) if without_ours else found
+    texts = {item.id: item.said for item in turns}
+    stored = {digest_bytes(data): data for item in turns for data in item.objects}
+    bodies, objects = (
+        [texts[turn] for turn in block.turns],
+        [stored[name] for name in block.objects],
+    )
+    content = unpack(block.packed, lean_on(bodies, objects) if block.leaning else b"")
+    left = erase_stretches(content, block.written) if without_ours else content
     for turn in erased:
         left = erase_turn(left, block.turns, block.spans, turn)
     address, packed = pack(left.origin, left.bundle, left.first, left.records)
-    now = None if address == found.address else digest_from_raw(address)
+    now = None if address == content.address else digest_from_raw(address)
     return block._replace(packed=packed, objects=(), leaning=False, now=now)

@@ -30,8 +30,8 @@ async def keep_blocks(
     """Store blocks, all or none; existing ones stay."""
     async with connection.transaction():
         await run(connection, SQL["lock_records"], {"workspace": workspace})
-        wanted = {turn for block in blocks if block.leaning for turn in block.turns}
-        leaned = [item for item in turns if item.id in wanted]
+        needed = {turn for block in blocks if block.leaning for turn in block.turns}
+        leaned = [item for item in turns if item.id in needed]
         rows = await fetch(
             connection,
             SQL["list_changed_turns"],
@@ -43,10 +43,12 @@ async def keep_blocks(
         # What was erased must not return with another copy of it.
         erased = {TurnId(id) for id, is_erased in rows if is_erased}
         copied = {block.planted for block in blocks if block.planted is not None}
-        gone = await _erased_threads(connection, workspace, copied) if copied else set[str]()
+        erased_threads = (
+            await _erased_threads(connection, workspace, copied) if copied else set[str]()
+        )
         for block in blocks:
             shaky = block.leaning and not unsteady.isdisjoint(block.turns)
-            without_ours = block.planted in gone
+            without_ours = block.planted in erased_threads
             steady = (
                 stand_alone(block, turns, erased, without_ours=without_ours)
                 if shaky or without_ours
@@ -117,8 +119,8 @@ async def _texts(
     bodies: list[Row] = await fetch(
         connection, SQL["list_bodies"], workspace=workspace, turns=turns
     )
-    held = await fetch(connection, SQL["list_objects"], workspace=workspace, digests=objects)
-    return raw.lean_on([body for (body,) in bodies], [bytes(data) for (data,) in held])
+    rows = await fetch(connection, SQL["list_objects"], workspace=workspace, digests=objects)
+    return raw.lean_on([body for (body,) in bodies], [bytes(data) for (data,) in rows])
 
 
 async def find_blocks(connection: Connection, workspace: UUID, turn: TurnId) -> list[StoredBlock]:

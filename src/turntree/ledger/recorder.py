@@ -113,14 +113,14 @@ class Recorder:
             stored, sealed = await self.ledger.seal_at_head(
                 build, self.session, by=by, at=at, calls=calls, key=key
             )
-        placed = ThreadTurn(sealed.turn, stored.depth, parent)
+        thread_turn = ThreadTurn(sealed.turn, stored.depth, parent)
         if stored.repeated:
-            placed = await self.threads.get_turn(stored.turn)
+            thread_turn = await self.threads.get_turn(stored.turn)
         # A repeated call whose first result was lost advances the recorder; one from further back
         # does not.
-        if not stored.repeated or placed.parent == self.head:
-            self.head, self.head_digest = placed.turn.id, placed.turn.digest
-        return placed
+        if not stored.repeated or thread_turn.parent == self.head:
+            self.head, self.head_digest = thread_turn.turn.id, thread_turn.turn.digest
+        return thread_turn
 
     def _header(self, at: Timestamp, details: TurnDetails) -> Header:
         calls = details.get("calls", ())

@@ -94,8 +94,8 @@ class RevisionResolver:
                 case AtMove(n):
                     at = (await self._move_back(session, n, revision)).after
                 case AtTime(words):
-                    moment = parse_time(words, self.world.now())
-                    at = (await self._move_at(session, moment, revision)).after
+                    timestamp = parse_time(words, self.world.now())
+                    at = (await self._move_at(session, timestamp, revision)).after
                 case _:
                     assert_never(step)
         if at is None:
@@ -129,15 +129,15 @@ class RevisionResolver:
                 return await self._named(text)
             case TurnRef(text, label):
                 holder = None if label is None else await self.get_session(label)
-                named = await self._by_prefix(text.removeprefix("sha256:"))
+                turn = await self._by_prefix(text.removeprefix("sha256:"))
                 if holder is not None:
-                    await self._check_held(named, holder)
-                return named, holder
+                    await self._check_held(turn, holder)
+                return turn, holder
             case TextMatch(text):
-                said = await self.index.find_by_words(text)
-                if said is None:
+                turn_with_words = await self.index.find_by_words(text)
+                if turn_with_words is None:
                     raise NotFound(f"no turn says {text!r}")
-                return said, None
+                return turn_with_words, None
             case ProgramRef(id):
                 session = await self._session_of(id)
                 return session.head, session
@@ -177,9 +177,9 @@ class RevisionResolver:
     async def _by_prefix(self, text: str) -> TurnId:
         folded = text.lower()
         found: list[TurnId] = []
-        whole = find_long_id(folded)
-        if whole is not None:
-            found = await self.index.list_by_id(whole, whole, limit=1)
+        full_id = find_long_id(folded)
+        if full_id is not None:
+            found = await self.index.list_by_id(full_id, full_id, limit=1)
         # The first 26 or 32 digits of a digest look like an id, but may not be one.
         if not found and len(folded) >= PREFIX_CHARS_MIN:
             found = await self._candidates(folded)
@@ -192,22 +192,22 @@ class RevisionResolver:
 
     async def _candidates(self, prefix: str) -> list[TurnId]:
         limit = CANDIDATES_SHOWN_MAX + 1
-        found: dict[TurnId, None] = {}
+        turns: dict[TurnId, None] = {}
         if _HEX.fullmatch(prefix):
             low, high = (Digest("sha256:" + prefix.ljust(64, fill)) for fill in "0f")
-            found.update(dict.fromkeys(await self.index.list_by_digest(low, high, limit=limit)))
+            turns.update(dict.fromkeys(await self.index.list_by_digest(low, high, limit=limit)))
         for low_id, high_id in _id_bounds(prefix):
-            found.update(dict.fromkeys(await self.index.list_by_id(low_id, high_id, limit=limit)))
-        return list(found)
+            turns.update(dict.fromkeys(await self.index.list_by_id(low_id, high_id, limit=limit)))
+        return list(turns)
 
     async def _ancestor(self, turn: TurnId | None, n: int, revision: Revision) -> TurnId:
         if turn is None:
             raise NotFound(f"{revision} has no turns yet")
         depth = (await self.threads.get_turn(turn)).depth
-        found = None if n >= depth else await self.threads.find_at_depth(turn, depth - n)
-        if found is None:
+        ancestor = None if n >= depth else await self.threads.find_at_depth(turn, depth - n)
+        if ancestor is None:
             raise NotFound(f"{revision} goes back {n} turns, but the thread has only {depth}")
-        return found
+        return ancestor
 
     async def _move_back(self, session: Session | None, n: int, revision: Revision) -> SessionMove:
         if session is None:
@@ -246,7 +246,7 @@ def _id_bounds(prefix: str) -> list[tuple[str, str]]:
 
 def _list_candidates(text: str, turns: list[ThreadTurn], *, more: bool) -> str:
     lines = [f"{text!r} is the beginning of several turns:"]
-    lines += [f"  {placed.turn.digest[7:19]}  {placed.turn.title[:60]}" for placed in turns]
+    lines += [f"  {entry.turn.digest[7:19]}  {entry.turn.title[:60]}" for entry in turns]
     return "\n".join([*lines, "  …"] if more else lines)
 
 
@@ -256,7 +256,7 @@ def parse_time(words: str, now: Timestamp) -> Timestamp:
     Raises:
         InvalidRevision: They describe none.
     """
-    moment = find_moment(words, now)
-    if moment is None:
+    timestamp = find_moment(words, now)
+    if timestamp is None:
         raise InvalidRevision(f"{words!r} is not a time; say {EXAMPLES}")
-    return moment
+    return timestamp

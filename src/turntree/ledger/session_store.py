@@ -63,11 +63,11 @@ class SessionStore:
             NotFound: No such turn.
         """
         if key is None and spawn is None:
-            made = await self.begin(
+            result = await self.begin(
                 session, label, by=by, at=at, head=head, origin=origin, source=source,
                 visibility=visibility,
             )  # fmt: skip
-            return MoveResult(session, made.version, None, head, repeated=False)
+            return MoveResult(session, result.version, None, head, repeated=False)
         fact = begun(session, label, head, by=by, at=at, origin=origin, spawn=spawn)
         params = _first_row(session, label, head, by, at, fact, origin, source, visibility)
         row = await self.database.fetch_one(

@@ -88,8 +88,8 @@ class Sessions:
         if "-" in revision and find_long_id(revision) == revision:
             head, named = TurnId(revision), None
         else:
-            found = await self.revisions.resolve(revision)
-            head, named = found.turn, None if found.session is None else found.session.id
+            resolved = await self.revisions.resolve(revision)
+            head, named = resolved.turn, None if resolved.session is None else resolved.session.id
         return await self._begin(
             label, head, spawn=spawn, key=key, source=source or named, visibility=visibility
         )
@@ -161,9 +161,9 @@ class Sessions:
 
     async def get_or_create(self, label: str) -> Session:
         """Return the session of a label or an alias; create it if there is none."""
-        found = await self.ledger.find(label)
-        if found is not None:
-            return found
+        existing = await self.ledger.find(label)
+        if existing is not None:
+            return existing
         try:
             return await self.create(label)
         except Conflict:
@@ -184,11 +184,11 @@ class Sessions:
 
     async def rename(self, session: str, label: str, *, reason: AliasReason = "manual") -> Session:
         """Give a session another label; the old one stays as an alias."""
-        found = await self.get(session)
+        existing = await self.get(session)
         await self.ledger.name(
-            found.id, check_label(label), as_label=True, reason=reason, **self._now()
+            existing.id, check_label(label), as_label=True, reason=reason, **self._now()
         )
-        return await self.ledger.get(found.id)
+        return await self.ledger.get(existing.id)
 
     async def promote(self, session: str, label: str) -> Session:
         """Rename a session after learning to whom it belongs."""
@@ -196,26 +196,26 @@ class Sessions:
 
     async def alias(self, session: str, alias: str, *, reason: AliasReason = "manual") -> Session:
         """Add an alias to a session."""
-        found = await self.get(session)
+        existing = await self.get(session)
         await self.ledger.name(
-            found.id, check_label(alias), as_label=False, reason=reason, **self._now()
+            existing.id, check_label(alias), as_label=False, reason=reason, **self._now()
         )
-        return await self.ledger.get(found.id)
+        return await self.ledger.get(existing.id)
 
     async def merge(self, session: str, other: str) -> Session:
         """Merge two sessions that turned out to be one: all names of ``other`` point to
         ``session``.
         """
         into, from_ = await self.get(session), await self.get(other)
-        kept = check_label(f"{from_.label[:KEPT_CHARS_MAX]}.merged-{from_.id[-8:]}")
-        await self.ledger.merge(into.id, from_.id, kept, **self._now())
+        archived_label = check_label(f"{from_.label[:KEPT_CHARS_MAX]}.merged-{from_.id[-8:]}")
+        await self.ledger.merge(into.id, from_.id, archived_label, **self._now())
         return await self.ledger.get(into.id)
 
     async def set_status(self, session: str, status: SessionStatus) -> Session:
         """Archive a session, mark it deleted or make it active again. Its turns stay."""
-        found = await self.get(session)
-        await self.ledger.set_status(found.id, status, **self._now())
-        return await self.ledger.get(found.id)
+        existing = await self.get(session)
+        await self.ledger.set_status(existing.id, status, **self._now())
+        return await self.ledger.get(existing.id)
 
     async def list_moves(self, session: str, *, limit: int = 100) -> list[SessionMove]:
         """Return the newest moves of a session, newest first."""
@@ -263,9 +263,9 @@ class Sessions:
         target: TurnId | None,
         expected_head: TurnId | None,
     ) -> MoveResult:
-        found = await self.get(session)
+        existing = await self.get(session)
         return await self.ledger.move(
-            found.id,
+            existing.id,
             kind,
             target,
             expected_head=expected_head,

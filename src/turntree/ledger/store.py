@@ -156,18 +156,18 @@ class Ledger:
 
     async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
         """Return the events of a stream in order, from a position on."""
-        found: list[RunEvent] = []
+        recorded: list[RunEvent] = []
         while rows := await self.database.fetch(
             SQL["list_run_events"],
             stream=UUID(stream),
-            after=after + len(found),
+            after=after + len(recorded),
             limit=EVENTS_PAGE_MAX,
         ):
-            found += [
-                RunEvent(events.from_json(orjson.loads(body)), _message(said))
-                for body, said in rows
+            recorded += [
+                RunEvent(events.from_json(orjson.loads(body)), _message(payload))
+                for body, payload in rows
             ]
-        return found
+        return recorded
 
     async def put_object(self, data: bytes) -> Digest:
         """Store bytes under their digest; the same bytes are stored once."""
@@ -223,7 +223,7 @@ class Tags:
     ) -> list[tuple[TurnId, str]]:
         """Return (turn, tag) pairs, of one turn, of one tag, or all."""
         rows = await self.database.fetch(SQL["list_tags"], turn=as_uuid(turn), tag=tag)
-        return [(TurnId(found), word) for found, word in rows]
+        return [(TurnId(node), word) for node, word in rows]
 
     async def erase(
         self, turn: TurnId, sequence: int, *, reason: str, by: str, at: Timestamp
@@ -290,8 +290,8 @@ def turn_params(
         "files": text_array(
             [
                 word
-                for place, file in touched_files(sealed.turn)
-                for word in _file_words(place, file)
+                for index, file in touched_files(sealed.turn)
+                for word in _file_words(index, file)
             ]
         ),
         "compaction": None if compaction is None else Jsonb(compaction.to_json()),
@@ -306,9 +306,9 @@ def _journal_params(journal: Sequence[SealedEvent]) -> dict[str, Any]:
     }
 
 
-def _file_words(place: int, file: TouchedFile) -> tuple[str | None, ...]:
+def _file_words(index: int, file: TouchedFile) -> tuple[str | None, ...]:
     lines = (None if line is None else str(line) for line in (file.line_start, file.line_end))
-    return str(place), file.kind, file.path, *lines
+    return str(index), file.kind, file.path, *lines
 
 
 def _numbers(call: ModelCall) -> tuple[int, int, int, int, int]:

@@ -44,8 +44,8 @@ class ThreadStore:
         row = await self.database.fetch_one(SQL["find_turn"], turn=UUID(turn))
         if row is None:
             return None
-        digest, header, said, *_ = row
-        return digest_from_raw(bytes(digest)), f"{header}\n{said}"
+        digest, header, message_lines, *_ = row
+        return digest_from_raw(bytes(digest)), f"{header}\n{message_lines}"
 
     async def list_range(
         self, head: TurnId, *, low: int = 1, high: int = DEPTH_MAX
@@ -170,11 +170,11 @@ class TurnIndex:
     async def list_calls(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
         """Return the model calls of some turns."""
         rows = await self.database.fetch(SQL["list_model_calls"], turns=as_uuids(turns_))
-        found: dict[TurnId, list[ModelCall]] = {}
+        calls: dict[TurnId, list[ModelCall]] = {}
         for turn, _, model, provider, call_id, *numbers in rows:
             call = ModelCall(model, Usage(*numbers), provider, call_id)
-            found.setdefault(TurnId(turn), []).append(call)
-        return found
+            calls.setdefault(TurnId(turn), []).append(call)
+        return calls
 
     async def count(self) -> int:
         """Return the number of turns."""
@@ -184,5 +184,7 @@ class TurnIndex:
 
 
 def _placed(row: Row) -> ThreadTurn:
-    digest, header, said, depth, parent = row
-    return ThreadTurn(turns.read_lines(header, said, digest_from_raw(bytes(digest))), depth, parent)
+    digest, header, message_lines, depth, parent = row
+    return ThreadTurn(
+        turns.read_lines(header, message_lines, digest_from_raw(bytes(digest))), depth, parent
+    )

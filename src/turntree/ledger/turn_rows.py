@@ -78,8 +78,8 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
     """Return (call id, tool, status) for each call of a turn, in order."""
     uses: list[tuple[str, str]] = []
     statuses: dict[str, str] = {}
-    for said in turn.messages[turn.query_count :]:
-        for part in said.parts:
+    for message in turn.messages[turn.query_count :]:
+        for part in message.parts:
             if isinstance(part, ToolUse | ObjectRef) and calls_tool(part):
                 uses.append((str(part.call_id), str(part.tool)))
             elif isinstance(part, ToolResult | ObjectRef) and answers_call(part):
@@ -89,16 +89,18 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
 
 def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
     """Return the files that a turn's messages touched, each with the index of its message."""
-    return [(place, file) for place, said in enumerate(turn.messages) for file in files_of(said)]
+    return [
+        (index, file) for index, message in enumerate(turn.messages) for file in files_of(message)
+    ]
 
 
 def referred_objects(turn: Turn) -> list[bytes]:
     """Return the digests of the objects that a turn's messages refer to, each once, in order."""
     referred = {
         digest_raw(part.object)
-        for said in turn.messages
-        if isinstance(said, Message)
-        for part in said.parts
+        for message in turn.messages
+        if isinstance(message, Message)
+        for part in message.parts
         if isinstance(part, ObjectRef | Media) and part.object is not None
     }
     return sorted(referred)

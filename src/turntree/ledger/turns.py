@@ -37,10 +37,10 @@ class Turns:
 
     async def recorder(self, session: str) -> Recorder:
         """Return a recorder for a session, which is created if it does not exist."""
-        found = await self.sessions.get_or_create(session)
+        existing = await self.sessions.get_or_create(session)
         return Recorder(
-            self.ledger, self.threads, self.world, self.by, found.id, found.head,
-            found.head_digest, self.redactor,
+            self.ledger, self.threads, self.world, self.by, existing.id, existing.head,
+            existing.head_digest, self.redactor,
         )  # fmt: skip
 
     async def record(
@@ -111,7 +111,7 @@ class Turns:
 
 def _shared(left: Digest, right: Digest) -> int:
     a, b = left.removeprefix("sha256:"), right.removeprefix("sha256:")
-    return next((place for place, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
+    return next((index for index, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), len(a))
 
 
 @value
@@ -144,13 +144,13 @@ class ThreadReader:
         first.
         """
         head = (await self.revisions.resolve(revision)).turn
-        found = await self.threads.find_compaction(head)
-        if found is None:
+        compaction = await self.threads.find_compaction(head)
+        if compaction is None:
             return await self.threads.list_range(head)
-        at, kept = found
-        part = await self.threads.list_range(head, low=at if kept is None else kept)
-        summary = next(placed for placed in part if placed.depth == at)
-        return (summary, *(placed for placed in part if placed.depth != at))
+        at, first_kept = compaction
+        part = await self.threads.list_range(head, low=at if first_kept is None else first_kept)
+        summary = next(entry for entry in part if entry.depth == at)
+        return (summary, *(entry for entry in part if entry.depth != at))
 
     async def compare(self, left: str | TurnId, right: str | TurnId) -> Comparison:
         """Return where two threads diverge, and the turns of each after that."""

@@ -61,22 +61,22 @@ class SearchDocument:
 
 def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> SearchDocument:
     """Return the document of a turn; ``lifted`` holds the beginnings of its large parts."""
-    found: dict[Where, dict[str, None]] = {where: {} for where in PLACES}
+    by_place: dict[Where, dict[str, None]] = {where: {} for where in PLACES}
     for passage in passages_of(turn, lifted or {}):
-        kept = found[passage.where]
-        if len(kept) < LEXEMES_MAX:
-            kept.update(dict.fromkeys(lexemes_of(passage.text)))
-    return SearchDocument(tuple(sorted(_choose(found))), tuple(sorted(facets_of(turn))))
+        lexemes = by_place[passage.where]
+        if len(lexemes) < LEXEMES_MAX:
+            lexemes.update(dict.fromkeys(lexemes_of(passage.text)))
+    return SearchDocument(tuple(sorted(_choose(by_place))), tuple(sorted(facets_of(turn))))
 
 
-def _choose(found: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
+def _choose(by_place: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
     """Return the lexemes that fit: each kind's quota first, then the rest, in order."""
     chosen: dict[str, None] = {}
     for where, share in SHARES.items():
-        fresh = [lexeme for lexeme in found[where] if lexeme not in chosen]
+        fresh = [lexeme for lexeme in by_place[where] if lexeme not in chosen]
         chosen.update(dict.fromkeys(fresh[:share]))
     for where in SHARES:
-        for lexeme in found[where]:
+        for lexeme in by_place[where]:
             if len(chosen) >= LEXEMES_MAX:
                 return chosen
             chosen[lexeme] = None
@@ -91,34 +91,34 @@ def facet(name: str, value: str = "") -> str:
 def facets_of(turn: Turn) -> set[str]:
     """Return the facets by which operators find a turn."""
     header = turn.header
-    found = {facet("by", header.by.id)}
+    facets = {facet("by", header.by.id)}
     failed = header.outcome != "completed"
     for part in _parts(turn):
         match part:
             case ToolUse() | ObjectRef(of="tool_use"):
-                found.add(facet("tool", str(part.tool)))
+                facets.add(facet("tool", str(part.tool)))
             case ToolResult() | ObjectRef(of="tool_result"):
                 failed = failed or part.status != "ok"
             case _:
                 pass
-    return found | ({facet("failed")} if failed else set())
+    return facets | ({facet("failed")} if failed else set())
 
 
 def _parts(turn: Turn) -> Iterator[object]:
-    for said in turn.messages:
-        yield from said.parts
+    for message in turn.messages:
+        yield from message.parts
 
 
 def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[SearchPassage]:
     """Yield the texts of a turn that are searched, in message order."""
     outputs = 0
-    for place, said in enumerate(turn.messages):
-        if isinstance(said, ErasedMessage):
+    for index, message in enumerate(turn.messages):
+        if isinstance(message, ErasedMessage):
             continue
-        for file in files_of(said):
-            yield SearchPassage("file", file.path, place)
-        for part in said.parts:
-            passage = _passage(said, part, place, lifted)
+        for file in files_of(message):
+            yield SearchPassage("file", file.path, index)
+        for part in message.parts:
+            passage = _passage(message, part, index, lifted)
             if passage is None:
                 continue
             outputs += passage.where == "output"
@@ -127,33 +127,33 @@ def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[SearchPa
 
 
 def _passage(
-    said: Message, part: object, place: int, lifted: Mapping[Digest, bytes]
+    message: Message, part: object, index: int, lifted: Mapping[Digest, bytes]
 ) -> SearchPassage | None:
     match part:
         case Text(text):
-            where: Where = "answered" if said.role == "assistant" else "asked"
+            where: Where = "answered" if message.role == "assistant" else "asked"
             # System prompts are the same in a thousand turns, so they single out none of them.
-            return None if said.role == "system" else SearchPassage(where, _ends(text), place)
+            return None if message.role == "system" else SearchPassage(where, _ends(text), index)
         case ToolUse(_, name, args):
             words = " ".join(_strings(args))[:ARGUMENT_CHARS_MAX]
-            return SearchPassage("tool", f"{name} {words}", place)
+            return SearchPassage("tool", f"{name} {words}", index)
         case ToolResult(_, _, output):
-            return SearchPassage("output", " ".join(_strings(output))[:OUTPUT_CHARS_MAX], place)
+            return SearchPassage("output", " ".join(_strings(output))[:OUTPUT_CHARS_MAX], index)
         case ObjectRef(of, digest):
-            return _lifted(said, of, _unwrapped(lifted.get(digest, b"")), place)
+            return _lifted(message, of, _unwrapped(lifted.get(digest, b"")), index)
         case _:
             return None
 
 
-def _lifted(said: Message, of: str, text: str, place: int) -> SearchPassage | None:
+def _lifted(message: Message, of: str, text: str, index: int) -> SearchPassage | None:
     match of:
-        case "text" if said.role != "system":
-            where: Where = "answered" if said.role == "assistant" else "asked"
-            return SearchPassage(where, text[:TEXT_CHARS_MAX], place)
+        case "text" if message.role != "system":
+            where: Where = "answered" if message.role == "assistant" else "asked"
+            return SearchPassage(where, text[:TEXT_CHARS_MAX], index)
         case "tool_use":
-            return SearchPassage("tool", text[:ARGUMENT_CHARS_MAX], place)
+            return SearchPassage("tool", text[:ARGUMENT_CHARS_MAX], index)
         case "tool_result":
-            return SearchPassage("output", text[:OUTPUT_CHARS_MAX], place)
+            return SearchPassage("output", text[:OUTPUT_CHARS_MAX], index)
         case _:
             return None
 
@@ -187,12 +187,10 @@ def _strings(value: Json) -> Iterator[str]:
 def meaning_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> str:
     """Return the text to embed for a turn: the question, then the two ends of the answer."""
     passages = list(passages_of(turn, lifted or {}))
-    asked = "\n".join(p.text for p in passages if p.where == "asked").strip()
-    answered = "\n".join(p.text for p in passages if p.where == "answered").strip()
+    query = "\n".join(p.text for p in passages if p.where == "asked").strip()
+    reply = "\n".join(p.text for p in passages if p.where == "answered").strip()
     half = MEANING_CHARS_MAX // 2
-    head = asked[:half]
+    head = query[:half]
     left = MEANING_CHARS_MAX - len(head)
-    said = (
-        answered if len(answered) <= left else f"{answered[: left // 2]} {answered[-left // 2 :]}"
-    )
-    return f"{head}\n{said}".strip()
+    text = reply if len(reply) <= left else f"{reply[: left // 2]} {reply[-left // 2 :]}"
+    return f"{head}\n{text}".strip()

@@ -87,8 +87,8 @@ def program_text(kind: str, name: str, config: Mapping[str, Json]) -> str:
     """
     first = [config[member] for member in _TELLING if isinstance(config.get(member), str)]
     rest = [value for member, value in config.items() if member not in _TELLING]
-    said = [text for part in (*first, *rest) for text in _strings(part)]
-    plain = _NO_WORDS.sub(" ", "\n".join(said))
+    texts = [text for part in (*first, *rest) for text in _strings(part)]
+    plain = _NO_WORDS.sub(" ", "\n".join(texts))
     return f"{kind} {name}\n{plain}".strip()[:DESCRIPTION_CHARS_MAX]
 
 

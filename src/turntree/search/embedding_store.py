@@ -52,13 +52,15 @@ class EmbeddingStore:
         """
         if not await self._holds_vectors():
             raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
-        digests = [None if one.digest is None else digest_raw(one.digest) for one in meanings]
+        digests = [
+            None if meaning.digest is None else digest_raw(meaning.digest) for meaning in meanings
+        ]
         await self.database.run(
             SQL["put_embeddings"],
             embedder=embedder,
-            ids=as_uuids([one.id for one in meanings]),
-            vectors=[_numbers(one.vector) for one in meanings],
-            kinds=[one.kind for one in meanings],
+            ids=as_uuids([meaning.id for meaning in meanings]),
+            vectors=[_numbers(meaning.vector) for meaning in meanings],
+            kinds=[meaning.kind for meaning in meanings],
             digests=digests,
             seen_from=str(seen_from),
         )
@@ -115,23 +117,23 @@ class EmbeddingStore:
         """Return the statistics of each embedder, in id order."""
         if not await self._holds_vectors():
             return []
-        found: dict[str, EmbeddingStats] = {}
+        stats: dict[str, EmbeddingStats] = {}
         for embedder, kind, vectors, described, dims, turns in await self.database.fetch(
             SQL["embedding_stats"]
         ):
-            known = found.get(embedder) or EmbeddingStats(embedder, dims, turns_missing=turns)
-            found[embedder] = EmbeddingStats(
+            known = stats.get(embedder) or EmbeddingStats(embedder, dims, turns_missing=turns)
+            stats[embedder] = EmbeddingStats(
                 embedder,
                 dims,
                 {**known.counts, kind: vectors},
                 known.described + described,
                 turns - vectors if kind == TURN else known.turns_missing,
             )
-        return list(found.values())
+        return list(stats.values())
 
     async def _holds_vectors(self) -> bool:
-        ((there,),) = await self.database.fetch(INDEX_SQL["search_embeddings_exist"])
-        return bool(there)
+        ((exists,),) = await self.database.fetch(INDEX_SQL["search_embeddings_exist"])
+        return bool(exists)
 
 
 def _numbers(vector: Vector) -> str:

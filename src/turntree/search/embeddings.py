@@ -58,16 +58,16 @@ class Embeddings:
         seen_from = await self.store.horizon()
         described = await self._get(node)
         own = described.kind == TURN and text is None
-        said = (described.text if text is None else text).strip()[:DESCRIPTION_CHARS_MAX]
-        if not said:
+        chosen_text = (described.text if text is None else text).strip()[:DESCRIPTION_CHARS_MAX]
+        if not chosen_text:
             raise InvalidOperation(f"{described.name or node} says nothing that could be embedded")
-        digest = None if own else text_digest(said)
-        known = await self.store.list_digests(embedder.id, [described.id])
-        if described.id in known and known[described.id] == digest:
+        digest = None if own else text_digest(chosen_text)
+        stored = await self.store.list_digests(embedder.id, [described.id])
+        if described.id in stored and stored[described.id] == digest:
             return EmbedResult(described, embedder.id, embedder.dims, is_new=False)
-        (vector,) = await embedder.embed([said], "document")
-        made = StoredEmbedding(described.id, described.kind, vector, digest)
-        await self.store.put(embedder.id, [made], seen_from=seen_from)
+        (vector,) = await embedder.embed([chosen_text], "document")
+        embedding = StoredEmbedding(described.id, described.kind, vector, digest)
+        await self.store.put(embedder.id, [embedding], seen_from=seen_from)
         return EmbedResult(described, embedder.id, embedder.dims, is_new=True)
 
     async def similar_to_text(
@@ -107,13 +107,13 @@ class Embeddings:
         """
         embedder = self._embedder()
         described = await self._get(node)
-        found = await self.store.find(described.id, embedder.id)
-        if found is None:
+        stored = await self.store.find(described.id, embedder.id)
+        if stored is None:
             await self.embed(node)
-            found = await self.store.find(described.id, embedder.id)
-        if found is None:
+            stored = await self.store.find(described.id, embedder.id)
+        if stored is None:
             raise NotFound(f"{node} was erased meanwhile")
-        return await self._alike(found.vector, limit, kinds, tags, described.id)
+        return await self._alike(stored.vector, limit, kinds, tags, described.id)
 
     async def list_stats(self) -> list[EmbeddingStats]:
         """Return the number of vectors, by embedder and kind."""
@@ -139,28 +139,30 @@ class Embeddings:
             for describer in self.describers:
                 last = ""
                 while page := await describer.list_after(last, limit=PAGE):
-                    made = await self._embed_page(embedder, page)
-                    done = IndexProgress(done.turns + made, is_behind=len(page) == PAGE)
+                    count = await self._embed_page(embedder, page)
+                    done = IndexProgress(done.turns + count, is_behind=len(page) == PAGE)
                     report(done)
                     last = page[-1].id
         return done
 
     async def _embed_page(self, embedder: Embedder, page: Sequence[EmbeddableText]) -> int:
         seen_from = await self.store.horizon()
-        known = await self.store.list_digests(embedder.id, [one.id for one in page])
-        texts = {one.id: one.text.strip()[:DESCRIPTION_CHARS_MAX] for one in page}
+        stored = await self.store.list_digests(embedder.id, [node.id for node in page])
+        texts = {node.id: node.text.strip()[:DESCRIPTION_CHARS_MAX] for node in page}
         stale = [
-            one for one in page if texts[one.id] and known.get(one.id) != text_digest(texts[one.id])
+            node
+            for node in page
+            if texts[node.id] and stored.get(node.id) != text_digest(texts[node.id])
         ]
         if not stale:
             return 0
-        vectors = await embedder.embed([texts[one.id] for one in stale], "document")
-        made = [
-            StoredEmbedding(one.id, one.kind, vector, text_digest(texts[one.id]))
-            for one, vector in zip(stale, vectors, strict=True)
+        vectors = await embedder.embed([texts[node.id] for node in stale], "document")
+        embeddings = [
+            StoredEmbedding(node.id, node.kind, vector, text_digest(texts[node.id]))
+            for node, vector in zip(stale, vectors, strict=True)
         ]
-        await self.store.put(embedder.id, made, seen_from=seen_from)
-        return len(made)
+        await self.store.put(embedder.id, embeddings, seen_from=seen_from)
+        return len(embeddings)
 
     async def _alike(
         self,
@@ -179,23 +181,27 @@ class Embeddings:
             tags=tags,
             without=without,
         )
-        known = await self._describe(near)
-        shown = [SimilarNode(known[one.id], one.likeness) for one in near if one.id in known]
-        return shown[:count]
+        described = await self._describe(near)
+        nodes = [
+            SimilarNode(described[node.id], node.likeness) for node in near if node.id in described
+        ]
+        return nodes[:count]
 
     async def _describe(self, near: Sequence[Neighbor]) -> dict[str, EmbeddableText]:
-        turns = [TurnId(one.id) for one in near if one.kind == TURN]
+        turns = [TurnId(node.id) for node in near if node.kind == TURN]
         read = await self.search.reader.read(turns) if turns else []
-        found: dict[str, EmbeddableText] = {one.placed.turn.id: _described(one) for one in read}
-        others = [one.id for one in near if one.kind != TURN]
+        described: dict[str, EmbeddableText] = {
+            node.placed.turn.id: _described(node) for node in read
+        }
+        others = [node.id for node in near if node.kind != TURN]
         for describer in self.describers if others else ():
-            found |= {one.id: one for one in await describer.list_by_ids(others)}
-        return found
+            described |= {node.id: node for node in await describer.list_by_ids(others)}
+        return described
 
     async def _get(self, node: str) -> EmbeddableText:
         for describer in self.describers:
-            if (found := await describer.find(node)) is not None:
-                return found
+            if (description := await describer.find(node)) is not None:
+                return description
         try:
             turn = (await self.revisions.resolve(node)).turn
         except InvalidRevision as error:

@@ -109,34 +109,34 @@ class IndexStore:
                 seen = {"seen_from": str(batch.seen_from)}
                 await run(connection, query, {**scope, **seen, **_scope(index)})
             if (at := batch.position) is not None:
-                place = {"epoch": at.epoch, "xid": str(at.transaction), "n": at.n}
+                position = {"epoch": at.epoch, "xid": str(at.transaction), "n": at.n}
                 await run(
-                    connection, SQL["search_save_progress"], {**scope, **place, "index": index}
+                    connection, SQL["search_save_progress"], {**scope, **position, "index": index}
                 )
 
     async def prepare_meanings(self) -> bool:
         """Create the table of vectors if the database has pgvector; return whether it has."""
-        ((there,),) = await self.database.fetch(SQL["search_embeddings_exist"])
-        if there:
+        ((exists,),) = await self.database.fetch(SQL["search_embeddings_exist"])
+        if exists:
             return True
         # Only the schema's owner may change it, so no role is set here.
         try:
             async with await AsyncConnection[Row].connect(
                 self.database.conninfo, autocommit=True
             ) as owner:
-                ((made,),) = await fetch(owner, SQL["search_create_embeddings"])
+                ((created,),) = await fetch(owner, SQL["search_create_embeddings"])
         except psycopg.errors.InsufficientPrivilege:
             # This login may not create tables. An owner has to do it once; until then search works
             # by words.
             return False
         except psycopg.Error as error:
             raise translated(error) from error
-        return bool(made)
+        return bool(created)
 
     async def has_meanings(self, embedder: str) -> bool:
         """Return whether an embedder's index was ever filled."""
-        ((there,),) = await self.database.fetch(SQL["search_embeddings_exist"])
-        if not there:
+        ((exists,),) = await self.database.fetch(SQL["search_embeddings_exist"])
+        if not exists:
             return False
         ((filled,),) = await self.database.fetch(SQL["search_has_embeddings"], embedder=embedder)
         return bool(filled)

@@ -87,8 +87,8 @@ class Query:
         names += [f"after:{self.after}"] if self.after else []
         names += [f"before:{self.before}"] if self.before else []
         names += [] if self.failed is None else [f"failed:{'yes' if self.failed else 'no'}"]
-        said = [*(f'-"{w}"' for w in self.without), *(f'"{p}"' for p in self.phrases)]
-        return " ".join([*names, *said, *(term.text for term in self.terms)])
+        items = [*(f'-"{w}"' for w in self.without), *(f'"{p}"' for p in self.phrases)]
+        return " ".join([*names, *items, *(term.text for term in self.terms)])
 
 
 def parse_query(text: str, now: Timestamp) -> Query:
@@ -121,19 +121,19 @@ def _add(query: Query, item: re.Match[str], now: Timestamp) -> Query:
         return _take_away(query, phrase) if is_minus else _add_phrase(query, phrase)
     if item["name"] is not None and (item["name"] in OPERATORS or _has_value(item)):
         return _add_operator(query, item["name"], _value(item), is_minus=is_minus, now=now)
-    said = item["word"] or f"{item['name']}:"
-    if is_minus and any(words_of(said)):
-        return _take_away(query, said.strip('.,;:!?()"'))
-    found = tuple(_term(said, word) for word in words_of(said))
-    return replace(query, terms=tuple(dict.fromkeys((*query.terms, *found))))
+    text = item["word"] or f"{item['name']}:"
+    if is_minus and any(words_of(text)):
+        return _take_away(query, text.strip('.,;:!?()"'))
+    terms = tuple(_term(text, word) for word in words_of(text))
+    return replace(query, terms=tuple(dict.fromkeys((*query.terms, *terms))))
 
 
 def _add_phrase(query: Query, phrase: str) -> Query:
     return replace(query, phrases=tuple(dict.fromkeys((*query.phrases, phrase))))
 
 
-def _take_away(query: Query, said: str) -> Query:
-    return replace(query, without=tuple(dict.fromkeys((*query.without, said))))
+def _take_away(query: Query, text: str) -> Query:
+    return replace(query, without=tuple(dict.fromkeys((*query.without, text))))
 
 
 def _has_value(item: re.Match[str]) -> bool:
@@ -144,8 +144,8 @@ def _value(item: re.Match[str]) -> str:
     return " ".join((item["quoted"] if item["quoted"] is not None else item["value"]).split())
 
 
-def _term(said: str, word: Word) -> Term:
-    return Term(said[word.start : word.end], word.whole, word.pieces)
+def _term(text: str, word: Word) -> Term:
+    return Term(text[word.start : word.end], word.whole, word.pieces)
 
 
 def _add_operator(query: Query, name: str, value: str, *, is_minus: bool, now: Timestamp) -> Query:
@@ -172,13 +172,13 @@ def _add_operator(query: Query, name: str, value: str, *, is_minus: bool, now: T
 
 
 def _add_time(query: Query, name: str, value: str, *, is_minus: bool, now: Timestamp) -> Query:
-    moment = find_moment(value, now)
-    if moment is None:
+    timestamp = find_moment(value, now)
+    if timestamp is None:
         raise InvalidQuery(f"{value!r} is not a time; say {EXAMPLES}")
     # What is not before a timestamp is after it.
     if (name == "after") != is_minus:
-        return replace(query, after=max(query.after or moment, moment))
-    return replace(query, before=min(query.before or moment, moment))
+        return replace(query, after=max(query.after or timestamp, timestamp))
+    return replace(query, before=min(query.before or timestamp, timestamp))
 
 
 def _open_last(query: Query, text: str) -> Query:

@@ -76,16 +76,16 @@ def judge(query: Query, passages: Sequence[SearchPassage]) -> MatchScore | None:
     for term in query.terms:
         if found_in := _places(term, read):
             matched[term.text] = found_in
-    found = {said: tuple(places) for said, places in matched.items()}
-    return MatchScore(found, _score(query, found, read), _snippet(query, read))
+    places_by_word = {said: tuple(places) for said, places in matched.items()}
+    return MatchScore(places_by_word, _score(query, places_by_word, read), _snippet(query, read))
 
 
 def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
     """Return several rankings merged into one, best first, by reciprocal rank fusion."""
     scores: dict[TurnId, float] = {}
     for ranking in rankings:
-        for place, turn in enumerate(ranking, start=1):
-            scores[turn] = scores.get(turn, 0.0) + 1 / (RANK_OFFSET + place)
+        for rank, turn in enumerate(ranking, start=1):
+            scores[turn] = scores.get(turn, 0.0) + 1 / (RANK_OFFSET + rank)
     # A later id is a later turn; ids only break ties.
     return sorted(scores, key=lambda turn: (scores[turn], turn), reverse=True)
 
@@ -108,26 +108,26 @@ def _stands(said: str, passages: Sequence[SearchPassage], folded: Sequence[str])
     """Return whether words occur anywhere: one by its lexeme, several as they are written."""
     if len(said.split()) > 1:
         return any(_fold(said) in text for text in folded)
-    wanted = frozenset(word.whole for word in words_of(said))
-    return any(any(find_words(passage.text, wanted)) for passage in passages)
+    roots = frozenset(word.whole for word in words_of(said))
+    return any(any(find_words(passage.text, roots)) for passage in passages)
 
 
 def _read(query: Query, passage: SearchPassage) -> _PassageHits:
     keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
     opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
     hits: list[tuple[Word, str]] = []
-    begun = tuple(start for start, _ in opened)
-    for word in find_words(passage.text, frozenset(keys), begun):
-        known = [lexeme for lexeme in word.lexemes if lexeme in keys]
+    prefixes = tuple(start for start, _ in opened)
+    for word in find_words(passage.text, frozenset(keys), prefixes):
+        matches = [lexeme for lexeme in word.lexemes if lexeme in keys]
         # A completion of the last word counts as that word.
-        known += [whole for start, whole in opened if _begins(word, passage.text, start)]
-        hits += [(word, lexeme) for lexeme in dict.fromkeys(known)]
+        matches += [whole for start, whole in opened if _begins(word, passage.text, start)]
+        hits += [(word, lexeme) for lexeme in dict.fromkeys(matches)]
     return _PassageHits(passage, hits)
 
 
 def _begins(word: Word, text: str, start: str) -> bool:
-    signs = text[word.start : word.end].lower()
-    return signs.startswith(start) or any(lexeme.startswith(start) for lexeme in word.lexemes)
+    text_part = text[word.start : word.end].lower()
+    return text_part.startswith(start) or any(lexeme.startswith(start) for lexeme in word.lexemes)
 
 
 def _places(term: Term, read: Sequence[_PassageHits]) -> dict[Where, None]:
@@ -135,12 +135,12 @@ def _places(term: Term, read: Sequence[_PassageHits]) -> dict[Where, None]:
     wholly: dict[Where, None] = {}
     partly: dict[Where, None] = {}
     pieces: set[str] = set()
-    for one in read:
-        for word, lexeme in one.hits:
+    for passage in read:
+        for word, lexeme in passage.hits:
             if lexeme == term.whole or (term.pieces and set(term.pieces) <= set(word.lexemes)):
-                wholly[one.passage.where] = None
+                wholly[passage.passage.where] = None
             elif lexeme in term.pieces:
-                partly[one.passage.where] = None
+                partly[passage.passage.where] = None
                 pieces.add(lexeme)
     if wholly:
         return wholly
@@ -148,24 +148,24 @@ def _places(term: Term, read: Sequence[_PassageHits]) -> dict[Where, None]:
 
 
 def _score(
-    query: Query, found: Mapping[str, tuple[Where, ...]], read: Sequence[_PassageHits]
+    query: Query, places_by_word: Mapping[str, tuple[Where, ...]], read: Sequence[_PassageHits]
 ) -> float:
-    asked = len(query.terms) + len(query.phrases)
-    if not asked:
+    items = len(query.terms) + len(query.phrases)
+    if not items:
         return 0.0
-    best = sum(max(WEIGHTS[where] for where in places) for places in found.values())
+    best = sum(max(WEIGHTS[where] for where in places) for places in places_by_word.values())
     phrases = PHRASE_WEIGHT * len(query.phrases)
-    near = max((len({lexeme for _, lexeme in _window(one)}) for one in read), default=0)
-    return best / asked + phrases + NEAR_WEIGHT * near / asked
+    near = max((len({lexeme for _, lexeme in _window(passage)}) for passage in read), default=0)
+    return best / items + phrases + NEAR_WEIGHT * near / items
 
 
 def _window(read: _PassageHits) -> list[tuple[Word, str]]:
     """Return the hits that are close together, where most different terms occur."""
     best: list[tuple[Word, str]] = []
-    for place, (first, _) in enumerate(read.hits[:HITS_COMPARED_MAX]):
+    for index, (first, _) in enumerate(read.hits[:HITS_COMPARED_MAX]):
         near = [
             hit
-            for hit in read.hits[place : place + HITS_COMPARED_MAX]
+            for hit in read.hits[index : index + HITS_COMPARED_MAX]
             if hit[0].end - first.start <= SNIPPET_CHARS
         ]
         if len({lexeme for _, lexeme in near}) > len({lexeme for _, lexeme in best}):
@@ -175,21 +175,21 @@ def _window(read: _PassageHits) -> list[tuple[Word, str]]:
 
 def _snippet(query: Query, read: Sequence[_PassageHits]) -> Snippet | None:
     for phrase in query.phrases:
-        for one in read:
-            at = one.passage.text.lower().find(phrase.lower())
+        for passage in read:
+            at = passage.passage.text.lower().find(phrase.lower())
             if at >= 0:
-                return _cut(one.passage, at, [(at, at + len(phrase))])
-    ranked = [(one, _window(one)) for one in read]
-    shown = [(one, hits) for one, hits in ranked if hits]
-    if not shown:
-        first = next((one.passage for one in read if one.passage.text.strip()), None)
+                return _cut(passage.passage, at, [(at, at + len(phrase))])
+    ranked = [(passage, _window(passage)) for passage in read]
+    candidates = [(passage, hits) for passage, hits in ranked if hits]
+    if not candidates:
+        first = next((passage.passage for passage in read if passage.passage.text.strip()), None)
         return None if first is None else _cut(first, 0, [])
-    one, hits = max(
-        shown,
+    passage, hits = max(
+        candidates,
         key=lambda pair: (len({x for _, x in pair[1]}), WEIGHTS[pair[0].passage.where]),
     )
-    spans = list(dict.fromkeys((word.start, word.end) for word, _ in one.hits))
-    return _cut(one.passage, hits[0][0].start, spans)
+    spans = list(dict.fromkeys((word.start, word.end) for word, _ in passage.hits))
+    return _cut(passage.passage, hits[0][0].start, spans)
 
 
 def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]]) -> Snippet:
@@ -215,7 +215,7 @@ def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]]) -> S
 
 def _flat(text: str, *, after: str = "") -> str:
     """Return a text on one line, with runs of blanks merged."""
-    flat = "".join(" " if sign.isspace() else sign for sign in text)
+    flat = "".join(" " if character.isspace() else character for character in text)
     while "  " in flat:
         flat = flat.replace("  ", " ")
     return flat[1:] if (not after or after.endswith(" ")) and flat.startswith(" ") else flat

@@ -140,16 +140,16 @@ class Search:
     ) -> list[SearchHit]:
         read = await self.reader.read(list(dict.fromkeys((*words, *near))))
         judged: dict[TurnId, tuple[SearchableTurn, MatchScore]] = {}
-        for one in read:
-            found = judge(query, list(passages_of(one.placed.turn, one.lifted)))
-            if found is not None:
-                judged[one.placed.turn.id] = one, found
+        for item in read:
+            match = judge(query, list(passages_of(item.placed.turn, item.lifted)))
+            if match is not None:
+                judged[item.placed.turn.id] = item, match
         turns = [turn for turn in words if turn in judged]
         by_words = sorted(turns, key=lambda turn: -judged[turn][1].score)
         by_meaning = [turn for turn in near if turn in judged]
         # Two scores of different kinds cannot be added; ``merge`` uses only the two orders.
-        shown = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
-        holders = await self.reader.list_holders(shown) if shown else {}
+        order = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
+        holders = await self.reader.list_holders(order) if order else {}
         return [
             SearchHit(
                 judged[turn][0].placed,
@@ -158,7 +158,7 @@ class Search:
                 judged[turn][1].snippet,
                 tuple(holders[turn]),
             )
-            for turn in shown
+            for turn in order
         ]
 
     async def fill(
@@ -177,8 +177,8 @@ class Search:
         while turns_max is None or done.turns < turns_max:
             batch = await next_batch(WORDS, limit=TURNS_A_BATCH)
             documents = [
-                (one.placed.turn.id, document_of(one.placed.turn, one.lifted))
-                for one in batch.turns
+                (item.placed.turn.id, document_of(item.placed.turn, item.lifted))
+                for item in batch.turns
             ]
             # Documents and progress in one transaction: a crash repeats a batch and skips none.
             await self.writer.put_documents(batch, documents)
@@ -242,13 +242,13 @@ class Search:
         next_batch = self.writer.list_missing if everything else self.writer.next_batch
         while turns_max is None or done.turns < turns_max:
             batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH)
-            texts = [meaning_of(one.placed.turn, one.lifted) for one in batch.turns]
+            texts = [meaning_of(item.placed.turn, item.lifted) for item in batch.turns]
             # "Commit it and open a pull request": a repeated text is embedded once per batch.
             unique = list(dict.fromkeys(texts))
-            made = await self.embedder.embed(unique, "document") if unique else []
-            known = dict(zip(unique, made, strict=True))
-            ids = [one.placed.turn.id for one in batch.turns]
-            vectors = [(id, known[text]) for id, text in zip(ids, texts, strict=True)]
+            computed = await self.embedder.embed(unique, "document") if unique else []
+            vector_of = dict(zip(unique, computed, strict=True))
+            ids = [item.placed.turn.id for item in batch.turns]
+            vectors = [(id, vector_of[text]) for id, text in zip(ids, texts, strict=True)]
             await self.writer.put_meanings(batch, self.embedder.id, vectors)
             done = IndexProgress(done.turns + len(ids), is_behind=not batch.is_last)
             report(done)
@@ -273,11 +273,11 @@ class Search:
         Raises:
             InvalidQuery: The path is empty.
         """
-        wanted = path.strip().removeprefix("./")
-        if not wanted:
+        pattern = path.strip().removeprefix("./")
+        if not pattern:
             raise InvalidQuery("a path says which file: `turntree blame src/main.py`")
         by_turn: dict[TurnId, list[FileUseRecord]] = {}
-        for touch in await self.reader.list_touches(wanted, limit=limit):
+        for touch in await self.reader.list_touches(pattern, limit=limit):
             by_turn.setdefault(touch.turn, []).append(touch)
         shown: dict[TurnId, list[SnapshotChange]] = {}
         for change in changes:
@@ -286,12 +286,12 @@ class Search:
         holders = await self.reader.list_holders(turns) if turns else {}
         return [
             Blame(
-                one.placed,
-                tuple(by_turn.get(one.placed.turn.id, ())),
-                tuple(holder.label for holder in holders[one.placed.turn.id]),
-                tuple(shown.get(one.placed.turn.id, ())),
+                item.placed,
+                tuple(by_turn.get(item.placed.turn.id, ())),
+                tuple(holder.label for holder in holders[item.placed.turn.id]),
+                tuple(shown.get(item.placed.turn.id, ())),
             )
-            for one in await self.reader.read(turns)
+            for item in await self.reader.read(turns)
         ]
 
 

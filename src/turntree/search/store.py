@@ -89,17 +89,19 @@ class SearchStore:
     async def read(self, turns: Sequence[TurnId]) -> list[SearchableTurn]:
         """Return some turns, in their order, with the beginnings of their large parts."""
         rows = await self.database.fetch(SQL["search_bodies"], turns=as_uuids(turns))
-        placed = [
+        turns_read = [
             ThreadTurn(
-                turns_.read_lines(header, said, digest_from_raw(bytes(digest))), depth, parent
+                turns_.read_lines(header, message_lines, digest_from_raw(bytes(digest))),
+                depth,
+                parent,
             )
-            for digest, header, said, depth, parent, _ in rows
+            for digest, header, message_lines, depth, parent, _ in rows
         ]
-        wanted = {one.turn.id: list(_lifted(one.turn)) for one in placed}
-        found = await self._beginnings([digest for each in wanted.values() for digest in each])
+        needed = {entry.turn.id: list(_lifted(entry.turn)) for entry in turns_read}
+        starts = await self._beginnings([digest for each in needed.values() for digest in each])
         return [
-            SearchableTurn(one, {d: found[d] for d in wanted[one.turn.id] if d in found})
-            for one in placed
+            SearchableTurn(entry, {d: starts[d] for d in needed[entry.turn.id] if d in starts})
+            for entry in turns_read
         ]
 
     async def _beginnings(self, digests: Sequence[Digest]) -> dict[Digest, bytes]:
@@ -116,10 +118,10 @@ class SearchStore:
         rows = await self.database.fetch(
             SQL["search_holders"], turns=as_uuids(turns), limit=HOLDERS_MAX
         )
-        found: dict[TurnId, list[HitSession]] = {turn: [] for turn in turns}
+        holders: dict[TurnId, list[HitSession]] = {turn: [] for turn in turns}
         for turn, session, label, is_head in rows:
-            found[TurnId(turn)].append(HitSession(SessionId(session), label, bool(is_head)))
-        return found
+            holders[TurnId(turn)].append(HitSession(SessionId(session), label, bool(is_head)))
+        return holders
 
     async def list_touches(self, path: str, *, limit: int) -> list[FileUseRecord]:
         """Return the uses of a file, newest turn first, by its path, its end, or a pattern."""
@@ -133,8 +135,8 @@ class SearchStore:
 
 
 def _lifted(turn: Turn) -> Iterator[Digest]:
-    for said in turn.messages:
-        yield from (part.object for part in said.parts if isinstance(part, ObjectRef))
+    for message in turn.messages:
+        yield from (part.object for part in message.parts if isinstance(part, ObjectRef))
 
 
 def quoted(lexeme: str) -> str:
@@ -153,11 +155,11 @@ def term_query(term: Term) -> str:
     if term.pieces:
         ways.append(f"({conjoin(map(quoted, term.pieces))})")
     if term.is_open:
-        said = "".join(sign for sign in term.text.lower() if sign.isalnum())
-        ways.append(f"{quoted(said)}:*")
+        letters = "".join(character for character in term.text.lower() if character.isalnum())
+        ways.append(f"{quoted(letters)}:*")
         # An incomplete ending ("redirecti") is longer than the stored root ("redirect").
-        first = max(STEM_CHARS_MIN, len(said) - ENDING_CHARS_MAX)
-        ways += [quoted(said[:length]) for length in range(first, len(said))]
+        first = max(STEM_CHARS_MIN, len(letters) - ENDING_CHARS_MAX)
+        ways += [quoted(letters[:length]) for length in range(first, len(letters))]
     return f"({' | '.join(dict.fromkeys(ways))})"
 
 
@@ -188,21 +190,21 @@ def _any(parts: Iterable[str]) -> str:
 def required(query: Query) -> list[str]:
     """Return the required conditions: facets, phrases and excluded words."""
     phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
-    single = [said for said in query.without if len(said.split()) == 1]
-    absent = [f"!{quoted(lexeme)}" for said in single for lexeme in list(lexemes_of(said))[:1]]
+    single = [text for text in query.without if len(text.split()) == 1]
+    absent = [f"!{quoted(lexeme)}" for text in single for lexeme in list(lexemes_of(text))[:1]]
     return [*facets(query), *phrases, *absent]
 
 
 def facets(query: Query) -> list[str]:
     """Return the conditions of operators that are stored as facets."""
     people = [_named("by", value) for value in query.names.get("by", ())]
-    found = [f"({' | '.join(people)})"] if people else []
-    found += [_named("tool", value) for value in query.names.get("tool", ())]
+    conditions = [f"({' | '.join(people)})"] if people else []
+    conditions += [_named("tool", value) for value in query.names.get("tool", ())]
     for name, values in query.without_names.items():
-        found += [f"!{_named(name, value)}" for value in values]
+        conditions += [f"!{_named(name, value)}" for value in values]
     if query.failed is not None:
-        found.append(("" if query.failed else "!") + quoted(facet("failed")))
-    return found
+        conditions.append(("" if query.failed else "!") + quoted(facet("failed")))
+    return conditions
 
 
 def _named(name: str, value: str) -> str:
@@ -236,6 +238,6 @@ def _patterns(values: Iterable[str]) -> list[str] | None:
 
 def pattern(glob: str) -> str:
     """Return a glob as a LIKE pattern."""
-    for sign in ("\\", "%", "_"):
-        glob = glob.replace(sign, "\\" + sign)
+    for character in ("\\", "%", "_"):
+        glob = glob.replace(character, "\\" + character)
     return glob.replace("*", "%").replace("?", "_")

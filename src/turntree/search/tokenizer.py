@@ -70,51 +70,57 @@ def words_of(text: str) -> Iterator[Word]:
         if _is_unspaced(run[0]):
             yield from _pairs(run[0], run.start())
             continue
-        said = _APOSTROPHE.sub("", run[0])
-        found = _lexemes(said)
-        if found:
-            yield Word(run.start(), run.start() + len(said), found[0], found[1:])
+        text_run = _APOSTROPHE.sub("", run[0])
+        lexemes = _lexemes(text_run)
+        if lexemes:
+            yield Word(run.start(), run.start() + len(text_run), lexemes[0], lexemes[1:])
 
 
 def find_words(text: str, lexemes: frozenset[str], begun: tuple[str, ...] = ()) -> Iterator[Word]:
     """Yield the words of a text with one of some lexemes, or with one of some prefixes."""
     for run in _RUN.finditer(text):
-        said = run[0]
-        if _is_unspaced(said):
-            yield from (w for w in _pairs(said, run.start()) if w.whole in lexemes)
+        text_run = run[0]
+        if _is_unspaced(text_run):
+            yield from (w for w in _pairs(text_run, run.start()) if w.whole in lexemes)
             continue
-        found = _lexemes(_APOSTROPHE.sub("", said) if "'" in said or "’" in said else said)
-        if found and (not lexemes.isdisjoint(found) or _begins(said, found, begun)):
-            end = run.start() + len(_APOSTROPHE.sub("", said))
-            yield Word(run.start(), end, found[0], found[1:])
+        matches = _lexemes(
+            _APOSTROPHE.sub("", text_run) if "'" in text_run or "’" in text_run else text_run
+        )
+        if matches and (not lexemes.isdisjoint(matches) or _begins(text_run, matches, begun)):
+            end = run.start() + len(_APOSTROPHE.sub("", text_run))
+            yield Word(run.start(), end, matches[0], matches[1:])
 
 
-def _begins(said: str, found: tuple[str, ...], begun: tuple[str, ...]) -> bool:
-    if not begun:
+def _begins(text: str, lexemes: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
+    if not prefixes:
         return False
-    return said.lower().startswith(begun) or any(lexeme.startswith(begun) for lexeme in found)
+    return text.lower().startswith(prefixes) or any(
+        lexeme.startswith(prefixes) for lexeme in lexemes
+    )
 
 
 def lexemes_of(text: str) -> Iterator[str]:
     """Yield the lexemes of a text, in order, with repetitions."""
-    for said in _RUN.findall(text):
-        if _is_unspaced(said):
-            yield from (word.whole for word in _pairs(said, 0))
+    for text_run in _RUN.findall(text):
+        if _is_unspaced(text_run):
+            yield from (word.whole for word in _pairs(text_run, 0))
         else:
-            yield from _lexemes(_APOSTROPHE.sub("", said) if "'" in said or "’" in said else said)
+            yield from _lexemes(
+                _APOSTROPHE.sub("", text_run) if "'" in text_run or "’" in text_run else text_run
+            )
 
 
-def _is_unspaced(said: str) -> bool:
-    return not said.isascii() and _WITHOUT_SPACES.search(said) is not None
+def _is_unspaced(text: str) -> bool:
+    return not text.isascii() and _WITHOUT_SPACES.search(text) is not None
 
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
-def _lexemes(said: str) -> tuple[str, ...]:
+def _lexemes(text: str) -> tuple[str, ...]:
     """Return the lexeme of a run of characters, then those of its pieces. Cached: words repeat."""
-    joined = _JOINT.sub("", said)
+    joined = _JOINT.sub("", text)
     if not _is_word(joined):
         return ()
-    pieces = [piece for part in _JOINT.split(said) for piece in _PIECE.findall(part)]
+    pieces = [piece for part in _JOINT.split(text) for piece in _PIECE.findall(part)]
     if len(pieces) < 2:  # noqa: PLR2004  (one piece is the whole)
         return (lexeme,) if (lexeme := _lexeme(joined)) else ()
     kept = dict.fromkeys(lexeme for piece in pieces if (lexeme := _lexeme(piece)))
@@ -122,19 +128,19 @@ def _lexemes(said: str) -> tuple[str, ...]:
     return whole, *(piece for piece in kept if piece != whole)
 
 
-def _pairs(said: str, start: int) -> Iterator[Word]:
+def _pairs(text: str, start: int) -> Iterator[Word]:
     """Yield the pairs of characters of a text that is written without spaces."""
-    if len(said) == 1:
-        yield Word(start, start + 1, said)
-    for place in range(len(said) - 1):
-        yield Word(start + place, start + place + 2, said[place : place + 2].lower())
+    if len(text) == 1:
+        yield Word(start, start + 1, text)
+    for index in range(len(text) - 1):
+        yield Word(start + index, start + index + 2, text[index : index + 2].lower())
 
 
 def _is_word(joined: str) -> bool:
     """Return whether a person could remember it; digests and keys are looked up by other means."""
     if not 1 < len(joined) <= WORD_CHARS_MAX:
         return False
-    digits = sum(sign.isdigit() for sign in joined)
+    digits = sum(character.isdigit() for character in joined)
     return len(joined) < NOISE_CHARS_MIN or digits < NOISE_DIGITS_MIN
 
 

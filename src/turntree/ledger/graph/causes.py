@@ -79,40 +79,40 @@ class Causes:
         Raises:
             NotFound: No such turn.
         """
-        placed = await self.threads.get_turn(turn)
+        start = await self.threads.get_turn(turn)
         walk = _Walk(self, limit, {turn})
-        causes = await walk.go(placed, depth_max)
-        return Explanation(placed, await self.edges.find_recording(turn), causes, walk.bound)
+        causes = await walk.go(start, depth_max)
+        return Explanation(start, await self.edges.find_recording(turn), causes, walk.bound)
 
     async def list_causes(self, placed: ThreadTurn) -> list[Cause]:
         """Return the direct causes of a turn; its origin comes last."""
         turn = placed.turn.id
         left = await self.edges.list_from(turn)
-        found = [_other(edge) for edge in left if _is_other(edge)]
+        causes = [_other(edge) for edge in left if _is_other(edge)]
         if (compaction := placed.turn.header.compaction) is not None:
             through = GraphNode("Run", compaction.summarized_through)
             count = compaction.turns_summarized
-            found.insert(0, Cause("summarizes", "SUMMARIZES", through, turns=count))
+            causes.insert(0, Cause("summarizes", "SUMMARIZES", through, turns=count))
         if (origin := await self._find_origin(placed)) is not None:
-            found.append(origin)
-        return [await self._fill(cause) for cause in found]
+            causes.append(origin)
+        return [await self._fill(cause) for cause in causes]
 
-    async def _find_origin(self, placed: ThreadTurn) -> Cause | None:
+    async def _find_origin(self, thread_turn: ThreadTurn) -> Cause | None:
         """Return the turn that a turn continues: in its session, or where that was created."""
-        recording = await self.edges.find_recording(placed.turn.id)
-        began = None if recording is None else await self._find_beginning(placed, recording)
+        recording = await self.edges.find_recording(thread_turn.turn.id)
+        began = None if recording is None else await self._find_beginning(thread_turn, recording)
         if began is not None and recording is not None:
             return await self._tell_beginning(began, recording)
-        if placed.parent is None:
+        if thread_turn.parent is None:
             return None
-        return Cause("follows", "DERIVED_FROM", GraphNode("Run", placed.parent))
+        return Cause("follows", "DERIVED_FROM", GraphNode("Run", thread_turn.parent))
 
     async def _find_beginning(
-        self, placed: ThreadTurn, recording: RecordedMove
+        self, thread_turn: ThreadTurn, recording: RecordedMove
     ) -> SessionOrigin | None:
         """Return how a session was created, if a turn is the first that was recorded in it."""
         for descent in await self.edges.list_ancestry(recording.session, depth_max=1):
-            is_first = placed.parent is None or descent.turn == placed.parent
+            is_first = thread_turn.parent is None or descent.turn == thread_turn.parent
             if is_first or (recording.version == 2 and descent.kind == "SPAWNED_FROM"):  # noqa: PLR2004
                 return descent
         return None
@@ -153,18 +153,18 @@ class _Walk:
     bound: Bound | None = None
 
     async def go(self, placed: ThreadTurn, steps: int) -> tuple[Cause, ...]:
-        found = await self.causes.list_causes(placed)
-        if found and steps == 0:
+        causes = await self.causes.list_causes(placed)
+        if causes and steps == 0:
             self.bound = self.bound or "depth"
             return ()
-        shown: list[Cause] = []
-        for cause in found:
+        result: list[Cause] = []
+        for cause in causes:
             if self.left == 0:
                 self.bound = "limit"
                 break
             self.left -= 1
-            shown.append(await self._follow(cause, steps))
-        return tuple(shown)
+            result.append(await self._follow(cause, steps))
+        return tuple(result)
 
     async def _follow(self, cause: Cause, steps: int) -> Cause:
         # The turns that a summary covers are reached anyway, through the parent of its turn.

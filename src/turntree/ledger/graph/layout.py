@@ -117,9 +117,9 @@ def layout(topology: Sequence[LayoutNode], pinned: Iterable[int] = ()) -> list[L
             is_light = node.parent != NO_PARENT and heavy[node.parent] != index
             rows.append(LayoutRow(index, node.parent, lane, len(below), is_light, node.spawn))
             if below:
-                kept = heavy[index]
-                stack.append((kept, lane))
-                stack.extend((child, lane + 1) for child in reversed(below) if child != kept)
+                main_child = heavy[index]
+                stack.append((main_child, lane))
+                stack.extend((child, lane + 1) for child in reversed(below) if child != main_child)
     rows.reverse()
     return rows
 

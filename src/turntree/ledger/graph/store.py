@@ -112,5 +112,5 @@ def _edge(row: Row) -> Edge:
     )
 
 
-def _find_instant(moment: int | None) -> Timestamp | None:
-    return None if moment is None else instant(moment)
+def _find_instant(ms: int | None) -> Timestamp | None:
+    return None if ms is None else instant(ms)

@@ -79,14 +79,14 @@ class MiniLm:
 
     def _embed_all(self, network: "_Network", texts: list[str]) -> list[Vector]:
         # Texts of one length need no padding, which would be computed like everything else.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        found: list[Vector] = [()] * len(texts)
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        vectors: list[Vector] = [()] * len(texts)
         for first in range(0, len(order), TEXTS_A_BATCH):
-            places = order[first : first + TEXTS_A_BATCH]
-            rows = network.embed([texts[place] for place in places])
-            for place, row in zip(places, rows, strict=True):
-                found[place] = row
-        return found
+            batch = order[first : first + TEXTS_A_BATCH]
+            rows = network.embed([texts[index] for index in batch])
+            for index, row in zip(batch, rows, strict=True):
+                vectors[index] = row
+        return vectors
 
 
 def _load(folder: Path) -> "_Network":
@@ -127,8 +127,8 @@ class _Network:
         """Return the vectors of a batch."""
         np = self.np
         encoded = self.tokenizer.encode_batch(texts)
-        ids = np.array([one.ids for one in encoded])
-        mask = np.array([one.attention_mask for one in encoded], dtype=np.float32)
+        ids = np.array([encoding.ids for encoding in encoded])
+        mask = np.array([encoding.attention_mask for encoding in encoded], dtype=np.float32)
         states = self._encode(ids, mask)
         means = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
         means /= np.linalg.norm(means, axis=1, keepdims=True)
@@ -137,16 +137,16 @@ class _Network:
     def _encode(self, ids: Any, mask: Any) -> Any:
         w = self.weights
         words = w["embeddings.word_embeddings.weight"][ids]
-        places = w["embeddings.position_embeddings.weight"][: ids.shape[1]]
-        states = words + places + w["embeddings.token_type_embeddings.weight"][0]
+        positions = w["embeddings.position_embeddings.weight"][: ids.shape[1]]
+        states = words + positions + w["embeddings.token_type_embeddings.weight"][0]
         states = self._norm(states, "embeddings.LayerNorm")
         hidden = (1 - mask)[:, None, None, :] * self.np.float32(-1e9)
         for layer in range(LAYERS):
             at = f"encoder.layer.{layer}"
-            seen = self._attend(states, hidden, f"{at}.attention")
-            states = self._norm(states + seen, f"{at}.attention.output.LayerNorm")
-            grown = self._gelu(self._linear(states, f"{at}.intermediate.dense"))
-            shrunk = self._linear(grown, f"{at}.output.dense")
+            attended = self._attend(states, hidden, f"{at}.attention")
+            states = self._norm(states + attended, f"{at}.attention.output.LayerNorm")
+            expanded = self._gelu(self._linear(states, f"{at}.intermediate.dense"))
+            shrunk = self._linear(expanded, f"{at}.output.dense")
             states = self._norm(states + shrunk, f"{at}.output.LayerNorm")
         return states
 
@@ -162,8 +162,8 @@ class _Network:
         scores = query @ key.transpose(0, 1, 3, 2) * scale + hidden
         scores = self.np.exp(scores - scores.max(-1, keepdims=True))
         scores /= scores.sum(-1, keepdims=True)
-        seen = (scores @ value).transpose(0, 2, 1, 3).reshape(count, length, -1)
-        return self._linear(seen, f"{at}.output.dense")
+        attended = (scores @ value).transpose(0, 2, 1, 3).reshape(count, length, -1)
+        return self._linear(attended, f"{at}.output.dense")
 
     def _linear(self, states: Any, at: str) -> Any:
         # As one matrix. With three dimensions numpy multiplies text by text, and the threads of the

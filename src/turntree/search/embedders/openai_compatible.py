@@ -56,11 +56,11 @@ class OpenAiCompatible:
             DatabaseUnavailable: It does not answer, or reports that it is busy or broken.
         """
         del kind  # The API does not distinguish queries from documents.
-        found: list[Vector] = []
+        vectors: list[Vector] = []
         for first in range(0, len(texts), TEXTS_A_REQUEST):
             some = list(texts[first : first + TEXTS_A_REQUEST])
-            found += await anyio.to_thread.run_sync(self._embed, some)
-        return found
+            vectors += await anyio.to_thread.run_sync(self._embed, some)
+        return vectors
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         # Some endpoints reject an empty text, and a blank means as little.
@@ -69,7 +69,9 @@ class OpenAiCompatible:
             raise self._failed(status, body)
         try:
             rows = json.loads(body)["data"]
-            vectors = [one["embedding"] for one in sorted(rows, key=lambda one: int(one["index"]))]
+            vectors = [
+                item["embedding"] for item in sorted(rows, key=lambda item: int(item["index"]))
+            ]
             return [self._checked(vector) for vector in _exactly(vectors, len(texts))]
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidOperation(
@@ -113,9 +115,9 @@ class OpenAiCompatible:
         if self.key:
             # An endpoint may echo what it was sent, and this goes to a screen or a log.
             reason = reason.replace(self.key, "…")
-        told = f"{self._who} answered with {status}: {reason}"
+        message = f"{self._who} answered with {status}: {reason}"
         is_passing = status >= _SERVER_ERROR or status == _TOO_MANY
-        return DatabaseUnavailable(told) if is_passing else InvalidOperation(told)
+        return DatabaseUnavailable(message) if is_passing else InvalidOperation(message)
 
     def _checked(self, vector: Sequence[float]) -> Vector:
         numbers = [float(number) for number in vector]
