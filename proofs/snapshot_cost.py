@@ -46,9 +46,15 @@ async def prove(proof: Proof) -> None:
         paths = write_workspace(place, files, int(size * MB), proof.seed)
         proof.note("workspace", files, "files")
         proof.note("workspace", sum(path.stat().st_size for path in paths) / MB, "MB")
-        _take_first(proof, folder, place, 2 if proof.quick else 3)
-        _take_changed(proof, folder, place, paths, rounds)
-        _take_forks(proof, folder, place, paths, forks)
+        if proof.begins("first"):
+            _take_first(proof, folder, place, 2 if proof.quick else 3)
+        else:
+            _add(place)
+            _alone(folder, place)
+        if proof.begins("changed"):
+            _take_changed(proof, folder, place, paths, rounds)
+        if proof.begins("forks"):
+            _take_forks(proof, folder, place, paths, forks)
     finally:
         shutil.rmtree(folder)
 
@@ -66,9 +72,7 @@ def _take_first(proof: Proof, folder: Path, place: Path, rounds: int) -> None:
         peaks.append(told[1] / 1024)
 
     def add() -> None:
-        shutil.rmtree(place / ".git", ignore_errors=True)
-        _git(place, "init", "-q")
-        theirs.append(_timed(lambda: _git(place, "add", "-A")))
+        theirs.append(_add(place))
 
     for number in range(rounds):
         for act in (keep, add) if number % 2 else (add, keep):
@@ -178,6 +182,13 @@ def _alone(folder: Path, place: Path) -> tuple[float, float]:
 
 def _git(place: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=place, check=True, capture_output=True)
+
+
+def _add(place: Path) -> float:
+    """Have git add everything to an empty repository; return the seconds it took."""
+    shutil.rmtree(place / ".git", ignore_errors=True)
+    _git(place, "init", "-q")
+    return _timed(lambda: _git(place, "add", "-A"))
 
 
 def _timed(work: Callable[[], object]) -> float:
