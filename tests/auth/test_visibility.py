@@ -257,7 +257,7 @@ async def leave_turn(tree: Tree, world: FakeClock, turn: TurnId, parent: TurnId)
 
 
 async def test_a_turn_that_its_run_left_is_as_closed_as_its_session(
-    tree: Tree, bob: Tree, closed: TurnId, abandoned: TurnId, world: FakeClock
+    tree: Tree, bob: Tree, database: Database, closed: TurnId, abandoned: TurnId, world: FakeClock
 ) -> None:
     """Nobody holds what was canceled, and yet it was said in the private session."""
     branch = await leave_turn(tree, world, TurnId(world.new_id()), closed)
@@ -265,6 +265,12 @@ async def test_a_turn_that_its_run_left_is_as_closed_as_its_session(
         assert (await tree.turns.get(left)).parent == closed
         with pytest.raises(NotFound):
             await bob.turns.get(left)
+        # Its body has a policy of its own; its row must be hidden without that too.
+        async with database.seen_by(Sight("human:bob")).connection() as connection:
+            rows = await connection.execute(
+                "SELECT digest FROM turntree.turns WHERE id = %s", [UUID(left)]
+            )
+            assert await rows.fetchall() == []
         assert left not in repr(await bob.turns.list_newest())
     beside = await leave_turn(tree, world, TurnId(world.new_id()), (await bob.resolve("main")).turn)
     assert (await bob.turns.get(beside)).turn.id == beside
