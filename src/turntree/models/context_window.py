@@ -52,11 +52,13 @@ class ContextWindow:
 
 def view_of(thread: Sequence[ThreadTurn]) -> ContextWindow:
     """Return the context window of a whole thread, given root first."""
-    seen = visible([(one.turn.id, one.turn.header.compaction, one) for one in thread])
-    newest = max((one.depth for one in thread if one.turn.header.compaction), default=None)
+    shown_turns = visible(
+        [(entry.turn.id, entry.turn.header.compaction, entry) for entry in thread]
+    )
+    newest = max((entry.depth for entry in thread if entry.turn.header.compaction), default=None)
     if newest is None:
-        return make_view(seen, first=seen[0].depth if seen else 1)
-    summary, *rest = seen
+        return make_view(shown_turns, first=shown_turns[0].depth if shown_turns else 1)
+    summary, *rest = shown_turns
     return make_view(rest, first=rest[0].depth if rest else newest + 1, summary=summary)
 
 
@@ -64,14 +66,18 @@ def make_view(
     turns: Sequence[ThreadTurn], *, first: int, summary: ThreadTurn | None = None
 ) -> ContextWindow:
     """Return the context window of turns, root first, that are the end of a thread."""
-    return ContextWindow(tuple(turns), tuple(cost_of(one.turn) for one in turns), first, summary)
+    return ContextWindow(
+        tuple(turns), tuple(cost_of(entry.turn) for entry in turns), first, summary
+    )
 
 
 def cost_of(turn: Turn) -> int:
     """Return the estimated tokens of a turn, without reading objects."""
-    whole = [said for said in turn.messages if isinstance(said, Message)]
+    messages = [message for message in turn.messages if isinstance(message, Message)]
     # An erased message is shown as one word, an unsuccessful outcome as one sentence.
-    return estimate_messages(whole) + 2 * MESSAGE_TOKENS * (1 + len(turn.messages) - len(whole))
+    return estimate_messages(messages) + 2 * MESSAGE_TOKENS * (
+        1 + len(turn.messages) - len(messages)
+    )
 
 
 def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
@@ -87,7 +93,7 @@ def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
     if whole_from == len(view.turns):
         return ()
     candidates = range(whole_from, min(half_from, len(view.turns) - 1) + 1)
-    start = max(candidates, key=lambda place: _roundness(view.turns[place].depth))
+    start = max(candidates, key=lambda index: _roundness(view.turns[index].depth))
     return view.turns[start:]
 
 
@@ -105,10 +111,10 @@ def count_left_out(view: ContextWindow, shown: Sequence[ThreadTurn]) -> int:
 def _fitting(costs: Sequence[int], room: int) -> int:
     """Return the first index from which on everything fits."""
     left = room
-    for place in range(len(costs) - 1, -1, -1):
-        left -= costs[place]
+    for index in range(len(costs) - 1, -1, -1):
+        left -= costs[index]
         if left < 0:
-            return place + 1
+            return index + 1
     return 0
 
 

@@ -46,15 +46,15 @@ def show_turn(turn: Turn) -> list[Message]:
     if turn.header.compaction is not None:
         words = [
             part
-            for said in turn.reply
-            for part in said.parts
+            for message in turn.reply
+            for part in message.parts
             if isinstance(part, Text) or (isinstance(part, ObjectRef) and part.of == "text")
         ]
         return [Message("user", (Text(SUMMARY_TEXT), *words))] if words else []
-    shown = show_exchange(turn.query, turn.reply)
+    messages = show_exchange(turn.query, turn.reply)
     if turn.header.outcome != "completed":
-        shown.append(told(ENDED_TEXT.format(outcome=turn.header.outcome)))
-    return shown
+        messages.append(told(ENDED_TEXT.format(outcome=turn.header.outcome)))
+    return messages
 
 
 def show_exchange(
@@ -62,13 +62,16 @@ def show_exchange(
 ) -> list[Message]:
     """Return the messages that show a query, and its reply so far, to a model."""
     asked = (
-        told(ERASED_TEXT) if isinstance(said, ErasedMessage) else Message(said.role, said.parts)
-        for said in query
+        told(ERASED_TEXT)
+        if isinstance(message, ErasedMessage)
+        else Message(message.role, message.parts)
+        for message in query
     )
     answered = (
-        Message(said.role, said.parts, meta=_native(said)) for said in settle(reply, "assistant")
+        Message(message.role, message.parts, meta=_native(message))
+        for message in settle(reply, "assistant")
     )
-    return [said for said in (*asked, *answered) if said.parts]
+    return [message for message in (*asked, *answered) if message.parts]
 
 
 def settle(messages: Sequence[Message | ErasedMessage], erased_role: Role) -> Iterator[Message]:

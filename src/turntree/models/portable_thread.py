@@ -74,20 +74,20 @@ def hand_over(
     Raises:
         InvalidOperation: A part is stored as an object that is not among ``objects``.
     """
-    told = [said for placed in thread for said in _turn(placed.turn, objects)]
-    return [said for said in told if said.parts]
+    messages = [message for entry in thread for message in _turn(entry.turn, objects)]
+    return [message for message in messages if message.parts]
 
 
 def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
     """Return the digests of the objects that ``hand_over`` needs for a thread."""
-    found = (
+    digests = (
         part.object
-        for placed in thread
-        for said in placed.turn.messages
-        for part in said.parts
+        for entry in thread
+        for message in entry.turn.messages
+        for part in message.parts
         if isinstance(part, ObjectRef | Media)
     )
-    return list(dict.fromkeys(digest for digest in found if digest is not None))
+    return list(dict.fromkeys(digest for digest in digests if digest is not None))
 
 
 def fit(
@@ -99,18 +99,20 @@ def fit(
     guarantees unique ids only within a turn.
     """
     calls = _Calls(call_prefix)
-    fitted = [replace(said, parts=tuple(_fit_parts(said, provider, calls))) for said in told]
-    return [said for said in fitted if said.parts]
+    fitted = [
+        replace(message, parts=tuple(_fit_parts(message, provider, calls))) for message in told
+    ]
+    return [message for message in fitted if message.parts]
 
 
 def flatten(told: Iterable[PortableMessage]) -> list[PortableMessage]:
     """Return the thread with calls and results as text, for a reader without tools."""
-    return [_flat(said) for said in told]
+    return [_flat(message) for message in told]
 
 
 def without_system(told: Iterable[PortableMessage]) -> list[PortableMessage]:
     """Return the thread without the system messages that one tool gave to its own model."""
-    return [said for said in told if said.role != "system"]
+    return [message for message in told if message.role != "system"]
 
 
 def pieces_of(output: Json) -> list[Text | Media]:
@@ -144,19 +146,19 @@ def compact(value: Json) -> str:
 
 def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[PortableMessage]:
     header = turn.header
-    asked = PortableMessage("user", (), turn.id, header.started_at)
-    answered = PortableMessage(
+    query = PortableMessage("user", (), turn.id, header.started_at)
+    reply = PortableMessage(
         "assistant", (), turn.id, header.sealed_at, header.model, header.provider
     )
     if header.compaction is not None:
         summary = "\n\n".join(said.text for said in turn.reply if said.text)
         if summary:
-            yield replace(asked, parts=(Text(SUMMARY_TEXT + summary),), is_summary=True)
+            yield replace(query, parts=(Text(SUMMARY_TEXT + summary),), is_summary=True)
         return
     for message in turn.query:
-        yield _said(message, asked, objects)
+        yield _said(message, query, objects)
     for message in settle(turn.reply, "assistant"):
-        yield _said(message, answered, objects)
+        yield _said(message, reply, objects)
 
 
 def _said(
@@ -215,23 +217,23 @@ class _Calls:
         )
 
 
-def _fit_parts(said: PortableMessage, provider: str, calls: _Calls) -> Iterator[Piece]:
-    for part in said.parts:
+def _fit_parts(message: PortableMessage, provider: str, calls: _Calls) -> Iterator[Piece]:
+    for part in message.parts:
         match part:
             case Reasoning(signature=signature):
-                if said.provider == provider and signature:
+                if message.provider == provider and signature:
                     yield part
             case ToolUse(call_id):
-                yield replace(part, call_id=calls.name(said.turn, call_id))
+                yield replace(part, call_id=calls.name(message.turn, call_id))
             case ToolResult(call_id):
-                yield replace(part, call_id=calls.ids[said.turn, call_id])
+                yield replace(part, call_id=calls.ids[message.turn, call_id])
             case _:
                 yield part
 
 
-def _flat(said: PortableMessage) -> PortableMessage:
-    parts = tuple(_flat_part(part) for part in said.parts)
-    return replace(said, role="user" if said.role == "tool" else said.role, parts=parts)
+def _flat(message: PortableMessage) -> PortableMessage:
+    parts = tuple(_flat_part(part) for part in message.parts)
+    return replace(message, role="user" if message.role == "tool" else message.role, parts=parts)
 
 
 def _flat_part(part: Piece) -> Piece:

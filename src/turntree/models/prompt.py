@@ -87,8 +87,10 @@ class PromptPrefix:
     @property
     def cost(self) -> int:
         """Estimated tokens."""
-        told = sum(estimate_tool(one.name, one.description, one.parameters) for one in self.tools)
-        return told + sum(map(estimate_text, self.system))
+        tool_tokens = sum(
+            estimate_tool(tool.name, tool.description, tool.parameters) for tool in self.tools
+        )
+        return tool_tokens + sum(map(estimate_text, self.system))
 
 
 @value
@@ -137,7 +139,7 @@ class Prompt:
         """Return the prompt as a document to inspect."""
         return {
             **json.loads(self.lines[0]),
-            "messages": [to_json(said) for said in self.messages],
+            "messages": [to_json(message) for message in self.messages],
             "thread_messages": self.thread_messages,
             "thread_turns": self.thread_turns,
             "left_out": self.left_out,
@@ -174,8 +176,12 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
 
 def persona_text(persona: Persona) -> str:
     """Return the instructions that describe an agent to itself."""
-    who = f"You are {persona.identity.name}."
-    return f"{who}\n\n{persona.identity.soul}" if persona.identity.soul.strip() else who
+    introduction = f"You are {persona.identity.name}."
+    return (
+        f"{introduction}\n\n{persona.identity.soul}"
+        if persona.identity.soul.strip()
+        else introduction
+    )
 
 
 def thread_room(
@@ -213,8 +219,8 @@ def assemble(
         thread += show_turn(view.summary.turn)
     if left_out:
         thread.append(told(LEFT_OUT_TEXT.format(count=left_out)))
-    for one in shown:
-        thread += show_turn(one.turn)
+    for entry in shown:
+        thread += show_turn(entry.turn)
     turns_tokens = sum(view.costs[len(view.costs) - len(shown) :])
     return Prompt(
         parts.system,

@@ -61,8 +61,8 @@ class Attempt:
     @property
     def session(self) -> SessionId | None:
         """The session that the run belongs to, if any."""
-        found = self.started.get("session")
-        return None if found is None else SessionId(str(found))
+        session = self.started.get("session")
+        return None if session is None else SessionId(str(session))
 
     @property
     def parent(self) -> tuple[TurnId | None, Digest | None]:
@@ -116,12 +116,12 @@ class Attempt:
         if draft.message is None:
             return RunEvent.of(event)
         objects: list[bytes] = []
-        stands = lift_parts(draft.message, objects)
+        message = lift_parts(draft.message, objects)
         # Objects before the event that names them. A crash in between leaves an object that nothing
         # names, never a name without an object.
         for data in objects:
             await self.ledger.put_object(data)
-        return RunEvent.of(event, stands)
+        return RunEvent.of(event, message)
 
 
 def principal_of(by: str, agent: Json = None) -> Principal:

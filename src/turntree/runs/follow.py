@@ -125,9 +125,9 @@ class RunFollower:
                     }
                 for heard in journal.read(one, sealed):
                     hear(heard)
-        placed = await self.runs.threads.get_turn(TurnId(run))
-        hear(TurnSealed(placed, tuple(journal.calls)))
-        return placed
+        thread_turn = await self.runs.threads.get_turn(TurnId(run))
+        hear(TurnSealed(thread_turn, tuple(journal.calls)))
+        return thread_turn
 
     async def recount(self, run: RunId, hear: Callable[[Heard], None]) -> None:
         """Report what is recorded of an unsealed run, without waiting for more."""
@@ -149,41 +149,44 @@ class _Journal:
     def read(self, fact: RunEvent, sealed: Mapping[str, Message]) -> Sequence[Heard]:
         """Return the notices that one more event gives."""
         data: Mapping[str, Any] = fact.event.data
-        said = fact.message or sealed.get(str(data.get("message")))
+        message = fact.message or sealed.get(str(data.get("message")))
         match fact.event.kind:
             case "run.started":
-                return [RunStarted(self.run, () if said is None else (said,))]
-            case "message.appended" if said is not None:
-                return [RunStarted(self.run, (said,))]
+                return [RunStarted(self.run, () if message is None else (message,))]
+            case "message.appended" if message is not None:
+                return [RunStarted(self.run, (message,))]
             case "model_call.finished":
-                return self._answer(fact, said)
+                return self._answer(fact, message)
             case "tool_call.started":
                 call_id = str(data["call_id"])
                 self.begun[call_id] = fact.event.at
                 use = self.uses.get(call_id)
                 return [] if use is None else [ToolCallStarted(use)]
             case "tool_call.finished":
-                return self._result(fact, said)
-            case "run.interrupted" if said is not None:
-                return [ModelReplied(fact.event.seq, said, None), *_told("run.interrupted", data)]
+                return self._result(fact, message)
+            case "run.interrupted" if message is not None:
+                return [
+                    ModelReplied(fact.event.seq, message, None),
+                    *_told("run.interrupted", data),
+                ]
             case kind:
                 return _told(kind, data)
 
-    def _answer(self, fact: RunEvent, said: Message | None) -> Sequence[Heard]:
+    def _answer(self, fact: RunEvent, message: Message | None) -> Sequence[Heard]:
         data: Mapping[str, Any] = fact.event.data
         call = usage.from_json(data["call"]) if "call" in data else None
         if call is not None:
             self.calls.append(call)
-        if said is None:
+        if message is None:
             return []
-        self.uses |= {str(use.call_id): use for use in said.tool_uses}
-        return [ModelReplied(fact.event.seq, said, call)]
+        self.uses |= {str(use.call_id): use for use in message.tool_uses}
+        return [ModelReplied(fact.event.seq, message, call)]
 
-    def _result(self, fact: RunEvent, said: Message | None) -> Sequence[Heard]:
+    def _result(self, fact: RunEvent, message: Message | None) -> Sequence[Heard]:
         call_id = str(fact.event.data["call_id"])
         use = self.uses.get(call_id)
-        results = () if said is None else said.tool_results
-        result = next((one for one in results if one.call_id == call_id), None)
+        results = () if message is None else message.tool_results
+        result = next((part for part in results if part.call_id == call_id), None)
         if use is None or result is None:
             return []
         begun = self.begun.get(call_id)

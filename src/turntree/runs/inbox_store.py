@@ -64,20 +64,20 @@ class InboxStore:
             NotFound: No such session.
             InvalidOperation: The key belongs to another message or another session.
         """
-        asked, said = dict(options or {}), [_words(one) for one in rest]
-        following = {"rest": digest_bytes("\n".join(said).encode())} if said and key else {}
-        given = {"session": UUID(session), "by": by, "at": at}
+        chosen_options, texts = dict(options or {}), [_words(one) for one in rest]
+        following = {"rest": digest_bytes("\n".join(texts).encode())} if texts and key else {}
+        common = {"session": UUID(session), "by": by, "at": at}
         async with self._noting_denials(), self.engine.transaction() as transaction:
             run, seq, repeated, wake = await self._call(
-                transaction, SQL["post_message"], **given, payload=_words(message), key=key,
-                options=Jsonb({**asked, **following}),
+                transaction, SQL["post_message"], **common, payload=_words(message), key=key,
+                options=Jsonb({**chosen_options, **following}),
             )  # fmt: skip
-            for words in () if repeated else said:
+            for words in () if repeated else texts:
                 # The session's queue is locked until commit, so no worker can have started the
                 # first one.
                 await self._call(
-                    transaction, SQL["post_message"], **given, payload=words, key=None,
-                    options=Jsonb({**asked, "fold": True}),
+                    transaction, SQL["post_message"], **common, payload=words, key=None,
+                    options=Jsonb({**chosen_options, "fold": True}),
                 )  # fmt: skip
             if wake is not None:
                 await transaction.wake(session, wake)
@@ -150,8 +150,8 @@ class InboxStore:
 
     async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
         """Resume a parked run and wake its session; False if it was not parked."""
-        said = canonical({**data, "by": by}).decode()
-        return await self._changing(SQL["unpark_run"], run=UUID(run), at=at, data=said)
+        document = canonical({**data, "by": by}).decode()
+        return await self._changing(SQL["unpark_run"], run=UUID(run), at=at, data=document)
 
     async def cancel(
         self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
@@ -248,11 +248,11 @@ def _fact_params(facts: Sequence[RunEvent]) -> dict[str, Any]:
     recorded = [events.record(fact.event) for fact in facts]
     said = [fact.message for fact in facts]
     return {
-        "ids": bytea_array([digest_raw(one.id) for one in recorded]),
-        "kinds": text_array([one.event.kind for one in recorded]),
-        "bodies": text_array([one.body for one in recorded]),
+        "ids": bytea_array([digest_raw(event.id) for event in recorded]),
+        "kinds": text_array([event.event.kind for event in recorded]),
+        "bodies": text_array([event.body for event in recorded]),
         "payloads": text_array(
-            [None if one is None else messages.line_of(one).decode() for one in said]
+            [None if event is None else messages.line_of(event).decode() for event in said]
         ),
     }
 

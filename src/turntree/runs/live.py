@@ -74,8 +74,8 @@ class PartialMessage:
             before.seq,
             before.epoch,
         )
-        said = live.text if live.kind == "text" else ""
-        return PartialMessage(after, said if begins_anew else self.text + said)
+        text = live.text if live.kind == "text" else ""
+        return PartialMessage(after, text if begins_anew else self.text + text)
 
     def recorded(self, seq: int) -> "PartialMessage":
         """Return the state once the event at ``seq`` is recorded: empty, positioned after it."""

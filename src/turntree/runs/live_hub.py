@@ -62,8 +62,8 @@ class LiveHub:
         discards the text of the same event before it.
         """
         ring = self._ring(run)
-        begun = (ring.at.seq, ring.at.epoch, ring.attempt)
-        if begun != (at.seq, at.epoch, attempt):
+        started = (ring.at.seq, ring.at.epoch, ring.attempt)
+        if started != (at.seq, at.epoch, attempt):
             is_other = bool(ring.pieces) and ring.at.seq == at.seq
             offset = ring.at.offset if ring.at.epoch == at.epoch and is_other else 0
             ring.at, ring.attempt = StreamPosition(at.seq, at.epoch, offset), attempt

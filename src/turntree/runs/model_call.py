@@ -130,17 +130,21 @@ class ModelCaller:
             else:
                 return ModelCallResult(answer, attempt, round((self.clock() - begun) * 1000))
 
-    async def _listen(self, asked: ModelRequest, attempt: int, publish: PublishDelta) -> ModelReply:
+    async def _listen(
+        self, request: ModelRequest, attempt: int, publish: PublishDelta
+    ) -> ModelReply:
         # Closing the stream aborts the HTTP request, also when this task is canceled.
-        stream = asked.provider.stream(asked.model, asked.prompt, asked.settings)
+        stream = request.provider.stream(request.model, request.prompt, request.settings)
         async with aclosing(stream):
             while True:
                 try:
                     with anyio.fail_after(self.silence_max_s):
                         piece = await anext(stream, None)
                 except TimeoutError as error:
-                    said = f"{asked.provider.name} said nothing for {self.silence_max_s:g} seconds"
-                    raise ProviderError(said, "timeout") from error
+                    reason = (
+                        f"{request.provider.name} said nothing for {self.silence_max_s:g} seconds"
+                    )
+                    raise ProviderError(reason, "timeout") from error
                 if piece is None:
                     raise ProviderError("the answer ended before it was whole", "broken")
                 if isinstance(piece, ModelReply):

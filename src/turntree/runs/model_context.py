@@ -59,29 +59,31 @@ class ModelContexts:
         Raises:
             NotFound: No such turn.
         """
-        placed = await self.threads.get_turn(turn)
-        taped = list_taped_calls(await self.ledger.facts(turn), placed.turn)
+        thread_turn = await self.threads.get_turn(turn)
+        taped = list_taped_calls(await self.ledger.facts(turn), thread_turn.turn)
         if not taped:
             return TurnContext(
-                placed, (), "it was taken elsewhere, so its requests are not recorded here"
+                thread_turn, (), "it was taken elsewhere, so its requests are not recorded here"
             )
         try:
-            frame = await self.restore(placed, taped[0].request)
+            frame = await self.restore(thread_turn, taped[0].request)
         except (NotFound, InvalidOperation, KeyError) as error:
             # People ask for a context to understand a failure. Say what is missing instead of
             # failing too.
-            return TurnContext(placed, (), f"its journal is incomplete: {error}")
-        calls = tuple(ModelCallContext(call, _prompt(frame, placed, call)) for call in taped)
+            return TurnContext(thread_turn, (), f"its journal is incomplete: {error}")
+        calls = tuple(ModelCallContext(call, _prompt(frame, thread_turn, call)) for call in taped)
         turns = [
-            placed,
+            thread_turn,
             *frame.view.turns,
             *(() if frame.view.summary is None else (frame.view.summary,)),
         ]
         return TurnContext(
-            placed,
+            thread_turn,
             calls,
             is_erased=any(
-                isinstance(said, ErasedMessage) for one in turns for said in one.turn.messages
+                isinstance(message, ErasedMessage)
+                for entry in turns
+                for message in entry.turn.messages
             ),
         )
 
@@ -95,6 +97,6 @@ class ModelContexts:
         return await restore_frame(self.pinning, self.threads, placed.parent, request)
 
 
-def _prompt(frame: RequestFrame, placed: ThreadTurn, call: RecordedCall) -> Prompt:
-    query, budget = placed.turn.query, frame.budget_tokens
+def _prompt(frame: RequestFrame, thread_turn: ThreadTurn, call: RecordedCall) -> Prompt:
+    query, budget = thread_turn.turn.query, frame.budget_tokens
     return assemble(frame.view, frame.parts, query, call.reply, budget_tokens=budget)

@@ -44,26 +44,26 @@ class RecordedCall:
     @property
     def input(self) -> Digest | None:
         """The digest of the prompt, if it was recorded."""
-        found = self.request.get("prompt")
-        return None if found is None else Digest(str(found))
+        digest = self.request.get("prompt")
+        return None if digest is None else Digest(str(digest))
 
 
 def list_taped_calls(facts: Sequence[RunEvent], turn: Turn) -> list[RecordedCall]:
     """Return the model calls of a sealed run; empty for an imported turn."""
-    found: list[RecordedCall] = []
+    calls: list[RecordedCall] = []
     first: Mapping[str, Json] = {}
     replied = 0
-    for place, fact in enumerate(facts):
+    for index, fact in enumerate(facts):
         event = fact.event
         if event.kind == "model_call.started":
             # Only the first request records what all of them share.
             first = first or event.data
             request = {**first, **event.data}
-            response = next(_after(facts[place + 1 :]), None)
-            found.append(RecordedCall(len(found) + 1, request, turn.reply[:replied], response))
+            response = next(_after(facts[index + 1 :]), None)
+            calls.append(RecordedCall(len(calls) + 1, request, turn.reply[:replied], response))
         elif event.kind in _REPLIES:
             replied += 1
-    return found
+    return calls
 
 
 def _after(facts: Sequence[RunEvent]) -> Iterator[Event]:
@@ -81,15 +81,19 @@ def with_words(facts: Sequence[RunEvent], turn: Turn) -> list[RunEvent]:
     Raises:
         InvalidOperation: A message has been erased, or was never in the turn.
     """
-    said = {digest_bytes(line_of(one)): one for one in turn.messages if isinstance(one, Message)}
-    return [RunEvent(fact.event, _find(fact, said)) for fact in facts]
+    messages = {
+        digest_bytes(line_of(message)): message
+        for message in turn.messages
+        if isinstance(message, Message)
+    }
+    return [RunEvent(fact.event, _find(fact, messages)) for fact in facts]
 
 
-def _find(fact: RunEvent, said: Mapping[Digest, Message]) -> Message | None:
-    wanted = fact.event.data.get("message")
-    if fact.message is not None or wanted is None:
+def _find(fact: RunEvent, messages: Mapping[Digest, Message]) -> Message | None:
+    digest = fact.event.data.get("message")
+    if fact.message is not None or digest is None:
         return fact.message
-    found = said.get(Digest(str(wanted)))
-    if found is None:
+    message = messages.get(Digest(str(digest)))
+    if message is None:
         raise InvalidOperation(f"the message of event {fact.event.seq} ({fact.event.kind}) is gone")
-    return found
+    return message

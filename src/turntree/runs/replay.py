@@ -77,19 +77,19 @@ class Replayer:
             NotFound: No such turn.
             InvalidOperation: The turn was imported, or one of its messages has been erased.
         """
-        placed = await self.threads.get_turn(turn)
+        thread_turn = await self.threads.get_turn(turn)
         facts = await self.ledger.facts(turn)
-        taped = list_taped_calls(facts, placed.turn)
+        taped = list_taped_calls(facts, thread_turn.turn)
         if not taped:
             raise InvalidOperation(
                 "it was taken elsewhere, and there is no journal of it here: "
                 f"`turntree rerun {turn}`"
             )
-        whole = with_words(facts, placed.turn)
-        frame = await self.contexts.restore(placed, taped[0].request)
-        tape = _RecordedTools(self.ledger, placed, whole, taped, frame)
+        whole = with_words(facts, thread_turn.turn)
+        frame = await self.contexts.restore(thread_turn, taped[0].request)
+        tape = _RecordedTools(self.ledger, thread_turn, whole, taped, frame)
         sealed = await tape.play()
-        return ReplayResult(placed.turn, sealed.turn, tuple(tape.prompts))
+        return ReplayResult(thread_turn.turn, sealed.turn, tuple(tape.prompts))
 
 
 class _TapeEnded(BaseException):
@@ -165,7 +165,7 @@ class _RecordedTools:
     @property
     def specs(self) -> list[ToolSpec]:
         """Every tool that was called, whether or not it had been offered to the model."""
-        names = dict.fromkeys(use.tool for said in self._said() for use in said.tool_uses)
+        names = dict.fromkeys(use.tool for message in self._said() for use in message.tool_uses)
         return [ToolSpec(name, "", {}, timeout_s=NEVER_S) for name in names if name is not None]
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
@@ -175,9 +175,9 @@ class _RecordedTools:
         if use.call_id not in order:
             await self._after([id for id in order if id in self._open(use.call_id)])
             raise _TapeEnded
-        place = order.index(use.call_id)
-        await self._after(order[:place])
-        return await self._whole(self._results()[place])
+        index = order.index(use.call_id)
+        await self._after(order[:index])
+        return await self._whole(self._results()[index])
 
     async def append_facts(self, facts: Sequence[RunEvent], *, epoch: int) -> bool:
         """Store nothing; mark the tool results among the events as arrived."""
@@ -203,15 +203,15 @@ class _RecordedTools:
         self.sealed = sealed
 
     def _results(self) -> list[ToolResult | ObjectRef]:
-        return [part for said in self._said() for part in said.tool_results]
+        return [part for message in self._said() for part in message.tool_results]
 
     def _said(self) -> list[Message]:
         return [fact.message for fact in self.facts if fact.message is not None]
 
     def _open(self, call_id: str) -> set[str | None]:
         """Return the ids of the calls in the same message as a call."""
-        for said in self._said():
-            together = {use.call_id for use in said.tool_uses}
+        for message in self._said():
+            together = {use.call_id for use in message.tool_uses}
             if call_id in together:
                 return together
         return set()
@@ -226,9 +226,9 @@ class _RecordedTools:
     async def _whole(self, part: ToolResult | ObjectRef) -> ToolResult:
         if isinstance(part, ToolResult):
             return part
-        found = part_from_json(orjson.loads(await self.ledger.get_object(part.object)))
-        assert isinstance(found, ToolResult), "a tool result is offloaded as a tool result"
-        return found
+        part_read = part_from_json(orjson.loads(await self.ledger.get_object(part.object)))
+        assert isinstance(part_read, ToolResult), "a tool result is offloaded as a tool result"
+        return part_read
 
 
 @value
@@ -252,11 +252,15 @@ class _RecordedModel:
         response, call = self.taped.response, self.taped.call
         if response is None or call is None:
             raise _TapeEnded
-        said = next(one.message for one in self.tape.facts if one.event is response)
-        assert said is not None, "an answer has words"
+        message = next(fact.message for fact in self.tape.facts if fact.event is response)
+        assert message is not None, "an answer has words"
         data: dict[str, Any] = dict(response.data)
         yield ModelReply(
-            said, call.usage, call.model or model, data.get("finish_reason"), data.get("request_id")
+            message,
+            call.usage,
+            call.model or model,
+            data.get("finish_reason"),
+            data.get("request_id"),
         )
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:

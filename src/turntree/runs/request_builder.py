@@ -208,18 +208,18 @@ async def read_view(threads: ThreadStore, head: TurnId | None, room_tokens: int)
     last = await threads.get_turn(head)
     if last.depth <= FIRST_PAGE_TURNS:
         # A short thread takes one read, which also shows whether it was compacted.
-        whole = (
+        earlier = (
             () if last.depth == 1 else await threads.list_range(head, low=1, high=last.depth - 1)
         )
-        return view_of([*whole, last])
-    found = await threads.find_compaction(head)
-    if found is None:
+        return view_of([*earlier, last])
+    compaction = await threads.find_compaction(head)
+    if compaction is None:
         return make_view(await _read_back(threads, last, 1, room_tokens), first=1)
-    at, kept = found
+    at, first_kept = compaction
     (summary,) = [last] if at == last.depth else await threads.list_range(head, low=at, high=at)
-    first = at + 1 if kept is None else kept
+    first = at + 1 if first_kept is None else first_kept
     turns = await _read_back(threads, last, first, room_tokens)
-    return make_view([one for one in turns if one.depth != at], first=first, summary=summary)
+    return make_view([entry for entry in turns if entry.depth != at], first=first, summary=summary)
 
 
 async def _read_back(
@@ -227,13 +227,13 @@ async def _read_back(
 ) -> Sequence[ThreadTurn]:
     """Return turns from the last one back until they no longer fit, or to depth ``first``."""
     turns = [last] if last.depth >= first else []
-    cost, size = sum(cost_of(one.turn) for one in turns), FIRST_PAGE_TURNS
+    cost, size = sum(cost_of(entry.turn) for entry in turns), FIRST_PAGE_TURNS
     low = last.depth
     while low > first and cost <= room_tokens:
         high, low = low - 1, max(first, low - size)
         page = await threads.list_range(last.turn.id, low=low, high=high)
         turns[:0] = page
-        cost += sum(cost_of(one.turn) for one in page)
+        cost += sum(cost_of(entry.turn) for entry in page)
         size *= 2
     return turns
 
@@ -253,8 +253,8 @@ def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:
 def budget_of(pinned: ResolvedRequest) -> int:
     """Return the tokens available for a prompt: the context without the reply."""
     context = pinned.context_tokens or CONTEXT_TOKENS
-    asked = pinned.settings.get("max_tokens")
-    answer = asked if isinstance(asked, int) else ANSWER_TOKENS
+    max_tokens = pinned.settings.get("max_tokens")
+    answer = max_tokens if isinstance(max_tokens, int) else ANSWER_TOKENS
     return context - min(answer, context // 2)
 
 
@@ -280,7 +280,7 @@ def _request(frame: RequestFrame, prompt: Prompt, *, is_first: bool) -> dict[str
         "params": dict(pinned.settings),
         "manifest": pinned.manifest,
         "prompt": prompt.digest,
-        "tools": [one.name for one in prompt.tools],
+        "tools": [tool.name for tool in prompt.tools],
         "turns": prompt.thread_turns,
         "turns_omitted": prompt.left_out,
         "estimated_tokens": prompt.estimated_tokens,

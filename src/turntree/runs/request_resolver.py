@@ -108,13 +108,13 @@ class RequestResolver:
         tools, lacking = offered(self.toolsets, agent, persona, code)
         entries = await self._pin(choice, persona, agent, tools, code)
         pins: dict[str, Json] = {
-            name: {"address": one.address, "version": one.version.number,
-                   "digest": one.version.digest}
-            for name, one in (("session", home), ("agent", agent))
-            if one is not None
+            name: {"address": program.address, "version": program.version.number,
+                   "digest": program.version.digest}
+            for name, program in (("session", home), ("agent", agent))
+            if program is not None
         }  # fmt: skip
         document = choice.to_json()
-        told: dict[str, Json] = {
+        recorded: dict[str, Json] = {
             "param_sources": document.pop("values"),
             "versions": {**document, **pins},
             "situation": situation,
@@ -128,7 +128,7 @@ class RequestResolver:
             await self._put(canonical(entries.to_json())),
             entries,
             _number(choice.model.config.get("context_tokens")),
-            {name: value for name, value in told.items() if value is not None},
+            {name: value for name, value in recorded.items() if value is not None},
         )
         return pinned, await self.read(entries)
 
@@ -162,12 +162,12 @@ class RequestResolver:
         Raises:
             ProviderNotConfigured: It no longer runs that model.
         """
-        named = _pin_of(request, "provider")
-        if named is None:
+        address = _pin_of(request, "provider")
+        if address is None:
             return None
         programs = replace(self.programs, by=sender_of(started))
         model = await programs.get(str(_pin_of(request, "model")))
-        return await check_provider(programs, model, str(named))
+        return await check_provider(programs, model, str(address))
 
     async def list_programs(
         self, request: Mapping[str, Json]
@@ -194,19 +194,19 @@ class RequestResolver:
         Raises:
             NotFound: One of them is gone.
         """
-        wanted = [e.object for e in manifest.entries if e.kind not in ("program", "params")]
-        return {digest: await self._get(digest) for digest in wanted}
+        digests = [e.object for e in manifest.entries if e.kind not in ("program", "params")]
+        return {digest: await self._get(digest) for digest in digests}
 
     async def _gather(
         self, session: SessionId | None, started: Mapping[str, Json], options: Mapping[str, Json]
     ) -> Registry:
         """Return the registry with the programs that a turn is likely to need already read."""
         named = [name_in(str(options[one])) for one in ("agent", "model") if options.get(one)]
-        asked = [*named, *(() if session is None else (session,))]
+        names = [*named, *(() if session is None else (session,))]
         store, by = self.programs.store, sender_of(started)
-        found = await store.list_reachable(asked, _LEADING, by=str(by))
-        known = {key: one for one in found for key in (one.id, one.name)}
-        at_hand = cast("ProgramStore", PreloadedPrograms(store, known, frozenset(asked)))
+        reachable = await store.list_reachable(names, _LEADING, by=str(by))
+        known = {key: one for one in reachable for key in (one.id, one.name)}
+        at_hand = cast("ProgramStore", PreloadedPrograms(store, known, frozenset(names)))
         return replace(self.programs, store=at_hand, by=by)
 
     async def _find_persona(
@@ -229,23 +229,28 @@ class RequestResolver:
             entries.append(ManifestEntry(kind, name, await self._put(data)))
 
         if persona is not None:
-            given = persona.get_toolset()
+            toolset = persona.get_toolset()
             await add("persona", persona.agent, persona.body)
-            await add("toolset", given.name, canonical(given.to_json()))
+            await add("toolset", toolset.name, canonical(toolset.to_json()))
             await add("permissions", "granted", canonical(persona.granted.to_json()))
         if agent is not None and (prompt := agent.config.get("system_prompt")):
             await add("prompt", agent.address, str(prompt).encode())
         for spec in tools:
             await add("tool", spec.name, canonical(spec.to_json()))
         run = {spec.program for spec in tools}
-        programs = [one for one in (agent, choice.model, choice.provider) if one is not None]
-        programs += [one for one in code if one.address in run]
-        entries += [ManifestEntry("program", one.address, one.version.digest) for one in programs]
+        programs = [
+            program for program in (agent, choice.model, choice.provider) if program is not None
+        ]
+        programs += [program for program in code if program.address in run]
+        entries += [
+            ManifestEntry("program", program.address, program.version.digest)
+            for program in programs
+        ]
         values: dict[str, Json] = {
             # The source of a value is recorded without an address: a session's address would give
             # every fork a manifest of its own.
-            name: {"value": chosen.value, "from": chosen.level}
-            for name, chosen in choice.values.items()
+            name: {"value": resolved.value, "from": resolved.level}
+            for name, resolved in choice.values.items()
         }
         params: dict[str, Json] = {"turntree": PARAMS_RECIPE, "values": values}
         await add("params", choice.model.address, canonical(params))
@@ -290,36 +295,40 @@ def offered(
         if spec.name in specs:
             raise InvalidOperation(f"two tools are named {spec.name}")
         specs[spec.name] = spec
-    wanted = None if agent is None else _listed(agent)
+    listed = None if agent is None else _listed(agent)
     functions = None if agent is None else agent.config.get("functions")
     for one in code:
         if isinstance(functions, list) and one.name in functions:
             raise InvalidOperation(f"{one.address} is listed both as a tool and as a function")
         specs[one.name] = spec_of(one)
-    kept = [spec for name, spec in sorted(specs.items()) if wanted is None or name in wanted]
+    offered_specs = [
+        spec for name, spec in sorted(specs.items()) if listed is None or name in listed
+    ]
     if persona is not None:
-        kept = [spec for spec in kept if persona.granted.permits(right("tool", spec.name))]
-    return kept, [name for name in wanted or () if name not in specs]
+        offered_specs = [
+            spec for spec in offered_specs if persona.granted.permits(right("tool", spec.name))
+        ]
+    return offered_specs, [name for name in listed or () if name not in specs]
 
 
 def _listed(agent: Program) -> list[str] | None:
     tools, functions = agent.config.get("tools"), agent.config.get("functions")
     if not isinstance(tools, list) and not isinstance(functions, list):
         return None
-    named = [name_in(str(one)) for one in tools] if isinstance(tools, list) else []
-    return named + ([str(one) for one in functions] if isinstance(functions, list) else [])
+    names = [name_in(str(item)) for item in tools] if isinstance(tools, list) else []
+    return names + ([str(item) for item in functions] if isinstance(functions, list) else [])
 
 
 async def _list_code(programs: Registry, agent: Program) -> list[Program]:
     """Return the ``code`` programs among an agent's tools that its owner may invoke."""
     tools = agent.config.get("tools")
-    found = [
+    listed = [
         await programs.store.find(name_in(str(one)), by=str(programs.by))
         for one in (tools if isinstance(tools, list) else ())
     ]
     return [
         one
-        for one in found
+        for one in listed
         if one is not None
         and one.kind == "code"
         and await programs.allows(one, agent.owner, "invoke")
@@ -330,8 +339,8 @@ async def _find_agent(
     programs: Registry, options: Mapping[str, Json], home: Program | None, persona: Persona | None
 ) -> Program | None:
     """Return the acting agent: the message's, else the session's owner, else the persona's."""
-    if (named := options.get("agent")) is not None:
-        program = await programs.get(str(named))
+    if (address := options.get("agent")) is not None:
+        program = await programs.get(str(address))
         if program.kind != "agent":
             raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
         return program

@@ -52,7 +52,7 @@ async def rerun(
         InvalidOperation: The query has been erased.
         Conflict: A session with that label already exists.
     """
-    said = query_of(placed.turn)
+    messages = query_of(placed.turn)
     facts = await ledger.facts(placed.turn.id)
     options = asked_in(facts, model)
     session = facts[0].event.data.get("session") if facts else None
@@ -60,7 +60,7 @@ async def rerun(
         options = await _as_its_session(programs, str(session), options, model)
     options["retry_of"] = placed.turn.id
     begun = await _begin(sessions, placed, label)
-    return RerunStarted(begun, await runs.post(begun.label, said, **options))
+    return RerunStarted(begun, await runs.post(begun.label, messages, **options))
 
 
 def asked_in(facts: Sequence[RunEvent], model: str | None) -> PostOptions:
@@ -96,10 +96,10 @@ async def _as_its_session(
 
     Another model brings its own parameters.
     """
-    found = await programs.find(session)
-    if found is None:
+    program = await programs.find(session)
+    if program is None:
         return options
-    config: Mapping[str, Any] = found.config
+    config: Mapping[str, Any] = program.config
     owner = await programs.find(config["owner"]) if config.get("owner") else None
     said: dict[str, Any] = {}
     if owner is not None and owner.kind == "agent":
@@ -119,22 +119,22 @@ def query_of(turn: Turn) -> list[Message]:
         InvalidOperation: A message has been erased.
     """
     query: list[Message] = []
-    for said in turn.query:
-        if isinstance(said, ErasedMessage):
+    for message in turn.query:
+        if isinstance(message, ErasedMessage):
             raise InvalidOperation("the query has been erased, so it cannot be sent again")
-        role: Role = "system" if said.role == "system" else "user"
-        query.append(Message(role, said.parts, said.source))
+        role: Role = "system" if message.role == "system" else "user"
+        query.append(Message(role, message.parts, message.source))
     return query
 
 
-async def _begin(sessions: Sessions, placed: ThreadTurn, label: str | None) -> Session:
-    wanted = label or f"rerun-{placed.turn.digest.removeprefix('sha256:')[:DIGITS]}"
-    for tried in numbered_labels(wanted):
+async def _begin(sessions: Sessions, thread_turn: ThreadTurn, label: str | None) -> Session:
+    base = label or f"rerun-{thread_turn.turn.digest.removeprefix('sha256:')[:DIGITS]}"
+    for tried in numbered_labels(base):
         try:
-            if placed.parent is None:
-                return await sessions.create(tried, source=placed.turn.id)
-            return await sessions.fork(placed.parent, tried, source=placed.turn.id)
+            if thread_turn.parent is None:
+                return await sessions.create(tried, source=thread_turn.turn.id)
+            return await sessions.fork(thread_turn.parent, tried, source=thread_turn.turn.id)
         except Conflict:
             if label is not None:
                 raise
-    raise InvalidOperation(f"too many sessions are named {wanted!r}")
+    raise InvalidOperation(f"too many sessions are named {base!r}")

@@ -176,7 +176,7 @@ class Runner:
             None if before is None else before.event.data,
         )  # fmt: skip
         try:
-            asked = await self.assemble(question)
+            request = await self.assemble(question)
         except (ProviderNotConfigured, InvalidOperation) as error:
             # Retrying cannot help: the configuration has to change. So the run fails, and its
             # reason tells the user what to configure.
@@ -185,28 +185,28 @@ class Runner:
         if before is None:
             # The position makes the id unique; the reply names the request it belongs to.
             await attempt.append(
-                Draft("model_call.started", asked.request, correlation_id=f"{run.id}/{run.seq}")
+                Draft("model_call.started", request.request, correlation_id=f"{run.id}/{run.seq}")
             )
-        place = StreamPosition(attempt.run.seq, attempt.epoch)
+        position = StreamPosition(attempt.run.seq, attempt.epoch)
         try:
-            answered = await self.asking.ask(asked, run.id, place)
-            said = _fit(answered.answer.message, attempt)
+            result = await self.asking.ask(request, run.id, position)
+            message = _fit(result.answer.message, attempt)
         except ProviderError as error:
             await self.fail(attempt, f"provider_{error.kind}", str(error))
         except (InvalidOperation, NotCanonical) as error:
             # It could not be sealed, so the run fails now, while the reason is known.
             await self.fail(attempt, "unfit_answer", str(error))
         else:
-            await attempt.append(_response(asked, answered, said, attempt))
+            await attempt.append(_response(request, result, message, attempt))
 
-    async def _call(self, attempt: Attempt, asked: Sequence[ToolUse | ObjectRef]) -> None:
-        uses = [await self._whole(use) for use in asked]
+    async def _call(self, attempt: Attempt, requested: Sequence[ToolUse | ObjectRef]) -> None:
+        uses = [await self._whole(use) for use in requested]
         if (reason := await self.gate(attempt, uses)) is not None:
             calls: list[Json] = [use.call_id for use in uses]
             await attempt.append(Draft("run.parked", {"reason": reason, "calls": calls}))
             return
-        given = self.calling.among(attempt.offered)
-        denied = [_denial(use.tool, attempt) for use in uses if given.withholds(use.tool)]
+        caller = self.calling.among(attempt.offered)
+        denied = [_denial(use.tool, attempt) for use in uses if caller.withholds(use.tool)]
         await attempt.append(*denied, *(_intent(use, attempt) for use in uses))
         await self._make(attempt, uses)
 
@@ -214,8 +214,8 @@ class Runner:
         """Repeat interrupted calls that are repeatable; record the others as interrupted."""
         uses = [
             await self._whole(use)
-            for said in attempt.run.reply
-            for use in said.tool_uses
+            for data in attempt.run.reply
+            for use in data.tool_uses
             if use.call_id in call_ids
         ]
         calling = await self._calling(attempt)
@@ -228,11 +228,11 @@ class Runner:
                 for fact in attempt.facts
                 if fact.event.kind == "tool_call.started" and fact.event.data["call_id"] in lost
             ]
-            said: dict[str, Json] = {"reason": "crash", "affects": affects, "calls": [*lost]}
+            data: dict[str, Json] = {"reason": "crash", "affects": affects, "calls": [*lost]}
             results = [
                 _result(ToolResult(call_id, "interrupted", why)) for call_id, why in lost.items()
             ]
-            await attempt.append(Draft("run.interrupted", said), *results)
+            await attempt.append(Draft("run.interrupted", data), *results)
         await self._make(attempt, [use for use in uses if use.call_id not in lost])
 
     async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
@@ -314,43 +314,45 @@ class Runner:
 
 def _one_line(text: str) -> str:
     # A provider's error may contain terminal escape sequences.
-    shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
-    return shown[:LOGGED_SIGNS_MAX]
+    printable = "".join(
+        character for character in " ".join(text.split()) if character.isprintable()
+    )
+    return printable[:LOGGED_SIGNS_MAX]
 
 
-def _fit(said: Message, attempt: Attempt) -> Message:
+def _fit(message: Message, attempt: Attempt) -> Message:
     """Return a reply as it can be recorded, with call ids that are unique in the run.
 
     Raises:
         InvalidOperation: It is not a valid assistant message.
         NotCanonical: It holds a value without a canonical form.
     """
-    if said.role != "assistant":
-        raise InvalidOperation(f"a model must reply as assistant, not as {said.role}")
-    check_message(said)
-    taken = {str(use.call_id) for one in attempt.run.reply for use in one.tool_uses}
-    fitting = distinct_calls(said, taken, attempt.run.seq)
+    if message.role != "assistant":
+        raise InvalidOperation(f"a model must reply as assistant, not as {message.role}")
+    check_message(message)
+    taken = {str(use.call_id) for earlier in attempt.run.reply for use in earlier.tool_uses}
+    fitting = distinct_calls(message, taken, attempt.run.seq)
     line_of(fitting)
     return fitting
 
 
 def _response(
-    asked: ModelRequest, answered: ModelCallResult, said: Message, attempt: Attempt
+    request: ModelRequest, result: ModelCallResult, message: Message, attempt: Attempt
 ) -> Draft:
-    answer, requested = answered.answer, attempt.requested
+    answer, requested = result.answer, attempt.requested
     assert requested is not None, "the intent comes first"
     # Some providers return no request id; the position in the journal is unique.
     request_id = answer.request_id or f"{attempt.run.id}/{attempt.run.seq}"
-    call = ModelCall(answer.model, answer.usage, asked.provider.name, request_id)
+    call = ModelCall(answer.model, answer.usage, request.provider.name, request_id)
     data: dict[str, Any] = {
         "call": call_to_json(call),
-        "attempts": answered.attempts,
-        "latency_ms": answered.latency_ms,
+        "attempts": result.attempts,
+        "latency_ms": result.latency_ms,
         "finish_reason": answer.finish_reason,
         "request_id": answer.request_id,
     }
     present = {name: value for name, value in data.items() if value is not None}
-    return Draft("model_call.finished", present, said, requested.event.correlation_id)
+    return Draft("model_call.finished", present, message, requested.event.correlation_id)
 
 
 def _acting(attempt: Attempt) -> Principal:
@@ -377,8 +379,8 @@ def _result(result: ToolResult) -> Draft:
 
 
 def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:
-    found = started.get("options")
-    return found if isinstance(found, dict) else {}
+    options = started.get("options")
+    return options if isinstance(options, dict) else {}
 
 
 def _asked(attempt: Attempt) -> dict[str, Any]:

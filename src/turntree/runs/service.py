@@ -99,19 +99,19 @@ class Runs:
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.
         """
-        given = [user(said)] if isinstance(said, str) else said
-        stands: list[Message] = []
+        messages = [user(said)] if isinstance(said, str) else said
+        queued: list[Message] = []
         redacted = 0
-        for one in [given] if isinstance(given, Message) else given:
-            message, count = without_secrets(one, self.redactor)
-            stands.append(await self._take(message))
+        for original in [messages] if isinstance(messages, Message) else messages:
+            message, count = without_secrets(original, self.redactor)
+            queued.append(await self._take(message))
             redacted += count
-        if not stands:
+        if not queued:
             raise InvalidOperation("a message says something")
-        found = await self.sessions.get_or_create(session)
+        target = await self.sessions.get_or_create(session)
         options = {name: value for name, value in asked.items() if value is not None}
         posted = await self.inbox.post(
-            found.id, *stands, by=str(by or self.by), at=self.world.now(), key=key,
+            target.id, *queued, by=str(by or self.by), at=self.world.now(), key=key,
             options=_options(options),
         )  # fmt: skip
         return replace(posted, redacted=redacted)
@@ -126,12 +126,12 @@ class Runs:
             NotFound: No such session.
         """
         by, at = str(self.by), self.world.now()
-        if (one := find_long_id(of)) is not None and await self.sessions.ledger.find(of) is None:
-            is_found = await self.inbox.cancel_one(RunId(one), by=by, at=at, discard=discard)
-            run = RunId(one) if is_found else None
+        if (run_id := find_long_id(of)) is not None and await self.sessions.ledger.find(of) is None:
+            is_found = await self.inbox.cancel_one(RunId(run_id), by=by, at=at, discard=discard)
+            run = RunId(run_id) if is_found else None
         else:
-            found = await self.sessions.get(of)
-            run = await self.inbox.cancel(found.id, by=by, at=at, discard=discard)
+            target = await self.sessions.get(of)
+            run = await self.inbox.cancel(target.id, by=by, at=at, discard=discard)
         if run is not None:
             # A worker in another process learns of it with its next heartbeat.
             self.end_here(run)
@@ -150,9 +150,9 @@ class Runs:
         with anyio.fail_after(timeout_s):
             while True:
                 news = self.hub.news(run)
-                found = await self._find(run)
-                if found is not None:
-                    return found
+                sealed = await self._find(run)
+                if sealed is not None:
+                    return sealed
                 await self.hub.wait(run, since=news, timeout_s=self.poll_s)
 
     async def follow(
@@ -193,8 +193,8 @@ class Runs:
         Raises:
             NotFound: No such session.
         """
-        found = None if session is None else await self.sessions.get(session)
-        return await self.workers.list_open(None if found is None else found.id)
+        target = None if session is None else await self.sessions.get(session)
+        return await self.workers.list_open(None if target is None else target.id)
 
     async def list_failed(self, session: str | None = None) -> list[FailedRun]:
         """Return the failed runs among the newest of a session, oldest first.
@@ -235,10 +235,10 @@ class Runs:
             )
         check_message(message)
         objects: list[bytes] = []
-        stands = lift_parts(message, objects)
+        offloaded = lift_parts(message, objects)
         for data in objects:
             await self.ledger.put_object(data)
-        return stands
+        return offloaded
 
     async def _find(self, run: RunId) -> ThreadTurn | None:
         try:
@@ -284,11 +284,11 @@ class Runs:
             queue += [waiting.run for waiting in await self.inbox.list_waiting(session)]
             # A run may have started and ended since the last poll: then the session's head has
             # moved.
-            told = await self.ledger.facts(session, after=moves)
-            moves += len(told)
+            recorded = await self.ledger.facts(session, after=moves)
+            moves += len(recorded)
             moved = [
                 RunId(str(fact.event.data["after"]))
-                for fact in told
+                for fact in recorded
                 if fact.event.data.get("move") == "advance"
             ]
             fresh = [run for run in dict.fromkeys((*moved, *queue)) if run not in seen]
@@ -300,11 +300,11 @@ class Runs:
                 await anyio.sleep(self.poll_s)
 
 
-def _options(asked: Mapping[str, object]) -> dict[str, Json]:
+def _options(given: Mapping[str, object]) -> dict[str, Json]:
     """Return the options as JSON."""
-    found: dict[str, Json] = {}
-    for name, option in asked.items():
+    options: dict[str, Json] = {}
+    for name, option in given.items():
         if name not in PostOptions.__annotations__:
             raise TypeError(f"post() got an unknown option {name!r}")
-        found[name] = dict(option) if isinstance(option, Mapping) else option  # type: ignore[assignment]
-    return found
+        options[name] = dict(option) if isinstance(option, Mapping) else option  # type: ignore[assignment]
+    return options

@@ -146,22 +146,22 @@ class SessionLoop:
         # A count of 0: the run is finished, or another worker has it.
         return failures == 0
 
-    async def _give_up(self, session: SessionId, said: str) -> None:
+    async def _give_up(self, session: SessionId, error: str) -> None:
         work = await self.inbox.next_work(session, worker=self.worker)
         if isinstance(work, ResumeRun):
             attempt = await self._resume(work)
             # A run that is complete except for its seal has succeeded and must not be failed by an
             # error in the seal.
             if not isinstance(attempt.run.next_step(), Seal):
-                await self.runner.fail(attempt, "error", said)
+                await self.runner.fail(attempt, "error", error)
             await self.runner.drive(attempt)
 
     async def _resume(self, work: ResumeRun) -> Attempt:
         return self._attempt(work.run, work.epoch, await self.ledger.facts(work.run))
 
     def _attempt(self, run: RunId, epoch: int, facts: Sequence[RunEvent]) -> Attempt:
-        known = Run.replay(run, facts)
-        return Attempt(self.inbox, self.ledger, self.moment, epoch, [*facts], known)
+        state = Run.replay(run, facts)
+        return Attempt(self.inbox, self.ledger, self.moment, epoch, [*facts], state)
 
     async def _drive(self, session: SessionId, attempt: Attempt) -> None:
         """Drive a run until it is sealed, parked or canceled."""
@@ -181,11 +181,11 @@ class SessionLoop:
 
     async def _cancel(self, session: SessionId, attempt: Attempt) -> None:
         pumped = self._pumped.setdefault(session, _SessionState())
-        said, pumped.attempt = self._cut_off(pumped.attempt, attempt), attempt
+        partial_reply, pumped.attempt = self._cut_off(pumped.attempt, attempt), attempt
         opened = [run for run in await self.workers.list_open(session) if run.run == attempt.run.id]
         by = opened[0].canceled_by if opened else None
         discard = bool(opened) and opened[0].is_discarded
-        await self.runner.interrupt(attempt, "canceled", by=by, discard=discard, said=said)
+        await self.runner.interrupt(attempt, "canceled", by=by, discard=discard, said=partial_reply)
 
     def _cut_off(self, before: Attempt | None, now: Attempt) -> Message | None:
         """Return the unrecorded text of a reply that was interrupted in this process."""
@@ -216,11 +216,11 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
         case _:
             pass
     facts = [_fact(first.run, 0, "run.started", moment, data, first.message)]
-    for place, waiting in enumerate(rest, start=1):
+    for seq, waiting in enumerate(rest, start=1):
         facts.append(
             _fact(
                 first.run,
-                place,
+                seq,
                 "message.appended",
                 moment,
                 {"by": waiting.by, "seq": waiting.seq},
@@ -231,6 +231,6 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
 
 
 def _fact(
-    run: RunId, place: int, kind: str, moment: Moment, data: Mapping[str, Json], said: Message
+    run: RunId, seq: int, kind: str, moment: Moment, data: Mapping[str, Json], message: Message
 ) -> RunEvent:
-    return RunEvent.of(Event(run, place, kind, moment(run, place), data), said)
+    return RunEvent.of(Event(run, seq, kind, moment(run, seq), data), message)

@@ -68,10 +68,10 @@ class ToolCaller:
         Raises:
             TurntreeError: A result could not be recorded; the remaining calls are canceled.
         """
-        places = anyio.Semaphore(self.at_once_max)
+        slots = anyio.Semaphore(self.at_once_max)
 
         async def make(use: ToolUse, occasion: ToolContext) -> None:
-            async with places:
+            async with slots:
                 result = await self._call(use, occasion)
             await record(result_without_secrets(result, self.redactor))
 
@@ -93,23 +93,23 @@ class ToolCaller:
                 use.call_id, "error", f"there is no tool {use.tool!r}; there are: {known}"
             )
         toolset, spec = found
-        made = asyncio.ensure_future(_contained(toolset, use, occasion))
+        task = asyncio.ensure_future(_contained(toolset, use, occasion))
         try:
-            await asyncio.wait({made}, timeout=spec.timeout_s)
+            await asyncio.wait({task}, timeout=spec.timeout_s)
         finally:
-            is_late = not made.done()
+            is_late = not task.done()
             if is_late:
-                made.cancel()
+                task.cancel()
                 # Retrieve the exception, or asyncio logs that it was never retrieved. A call that
                 # ignores the cancellation is abandoned: Python cannot end it.
-                made.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+                task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
                 with anyio.CancelScope(shield=True):
-                    await asyncio.wait({made}, timeout=ENDING_S)
+                    await asyncio.wait({task}, timeout=ENDING_S)
         if is_late:
             return ToolResult(use.call_id, "timeout", f"no result after {spec.timeout_s:g} seconds")
-        if made.cancelled():
+        if task.cancelled():
             return ToolResult(use.call_id, "error", "the tool canceled itself")
-        return made.result()
+        return task.result()
 
     def _find(self, tool: str) -> tuple[Toolset, ToolSpec] | None:
         for toolset in self.toolsets:

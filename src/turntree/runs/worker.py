@@ -89,21 +89,21 @@ class Worker:
             Conflict: A worker of that name is already running.
             DatabaseUnavailable: The database is unreachable at the start.
         """
-        begun = anyio.Event()
+        started = anyio.Event()
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._announced, begun)
-                await begun.wait()
+                group.start_soon(self._announced, started)
+                await started.wait()
                 yield
                 self.drain()
         except BaseExceptionGroup as errors:
             raise first_of(errors) from errors
 
-    async def _announced(self, begun: anyio.Event) -> None:
+    async def _announced(self, started: anyio.Event) -> None:
         try:
-            await self.serve(ready=begun.set)
+            await self.serve(ready=started.set)
         finally:
-            begun.set()
+            started.set()
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         while not self._leaving.is_set():

@@ -108,7 +108,7 @@ class WorkerStore:
         A worker without a heartbeat for ``silent_s`` counts as dead. ``idle_s`` is how long a
         session may be awake before a worker claims it; by default the same.
         """
-        found = await self.database.fetch(
+        rows = await self.database.fetch(
             SQL["list_orphaned_queues"],
             silent_s=silent_s,
             idle_s=silent_s if idle_s is None else idle_s,
@@ -117,8 +117,8 @@ class WorkerStore:
         )
         # Requeue what dead workers had claimed first: a session with a live wake-up needs no new
         # one.
-        await self.engine.recover(sorted({worker for *_, worker, is_orphan in found if is_orphan}))
-        wakes = {(SessionId(session), number): worker for session, number, worker, _ in found}
+        await self.engine.recover(sorted({worker for *_, worker, is_orphan in rows if is_orphan}))
+        wakes = {(SessionId(session), number): worker for session, number, worker, _ in rows}
         live = await self.engine.list_live([*wakes])
         left = [(wake, worker) for wake, worker in wakes.items() if wake not in live]
         return sum([await self._wake_again(*wake, worker) for wake, worker in left])

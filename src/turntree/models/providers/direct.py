@@ -83,8 +83,8 @@ async def _opened(
             yield response
         finally:
             with anyio.move_on_after(CLOSING_TIMEOUT_S, shield=True):
-                for one in arrived:
-                    await one.aclose()
+                for event in arrived:
+                    await event.aclose()
 
 
 class DirectProvider:

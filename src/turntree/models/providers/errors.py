@@ -71,9 +71,11 @@ def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> P
 
 def _one_line(text: str) -> str:
     """Return a service's text as one short line, without terminal control characters."""
-    shown = "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
-    cut = len(shown) > MESSAGE_CHARS_MAX
-    return f"{shown[: MESSAGE_CHARS_MAX - 1]}…" if cut else shown
+    printable = "".join(
+        character for character in " ".join(text.split()) if character.isprintable()
+    )
+    cut = len(printable) > MESSAGE_CHARS_MAX
+    return f"{printable[: MESSAGE_CHARS_MAX - 1]}…" if cut else printable
 
 
 def _not_public(error: BaseException) -> NotPublicError | None:
@@ -131,8 +133,8 @@ def _told(error: Exception) -> str:
     """Return the vendor's own message, or a description of the error."""
     if isinstance(error, library.ModelHTTPError):
         inner = _member(error.body, "error") or error.body
-        said: object = _member(inner, "message") or inner or "no reason given"
-        return f"{error.status_code}: {said}"
+        reason: object = _member(inner, "message") or inner or "no reason given"
+        return f"{error.status_code}: {reason}"
     text = str(error) or type(error).__name__
     cause = error.__cause__
     return f"{text} ({type(cause).__name__})" if cause is not None else text

@@ -171,8 +171,8 @@ def provider_types() -> list[str]:
 def _entry(type: str) -> EntryPoint:
     if type == "scripted":
         return EntryPoint(type, _SCRIPTED, GROUP)
-    for found in entry_points(group=GROUP, name=type):
-        return found
+    for entry in entry_points(group=GROUP, name=type):
+        return entry
     raise ProviderNotConfigured(
         f"unknown provider type {type}, there are {', '.join(provider_types())}: "
         "`turntree provider configure NAME --type TYPE`"
@@ -195,5 +195,5 @@ def _load(builds: str) -> Callable[[Connection, str, Objects], Provider]:
     with catch_warnings():
         # Warnings of a library about its own source are useless to a user of a model.
         simplefilter("ignore")
-        found: Any = EntryPoint(builds, builds, GROUP).load()
-    return cast("Callable[[Connection, str, Objects], Provider]", found)
+        builder: Any = EntryPoint(builds, builds, GROUP).load()
+    return cast("Callable[[Connection, str, Objects], Provider]", builder)

@@ -23,8 +23,8 @@ def build_google(connection: Connection, name: str, objects: Objects) -> Provide
     )
 
     async def lists() -> list[str]:
-        found = await vendor.client.aio.models.list()
-        return [str(model.name).removeprefix(_PREFIX) async for model in found]
+        models = await vendor.client.aio.models.list()
+        return [str(model.name).removeprefix(_PREFIX) async for model in models]
 
     return DirectProvider(
         ReplyAuthor("google", name, vendor.name),

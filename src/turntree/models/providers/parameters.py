@@ -104,7 +104,7 @@ def _setting(api: Api, name: str, value: Json) -> dict[str, Any]:
             return {"openai_reasoning_effort": effort}
         return {"thinking": False if effort == "none" else effort}
     if name == "headers" and isinstance(value, Mapping):
-        return {"extra_headers": {key: str(one) for key, one in value.items()}}
+        return {"extra_headers": {key: str(header) for key, header in value.items()}}
     known = sorted({*_PLAIN, "thinking", "headers"} - _MISSING[api])
     raise ProviderError(
         f"{name}: {value!r} is no parameter of {api}; there are {', '.join(known)}", "refused"

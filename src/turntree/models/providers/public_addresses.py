@@ -33,8 +33,8 @@ async def resolve(host: str, port: int) -> list[str]:
     Raises:
         OSError: It has none.
     """
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(place[4][0]).partition("%")[0] for place in found]
+    entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]).partition("%")[0] for entry in entries]
 
 
 class PublicTransport(httpx2.AsyncBaseTransport):
@@ -68,15 +68,15 @@ class PublicTransport(httpx2.AsyncBaseTransport):
 
     async def _judge(self, url: httpx2.URL) -> str:
         try:
-            found = await self._resolve(url.host, url.port or 0)
+            addresses = await self._resolve(url.host, url.port or 0)
         except OSError as error:
             raise httpx2.ConnectError(f"{url.host} has no address") from error
-        if not found or not all(is_public(ip_address(one)) for one in found):
+        if not addresses or not all(is_public(ip_address(address)) for address in addresses):
             raise NotPublicError(
                 f"{url.host} is not a public address, and another person wrote this provider's "
                 f"config: `turntree config add secret_hosts @{url.netloc.decode()}` allows it"
             )
-        return found[0]
+        return addresses[0]
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:

@@ -77,7 +77,7 @@ def objects_in(prompt: Prompt) -> list[Digest]:
         for part in message.parts
         if isinstance(part, ObjectRef) or (isinstance(part, Media) and part.url is None)
     ]
-    return list(dict.fromkeys(one for one in digests if one is not None))
+    return list(dict.fromkeys(digest for digest in digests if digest is not None))
 
 
 def asked(
@@ -131,7 +131,9 @@ class _Mapping:
             return
         parts: list[ModelRequestPart] = []
         if message.role == "tool":
-            parts += [self._result(one) for one in message.parts if isinstance(one, ToolResult)]
+            parts += [
+                self._result(result) for result in message.parts if isinstance(result, ToolResult)
+            ]
         else:
             parts.append(self._spoken(message, is_kept=place == self.query))
         before = self.messages[-1] if self.messages else None
@@ -144,8 +146,8 @@ class _Mapping:
         native = native_parts(message, self.author)
         parts = [
             mapped
-            for place, part in enumerate(message.parts)
-            for mapped in self._part(part, None if native is None else native[place])
+            for index, part in enumerate(message.parts)
+            for mapped in self._part(part, None if native is None else native[index])
         ]
         if not parts:
             return
@@ -169,8 +171,8 @@ class _Mapping:
                     yield ThinkingPart(text, signature=signature, **own)
             case ToolUse(call_id, tool, args):
                 self.tools[call_id] = tool
-                given = args if isinstance(args, str) else canonical(args).decode()
-                yield ToolCallPart(tool, given, tool_call_id=call_id, **own)
+                arguments = args if isinstance(args, str) else canonical(args).decode()
+                yield ToolCallPart(tool, arguments, tool_call_id=call_id, **own)
             case OpaquePart(document):
                 yield from _returned(document, self.author)
             case Media():
@@ -193,7 +195,7 @@ class _Mapping:
         )
 
     def _spoken(self, message: Message, *, is_kept: bool) -> UserPromptPart:
-        content = [one for part in message.parts for one in self._content(part)]
+        content = [item for part in message.parts for item in self._content(part)]
         if message.role == "system":
             # Vendors would move it to the front, which would invalidate the cached prefix.
             content = ["<system>", *content, "</system>"]
@@ -243,9 +245,9 @@ def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:
             documents.append(orjson.loads(objects[part.object]))
         else:
             raise ProviderError(f"the object {part.object} was not handed in", "refused")
-    whole = said.from_json({**said.to_json(message), "parts": documents})
-    assert isinstance(whole, Message), "it has parts"
-    return whole
+    restored = said.from_json({**said.to_json(message), "parts": documents})
+    assert isinstance(restored, Message), "it has parts"
+    return restored
 
 
 def _returned(document: Mapping[str, Json], author: ReplyAuthor) -> Iterator[ModelResponsePart]:

@@ -49,8 +49,8 @@ def answer_of(response: ModelResponse, author: ReplyAuthor, asked_model: str) ->
     Raises:
         ProviderError: The response is truncated or empty.
     """
-    told = (response.provider_details or {}).get("finish_reason")
-    reason = response.finish_reason or (str(told) if told else None)
+    finish_reason = (response.provider_details or {}).get("finish_reason")
+    reason = response.finish_reason or (str(finish_reason) if finish_reason else None)
     if reason is None:
         raise ProviderError("the answer ended in the middle", "broken")
     parts: list[Part] = []

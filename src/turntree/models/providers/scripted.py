@@ -80,7 +80,7 @@ class ScriptConfig(_ConfigModel):
 
     def reply_to(self, messages: Sequence[Message]) -> ScriptedReply:
         """Return the reply to these messages."""
-        queries = [place for place, said in enumerate(messages) if said.role == "user"]
+        queries = [index for index, message in enumerate(messages) if message.role == "user"]
         query = queries[-1] if queries else 0
         text = messages[query].text if messages else ""
         for rule in self.rules:
@@ -135,15 +135,15 @@ class ScriptedProvider:
         del settings  # A script accepts any settings.
         reply, fails = self._reply(model, prompt)
         await anyio.sleep(reply.delay_s)
-        place = _answers(prompt.messages)
-        for count, delta in enumerate(self._deltas(reply, place)):
+        index = _answers(prompt.messages)
+        for count, delta in enumerate(self._deltas(reply, index)):
             if fails is not None and count >= fails.after_words:
                 break
             await self.pause(delta)
             yield delta
         if fails is not None:
             raise _failure(fails)
-        yield _answer(model, prompt, reply, place)
+        yield _answer(model, prompt, reply, index)
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:
         """Return the complete reply.
@@ -178,10 +178,10 @@ class ScriptedProvider:
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _deltas(self, reply: ScriptedReply, place: int) -> list[ReplyDelta]:
+    def _deltas(self, reply: ScriptedReply, index: int) -> list[ReplyDelta]:
         deltas = [ReplyDelta("reasoning", piece) for piece in self.split(reply.reasoning)]
         deltas += [ReplyDelta("text", piece) for piece in self.split(reply.text)]
-        for use in _uses(reply, place):
+        for use in _uses(reply, index):
             text = use.args if isinstance(use.args, str) else canonical(use.args).decode()
             deltas.append(ReplyDelta("tool", "", use.tool, use.call_id))
             deltas.append(ReplyDelta("tool", text, use.tool, use.call_id))
@@ -192,19 +192,19 @@ class ScriptedProvider:
             known = ", ".join(sorted(self._script.models))
             raise ProviderError(f"{NAME}: there is no model {model}, only {known}", "refused")
         reply = self.reply_to(prompt.messages)
-        asked = digest([message_to_json(said) for said in prompt.messages])
-        count = self._requests.get(asked, 0)
-        self._requests[asked] = count + 1
+        prompt_digest = digest([message_to_json(message) for message in prompt.messages])
+        count = self._requests.get(prompt_digest, 0)
+        self._requests[prompt_digest] = count + 1
         return reply, reply.failures[count] if count < len(reply.failures) else None
 
 
 def _answers(messages: Sequence[Message]) -> int:
     """Return the number of replies that the model has given."""
-    return sum(said.role == "assistant" for said in messages)
+    return sum(message.role == "assistant" for message in messages)
 
 
-def _nth(replies: Sequence[ScriptedReply], place: int) -> ScriptedReply | None:
-    return replies[place] if place < len(replies) else None
+def _nth(replies: Sequence[ScriptedReply], index: int) -> ScriptedReply | None:
+    return replies[index] if index < len(replies) else None
 
 
 def _failure(fails: ScriptedFailure) -> ProviderError:
@@ -212,9 +212,9 @@ def _failure(fails: ScriptedFailure) -> ProviderError:
     return ProviderError(message, fails.kind, retry_after_s=fails.retry_after_s)
 
 
-def _uses(reply: ScriptedReply, place: int) -> list[ToolUse]:
+def _uses(reply: ScriptedReply, index: int) -> list[ToolUse]:
     return [
-        ToolUse(call.call_id or f"call-{place}-{number}", call.tool, call.args)
+        ToolUse(call.call_id or f"call-{index}-{number}", call.tool, call.args)
         for number, call in enumerate(reply.tools)
     ]
 

@@ -227,14 +227,14 @@ class DbosEngine:
             return 0
         _, client = await self._open()
         with _translated():
-            taken = await client.list_workflows_async(
+            workflows = await client.list_workflows_async(
                 executor_id=list(dead),
                 status="PENDING",
                 queue_name=self.queue,
                 load_input=False,
                 load_output=False,
             )
-            if ids := [one.workflow_id for one in taken]:
+            if ids := [workflow.workflow_id for workflow in workflows]:
                 await client.resume_workflows_async(ids, queue_name=self.queue)
         return len(ids)
 
@@ -245,24 +245,26 @@ class DbosEngine:
         _, client = await self._open()
         names = {_name(self.queue, wake): wake for wake in wakes}
         with _translated():
-            found = await client.list_workflows_async(
+            workflows = await client.list_workflows_async(
                 workflow_ids=list(names), status=_LIVE, load_input=False, load_output=False
             )
             taken = {
-                one.workflow_id: names[one.workflow_id][0]
-                for one in found
-                if one.status == "PENDING" and _served and one.executor_id == _served.worker
+                workflow.workflow_id: names[workflow.workflow_id][0]
+                for workflow in workflows
+                if workflow.status == "PENDING"
+                and _served
+                and workflow.executor_id == _served.worker
             }
             if _served is not None and (lost := _served.find_lost(taken)):
                 await client.resume_workflows_async(lost, queue_name=self.queue)
-        return {names[one.workflow_id] for one in found}
+        return {names[workflow.workflow_id] for workflow in workflows}
 
     async def prune(self, *, before: Timestamp) -> int:
         """Delete wake-ups that were handled before a timestamp; return how many."""
         _, client = await self._open()
         count = 0
         with _translated():
-            while found := await client.list_workflows_async(
+            while workflows := await client.list_workflows_async(
                 workflow_id_prefix=f"{self.queue}:",
                 status=_OVER,
                 completed_before=before,
@@ -270,8 +272,10 @@ class DbosEngine:
                 load_input=False,
                 load_output=False,
             ):
-                await client.delete_workflows_async([one.workflow_id for one in found])
-                count += len(found)
+                await client.delete_workflows_async(
+                    [workflow.workflow_id for workflow in workflows]
+                )
+                count += len(workflows)
         return count
 
     async def close(self) -> None:

@@ -58,11 +58,11 @@ def check_guard(serialization: ModuleType) -> None:
     Raises:
         InvalidOperation: One of them is missing, or loads it.
     """
-    found = [(name, vars(serialization).get(name)) for name in READERS]
+    readers = [(name, vars(serialization).get(name)) for name in READERS]
     # A module that imported a reader by name holds its own reference to it.
-    found += [(n, vars(module)[n]) for module in _modules() for n in READERS if n in vars(module)]
+    readers += [(n, vars(module)[n]) for module in _modules() for n in READERS if n in vars(module)]
     portable = vars(serialization).get("DBOSPortableJSON")
-    if any(not _refuses(reader, portable) for _, reader in found):
+    if any(not _refuses(reader, portable) for _, reader in readers):
         raise InvalidOperation(
             f"DBOS {version('dbos')} would load pickled values from the database, which lets a row"
             " run code in this process; nothing was started. Install the version that Turntree was"
