@@ -12,7 +12,7 @@ from typing import Final
 from turntree.api import Tree
 from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.ids import SessionId, Timestamp, TurnId, derived_id, instant, unix_ms
 from turntree.core.message import Message, ToolResult, ToolStatus, ToolUse, assistant, tool, user
 from turntree.core.message_context import FileUse, TouchedFile
@@ -244,8 +244,8 @@ async def plant_demo(tree: Tree) -> list[str]:
     for label, session in zip(labels, found, strict=True):
         if session is not None and (session.origin is None or session.origin.tool != ORIGIN):
             raise InvalidOperation(
-                f"the session {label} is not sample data, so the demo leaves it alone\n"
-                f"give it another name first: turntree session rename {label} NAME"
+                f"the session {label} exists and is not sample data",
+                hint=Hint("session.rename", {"session": label}),
             )
     last = found[-1]
     if last is not None and last.version > len(STORY[-1].scenes):

@@ -3,7 +3,7 @@
 import pytest
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 from turntree.core.secret_refs import (
     VENDOR_PAIRS,
     check_secret,
@@ -27,7 +27,7 @@ def check(
 )
 @pytest.mark.parametrize("author", ["human:ana", "system:turntree", "human:bob"])
 def test_secret_without_permission_is_not_sent(author: str, hosts: str) -> None:
-    with pytest.raises(PermissionDenied, match=r"gate\).*secret KEY .*KEY@llm\.example\.org"):
+    with pytest.raises(PermissionDenied, match=r"gate\).*secret KEY .*llm\.example\.org"):
         check(author, hosts)
     check(author, "KEY@llm.example.org")
 
@@ -73,7 +73,7 @@ def test_what_is_not_allowed_yet_is_listed_once() -> None:
 def test_secret_refusal_hides_other_permissions() -> None:
     with pytest.raises(PermissionDenied) as refused:
         check("human:bob", "A@b.org")
-    assert "`turntree config add secret_hosts KEY@llm.example.org`" in str(refused.value)
+    assert refused.value.hint == Hint("config.allow_host", {"host": "KEY@llm.example.org"})
     assert "A@b.org" not in str(refused.value)
     check("human:bob", "A@b.org,KEY@llm.example.org")
 
@@ -97,7 +97,7 @@ def test_secret_refusal_hides_other_permissions() -> None:
 def test_destination_of_config_is_parsed(config: dict[str, Json], destination: str | None) -> None:
     assert destination_of(config) == destination
     if destination is None:
-        with pytest.raises(PermissionDenied, match="make a provider of your own"):
+        with pytest.raises(PermissionDenied, match="whose host is not certain"):
             check("human:bob", "KEY@llm.example.org", config)
 
 
@@ -114,7 +114,7 @@ def test_destination_of_config_is_parsed(config: dict[str, Json], destination: s
 def test_secret_is_sent_only_to_allowed_host_and_port(pair: str, config: dict[str, Json]) -> None:
     check("human:bob", pair, config)
     elsewhere: dict[str, Json] = {"base_url": "http://localhost:9999/v1"}
-    with pytest.raises(PermissionDenied, match="secret_hosts KEY@localhost:9999`"):
+    with pytest.raises(PermissionDenied, match="at localhost:9999, which"):
         check("human:bob", pair, elsewhere)
 
 

@@ -10,7 +10,7 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.core.canonical import Json
-from turntree.core.errors import PermissionDenied
+from turntree.core.errors import Hint, PermissionDenied
 from turntree.core.program import Visibility
 from turntree.db.database import Database
 from turntree.programs.execution_host import LocalFolder
@@ -59,8 +59,9 @@ async def test_criteria_of_another_are_not_checked_in_a_folder_that_is_not_lent(
     task = await bob.create("task", "look", TASK)
     await bob.invoke("look", {"action": "start"})
     await bob.grant("look", "ana", "configure")
-    with pytest.raises(PermissionDenied, match="turntree worker --folder PATH"):
+    with pytest.raises(PermissionDenied, match="may not use this folder") as refused:
         await hers.invoke("look", {"action": "report"})
+    assert refused.value.hint == Hint("worker.lend_folder")
     assert "verdicts" not in (await bob.get("look")).details
     facts = await tree.ledger.facts(task.id)
     assert "hunter2" not in str([fact.event.data for fact in facts]) + "".join(heard)

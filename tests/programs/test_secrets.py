@@ -1,6 +1,5 @@
 """A worker's secrets are its user's: they go where the user allowed it, and nowhere else."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,9 +55,11 @@ async def test_somebody_elses_provider_is_not_given_it(
 ) -> None:
     said = {name: value for name, value in config.items() if value is not None}
     program = await bob.programs.create("provider", "theirs", said, visibility="private")
-    with pytest.raises(PermissionDenied, match="OPENAI_API_KEY@") as refused:
+    with pytest.raises(PermissionDenied) as refused:
         providers.build(program)
-    assert "turntree config add secret_hosts" in str(refused.value)
+    assert refused.value.hint is not None
+    assert refused.value.hint.action == "config.allow_host"
+    assert str(refused.value.hint.arguments["host"]).startswith("OPENAI_API_KEY@")
     # What counts is who wrote the version. To own it is to own what another may have written.
     with pytest.raises(PermissionDenied):
         providers.build(replace(program, owner="human:ana"))
@@ -69,7 +70,7 @@ async def test_a_provider_of_ones_own_is_given_it_where_that_was_allowed(
     tree: Tree, providers: ProviderCache
 ) -> None:
     program = await tree.programs.create("provider", "mine", EVIL)
-    with pytest.raises(PermissionDenied, match=r"OPENAI_API_KEY@evil\.example"):
+    with pytest.raises(PermissionDenied, match=r"OPENAI_API_KEY of human:ana at evil\.example"):
         providers.build(program)
     trusting = replace(providers, secret_hosts=read_hosts("OPENAI_API_KEY@evil.example"))
     assert trusting.build(program).name
@@ -134,10 +135,11 @@ async def test_a_provider_of_another_author_does_not_ask_this_machine_before_it_
         theirs = await bob.programs.create("provider", "theirs", config)
         with pytest.raises(ProviderError, match="not a public address") as failed:
             await providers.build(theirs).request("m", Prompt((), (user("hi"),)), {})
-        allowed = re.search(r"secret_hosts (\S+)`", str(failed.value))
+        assert failed.value.hint is not None
+        allowed = str(failed.value.hint.arguments["host"])
         assert allowed is not None
         assert server.exchanges == []
-        trusting = replace(providers, secret_hosts=read_hosts(allowed[1]), _built={})
+        trusting = replace(providers, secret_hosts=read_hosts(allowed), _built={})
         mine = await tree.programs.create("provider", "mine", config)
         for building, program in ((trusting, theirs), (providers, mine)):
             answer = await building.build(program).request("m", Prompt((), (user("hi"),)), {})

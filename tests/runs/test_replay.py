@@ -9,7 +9,7 @@ import pytest
 
 from tests.workshop import Workshop, at_once
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, InvalidOperation
+from turntree.core.errors import Conflict, Hint, InvalidOperation
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import Message, Text, ToolUse, assistant, user
 from turntree.core.run import RunEvent
@@ -227,8 +227,9 @@ async def test_what_was_erased_cannot_be_played(stage: Workshop) -> None:
 
 async def test_what_was_taken_elsewhere_can_only_be_taken_again(stage: Workshop) -> None:
     placed = await stage.tree.turns.record("main", [user("hi")], [assistant("hello")])
-    with pytest.raises(InvalidOperation, match="turntree rerun"):
+    with pytest.raises(InvalidOperation, match="no events to replay") as refused:
         await stage.tree.replays.replay(placed.turn.id)
+    assert refused.value.hint == Hint("turn.rerun", {"revision": placed.turn.id})
 
 
 async def test_a_turn_is_taken_again_beside_itself(stage: Workshop) -> None:

@@ -10,7 +10,7 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions, tools
 from turntree.auth.persona import Identity, Persona
 from turntree.core.canonical import Json, canonical
-from turntree.core.errors import InvalidOperation, ProviderNotConfigured
+from turntree.core.errors import Hint, InvalidOperation, ProviderNotConfigured
 from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId, TurnId
 from turntree.core.manifest import Manifest
@@ -149,8 +149,9 @@ async def test_a_session_without_any_config_asks_the_only_model_there_is(models:
 
 
 async def test_without_a_model_it_is_said_what_to_run(tree: Tree) -> None:
-    with pytest.raises(InvalidOperation, match="turntree model create"):
+    with pytest.raises(InvalidOperation, match="no model that could answer") as refused:
         await ask(assembly_on(tree), tree)
+    assert refused.value.hint == Hint("model.create")
 
 
 async def test_of_several_models_the_one_with_the_tag_is_asked(models: Tree) -> None:
@@ -184,8 +185,9 @@ async def test_a_message_names_its_own_model_parameters_and_situation(models: Tr
 
 async def test_a_model_that_nobody_answers_for_is_no_crash(tree: Tree) -> None:
     await tree.programs.create("model", "lonely", {"model_id": "grok-9"})
-    with pytest.raises(ProviderNotConfigured, match="turntree provider create"):
+    with pytest.raises(ProviderNotConfigured, match="names no provider") as refused:
         await ask(assembly_on(tree), tree)
+    assert refused.value.hint == Hint("model.set_provider", {"model": "lonely"})
 
 
 async def test_a_name_that_is_no_model_is_refused(models: Tree) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import Conflict, InvalidOperation, InvalidQuery, NotFound
+from turntree.core.errors import Conflict, Hint, InvalidOperation, InvalidQuery, NotFound
 from turntree.core.message import assistant, user
 from turntree.db.database import Database
 from turntree.search.embedder import TextKind
@@ -121,8 +121,9 @@ async def test_a_turn_is_embedded_once(tree: Tree, embedder: Counting) -> None:
 async def test_concurrent_fill_raises_conflict(tree: Tree, embedder: Counting) -> None:
     await record(tree, "the car broke down")
     async with tree.search.filling():
-        with pytest.raises(Conflict, match="turntree embed-stats"):
+        with pytest.raises(Conflict, match="another process is embedding") as refused:
             await tree.meanings.fill()
+        assert refused.value.hint == Hint("index.status")
         with pytest.raises(Conflict):
             await tree.search.fill_meanings()
     assert embedder.texts == []

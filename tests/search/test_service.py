@@ -10,7 +10,7 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, InvalidQuery
+from turntree.core.errors import Hint, InvalidOperation, InvalidQuery
 from turntree.core.ids import TurnId
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
@@ -176,8 +176,9 @@ async def test_embedder_error_contains_reason(tree: Tree) -> None:
 
 async def test_similarity_without_embeddings_is_refused(tree: Tree, database: Database) -> None:
     await record(tree, "hello")
-    with pytest.raises(InvalidOperation, match="turntree index"):
+    with pytest.raises(InvalidOperation, match="no embeddings are indexed") as refused:
         await tree.search("hello", semantic=True)
+    assert refused.value.hint == Hint("index.embed")
     without = replace(tree.search, embedder=None)
     with pytest.raises(InvalidOperation, match=r"turntree\[semantic\]"):
         await without("hello", semantic=True)

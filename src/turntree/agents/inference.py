@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import InvalidOperation, ProviderNotConfigured
+from turntree.core.errors import Hint, InvalidOperation, ProviderNotConfigured
 from turntree.core.ids import SessionId
 from turntree.core.message import Message, Text, line_of, user
 from turntree.core.program import Program
@@ -111,19 +111,20 @@ class Inference:
         posted = await self.runs.post(label, str(request["message"]), **options)
         run: dict[str, Json] = {"run": posted.run}
         await programs.tell(session.id, "session.message", right="invoke", more=run)
-        reasons: list[str] = []
+        failed = RunNotice("failed", "")
 
         def heard(one: object) -> None:
+            nonlocal failed
             match one:
                 case TextChunk(kind="text", text=text):
                     hear(text)
-                case RunNotice("failed", reason):
-                    reasons.append(reason)
+                case RunNotice("failed"):
+                    failed = one
                 case _:
                     pass
 
         placed = await RunFollower(self.runs).follow(posted.run, heard)
-        check_outcome(placed.turn.header.outcome, *reasons)
+        check_outcome(placed.turn.header.outcome, failed.reason, failed.hint)
         said = [m for m in placed.turn.reply if isinstance(m, Message) and m.role == "assistant"]
         return {
             "text": _words(said[-1]) if said else "",
@@ -143,19 +144,18 @@ class Inference:
 
     def _provider(self, choice: Choice) -> Provider:
         if choice.provider is None:
-            raise ProviderNotConfigured(
-                f"no provider wired: {without_provider(choice.model.address)}"
-            )
+            error = without_provider(choice.model.address)
+            raise ProviderNotConfigured(f"no provider wired: {error}", hint=error.hint)
         return self._build(choice.provider)
 
     def _build(self, program: Program) -> Provider:
         try:
             return self.build_provider(program)
         except ProviderNotConfigured as error:
-            raise ProviderNotConfigured(f"no provider wired: {error}") from error
+            raise ProviderNotConfigured(f"no provider wired: {error}", hint=error.hint) from error
 
 
-def check_outcome(outcome: str, *reasons: str) -> None:
+def check_outcome(outcome: str, why: str, hint: Hint | None) -> None:
     """Raise unless a turn completed.
 
     Raises:
@@ -164,13 +164,10 @@ def check_outcome(outcome: str, *reasons: str) -> None:
     """
     if outcome == "completed":
         return
-    why = "; ".join(reasons)
     kind, _, rest = why.partition(": ")
     if kind == "no_model":
-        raise ProviderNotConfigured(
-            f"no provider wired: {rest or 'nobody says which model answers'}"
-        )
-    raise InvalidOperation(f"the turn is {outcome}" + (f": {why}" if why else ""))
+        raise ProviderNotConfigured(f"no provider wired: {rest or 'no model is chosen'}", hint=hint)
+    raise InvalidOperation(f"the turn is {outcome}" + (f": {why}" if why else ""), hint=hint)
 
 
 @value

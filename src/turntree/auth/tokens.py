@@ -13,7 +13,7 @@ from turntree.auth.store import PermissionStore
 from turntree.auth.token import TokenRecord
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
 from turntree.core.value import value
@@ -66,7 +66,7 @@ class Tokens:
             InvalidOperation: It was revoked already, or this is not a nonce.
         """
         if len(nonce) < token.NONCE_CHARS_MIN or len(reason) > REASON_CHARS_MAX:
-            raise InvalidOperation("a token is revoked by its nonce: see `turntree token list`")
+            raise InvalidOperation("a token is revoked by its nonce", hint=Hint("token.list"))
         for known in await self.permissions.list_tokens(nonce):
             if known.revoked_at is not None:
                 raise InvalidOperation(f"{nonce} was revoked already: {_told(known)}")

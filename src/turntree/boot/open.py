@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree.api import Backends, Tree
-from turntree.core.errors import InvalidOperation, Unsupported
+from turntree.core.errors import Hint, InvalidOperation, Unsupported
 from turntree.core.ids import RunId, WorkspaceId
 from turntree.core.principal import Principal
 from turntree.core.secret_refs import SecretHosts, read_hosts
@@ -139,8 +139,8 @@ async def open_tree(
 ) -> AsyncGenerator[Tree, None]:
     """Open the ledger, starting the embedded server if no other database is named.
 
-    The embedded server keeps running afterwards, so that the next process starts at once;
-    ``turntree down`` stops it. With ``worker`` this process serves sessions for as long as the
+    The embedded server keeps running afterwards, so that the next process starts at once, until
+    ``EmbeddedServer.stop``. With ``worker`` this process serves sessions for as long as the
     block lasts, and models may call ``tools``, which are functions or toolsets.
 
     Raises:
@@ -527,8 +527,9 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
         # The server belongs to one person, and access to files and keys is decided by user name.
         raise InvalidOperation(
             f"the embedded server belongs to {_login()} and cannot be used as "
-            f"{settings.user}: unset TURNTREE_USER and `turntree config unset user`, or name a "
-            "PostgreSQL for several people with TURNTREE_DATABASE_URL"
+            f"{settings.user}: unset TURNTREE_USER and the setting user, or name a "
+            "PostgreSQL for several people with TURNTREE_DATABASE_URL",
+            hint=Hint("config.unset", {"key": "user"}),
         )
     server = EmbeddedServer(settings.home)
     if (conninfo := server.find_ready()) is not None:

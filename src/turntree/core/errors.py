@@ -23,11 +23,17 @@
 
 Whether to retry is the type: only ``Conflict`` and ``DatabaseUnavailable`` are worth it, and
 ``ProviderError`` if its kind says so.
+
+A message says what is wrong. What to do about it is the error's ``hint``, which is data: the
+command line shows a command where a server returns a link.
 """
 
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, Literal, cast
 
 from turntree.core.ids import Digest
+from turntree.core.value import value
 
 
 def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -38,8 +44,38 @@ def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     return first
 
 
+@value
+class Hint:
+    """What to do about an error: an action, and what to apply it to.
+
+    The command line shows ``Hint("session.fork", {"revision": "main~2"})`` as the command that
+    forks ``main~2``, and has the list of all actions.
+    """
+
+    action: str
+    arguments: Mapping[str, str | Sequence[str]] = field(default_factory=dict[str, str])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the hint as a document, as SQL functions and events write it."""
+        return {"action": self.action, **self.arguments}
+
+    @staticmethod
+    def from_json(document: object) -> "Hint | None":
+        """Return the hint that a document describes, or None if it describes none."""
+        if not isinstance(document, Mapping):
+            return None
+        members = dict(cast("Mapping[str, Any]", document))
+        action = members.pop("action", None)
+        return Hint(action, members) if isinstance(action, str) else None
+
+
 class TurntreeError(Exception):
     """Base of all errors raised on purpose."""
+
+    def __init__(self, *args: object, hint: Hint | None = None) -> None:
+        """Take the message, and what to do about it."""
+        super().__init__(*args)
+        self.hint = hint
 
 
 class NotFound(TurntreeError):
@@ -110,9 +146,16 @@ Failure = Literal[
 class ProviderError(TurntreeError):
     """A model was asked and did not answer."""
 
-    def __init__(self, message: str, kind: Failure, *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        kind: Failure,
+        *,
+        retry_after_s: float | None = None,
+        hint: Hint | None = None,
+    ) -> None:
         """Take the message, the kind of failure, and when the provider wants to be asked again."""
-        super().__init__(message)
+        super().__init__(message, hint=hint)
         self.kind: Failure = kind
         self.retry_after_s = retry_after_s
 

@@ -164,7 +164,8 @@ def name_from(title: str, *, prefix: str = "") -> str:
 
 def a_kind(kind: str) -> str:
     """Return a kind with its article, for use in a sentence."""
-    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+    noun = f"{kind} program" if kind in ("code", "information") else kind  # These have no plural.
+    return f"an {noun}" if noun[:1] in "aeiou" else f"a {noun}"
 
 
 def address_of(name: str) -> str:

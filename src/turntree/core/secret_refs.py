@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NewType
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 
 Destination = NewType("Destination", str)
 """Where a provider sends its requests: a host, with the port if its config names one, or
@@ -126,11 +126,10 @@ def check_secret(
     why = f"@({provider}){written} would be given the secret {name} of {acts}"
     if to is None:
         raise PermissionDenied(
-            f"{why} at an address that cannot be read for sure: make a provider of your own whose "
-            "address spells out the host, `turntree provider create NAME --type TYPE "
-            "--base-url URL`"
+            f"{why} at an address whose host is not certain",
+            hint=Hint("provider.create"),
         )
     raise PermissionDenied(
-        f"{why} at {to}, which {acts} has not allowed: "
-        f"`turntree config add secret_hosts {name}@{to}` allows it"
+        f"{why} at {to}, which {acts} has not allowed",
+        hint=Hint("config.allow_host", {"host": f"{name}@{to}"}),
     )

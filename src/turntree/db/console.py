@@ -14,7 +14,7 @@ import anyio
 import psycopg
 from psycopg import AsyncConnection
 
-from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 from turntree.core.value import value
 from turntree.db.database import (
     CONNECT_TIMEOUT_S,
@@ -32,6 +32,7 @@ from turntree.db.sql import load_statements
 SQL = load_statements(__file__)
 
 READER = "turntree_reader"
+TOOK_TOO_LONG = "the query took too long"
 PATIENCE_S = 5.0
 """Seconds to wait after the server's own timeout should have ended the query."""
 
@@ -60,13 +61,11 @@ async def ask(
             with anyio.fail_after(timeout_s + PATIENCE_S):
                 return await _first_rows(connection, statement, limit)
         except TimeoutError as error:
-            raise InvalidOperation(
-                "the query took too long: --timeout gives it more seconds"
-            ) from error
+            raise InvalidOperation(TOOK_TOO_LONG, hint=Hint("sql.extend_timeout")) from error
         except psycopg.Error as error:
             known = translated(error)
             if known is error or isinstance(error, psycopg.errors.QueryCanceled):
-                raise InvalidOperation(_explain(error)) from error
+                raise _explain(error) from error
             raise known from error
 
 
@@ -131,17 +130,19 @@ async def _first_rows(connection: Connection, statement: str, limit: int) -> Que
     return QueryResult(columns, rows[:limit], is_cut=len(rows) > limit)
 
 
-def _explain(error: psycopg.Error) -> str:
+def _explain(error: psycopg.Error) -> InvalidOperation:
     message = error.diag.message_primary or str(error).strip()
     match error:
         case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
-            return f"{message}: the views are listed by `turntree sql`"
+            return InvalidOperation(message, hint=Hint("sql.list_views"))
         case psycopg.errors.QueryCanceled():
-            return "the query took too long: --timeout gives it more seconds"
+            return InvalidOperation(TOOK_TOO_LONG, hint=Hint("sql.extend_timeout"))
         case psycopg.errors.SyntaxError() if "multiple commands" in message:
-            return "several statements given: run one query at a time"
+            return InvalidOperation("several statements given: run one query at a time")
         case psycopg.errors.SyntaxError():
-            return f"{message}: only a query can be asked (SELECT, VALUES, TABLE or WITH)"
+            return InvalidOperation(
+                f"{message}: only a query can be asked (SELECT, VALUES, TABLE or WITH)"
+            )
         case _:
             hint = error.diag.message_hint
-            return message if hint is None else f"{message}\n{hint}"
+            return InvalidOperation(message if hint is None else f"{message}\n{hint}")

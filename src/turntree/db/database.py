@@ -28,6 +28,7 @@ from turntree.core.errors import (
     Canceled,
     Conflict,
     DatabaseUnavailable,
+    Hint,
     InvalidOperation,
     NotFound,
     PermissionDenied,
@@ -262,13 +263,12 @@ class Database:
         """
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         if isinstance(cause, psycopg.Error) and cause.sqlstate in _DENIALS:
-            detail = cause.diag.message_detail or ""
-            # Our own functions say who was denied what as JSON. PostgreSQL's own refusals have a
-            # sentence here.
-            if detail.startswith("{"):
+            detail = _detail(cause)
+            detail.pop("hint", None)
+            if detail:
                 # As the system: the principal that was denied must not be able to prevent the
                 # record.
-                await self.seen_by(EVERYTHING).run(SQL["record_denial"], **orjson.loads(detail))
+                await self.seen_by(EVERYTHING).run(SQL["record_denial"], **detail)
 
     @asynccontextmanager
     async def holding(self, key: str) -> AsyncGenerator[bool, None]:
@@ -638,12 +638,18 @@ def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
     """Return our error for one of PostgreSQL's, or the same one if a caller cannot act on it."""
     message = error.diag.message_primary or str(error)
     if error.sqlstate is not None and error.sqlstate in _ERRORS:
-        return _ERRORS[error.sqlstate](message)
+        return _ERRORS[error.sqlstate](message, hint=Hint.from_json(_detail(error).get("hint")))
     if isinstance(error, psycopg.DataError | psycopg.errors.CheckViolation):
         return InvalidOperation(message)
     if isinstance(error, psycopg.OperationalError):
         return DatabaseUnavailable(f"the database does not answer: {message}")
     return error
+
+
+def _detail(error: psycopg.Error) -> dict[str, Any]:
+    """Return what one of our functions raised besides its message; PostgreSQL's own is text."""
+    detail = error.diag.message_detail or ""
+    return orjson.loads(detail) if detail.startswith("{") else {}
 
 
 def as_uuid(id: str | None) -> UUID | None:

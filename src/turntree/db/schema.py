@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 18
-DIGEST: Final = "0c84b6e38e5c202aaad91f6a675705b206e6c2f2362af92bed9c05bbb6e5aa4e"
+NUMBER: Final = 19
+DIGEST: Final = "62542f85621f1b6e46d5c03c2bdaf284d8bbeb5bd0f3fdc4a74a3c101659e456"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

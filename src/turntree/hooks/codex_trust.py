@@ -16,7 +16,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_HEAD: Final = "# Hooks of Turntree that were trusted by `turntree hook install codex --trust`."
+_HEAD: Final = "# Hooks of Turntree, trusted because they were installed with --trust."
 
 
 @value

@@ -12,7 +12,7 @@ from typing import Final
 NAME: Final = "turntree-hook"
 _SCRIPT: Final = """\
 #!/bin/sh
-# Called by the hooks of coding agents; written anew by `turntree hook install`.
+# Called by the hooks of coding agents; written again when hooks are installed.
 # Set TURNTREE_HOOKS=off to have nothing recorded.
 [ "$TURNTREE_HOOKS" = off ] && exit 0
 python={python}

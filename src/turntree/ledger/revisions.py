@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from turntree.core.clock import Clock
-from turntree.core.errors import Ambiguous, InvalidRevision, NotFound
+from turntree.core.errors import Ambiguous, Hint, InvalidRevision, NotFound
 from turntree.core.ids import SHORT_ID_LENGTH, Digest, SessionId, Timestamp, TurnId, find_long_id
 from turntree.core.program import Program
 from turntree.core.revision import (
@@ -111,13 +111,13 @@ class RevisionResolver:
         if name == "HEAD":
             if self.current is None:
                 if not await self.sessions.list_page(limit=1):
-                    raise NotFound("there is no session yet: begin with `turntree demo`")
-                raise NotFound("HEAD is not set: choose a session with `turntree switch SESSION`")
+                    raise NotFound("there is no session yet", hint=Hint("demo"))
+                raise NotFound("HEAD is not set", hint=Hint("session.switch"))
             name = self.current
         session = await self.sessions.find(name)
         if session is None:
             await self.sessions.note_missed(name)
-            raise NotFound(f"there is no session {name!r}: see `turntree session list`")
+            raise NotFound(f"there is no session {name!r}", hint=Hint("session.list"))
         return session
 
     async def _base(self, revision: Revision) -> tuple[TurnId | None, Session | None]:

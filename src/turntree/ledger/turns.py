@@ -80,7 +80,7 @@ class Turns:
             InvalidOperation: The tag is empty.
         """
         if not tag.strip():
-            raise InvalidOperation("a tag says something: turntree tag REV WORD")
+            raise InvalidOperation("a tag cannot be empty")
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.set_tag(turn, tag, on=True, by=str(self.by), at=self.world.now())
 

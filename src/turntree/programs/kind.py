@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.program import Lifecycle, Program, a_kind, address_of, name_in
 from turntree.core.value import value
 
@@ -107,7 +107,8 @@ class Kind:
         if wanted is not None and target.kind not in wanted:
             raise InvalidOperation(
                 f"{member} refers to {' or '.join(map(a_kind, wanted))}, and {target.address} is "
-                f"{a_kind(target.kind)}: see `turntree program list --kind {wanted[0]}`"
+                f"{a_kind(target.kind)}",
+                hint=Hint("program.list_kind", {"kind": wanted[0]}),
             )
         if is_new and target.state == "deprecated":
             raise InvalidOperation(f"{target.address} is deprecated: nothing new refers to it")

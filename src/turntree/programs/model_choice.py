@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, ProviderNotConfigured
+from turntree.core.errors import Hint, InvalidOperation, ProviderNotConfigured
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
 from turntree.programs.registry import Registry
@@ -211,9 +211,8 @@ async def check_provider(programs: Registry, model: Program, named: str) -> Prog
     for principal in dict.fromkeys((str(programs.by), model.owner)):
         if found is None or not await programs.allows(found, principal, "invoke"):
             raise ProviderNotConfigured(
-                f"{named} answers for {model.address}, and {principal} may not use it: its owner "
-                f"lets others in with `turntree program invite {word} NAME`, or name another with "
-                f"`turntree model configure {model.name} --provider PROVIDER`"
+                f"{named} answers for {model.address}, and {principal} may not use it",
+                hint=Hint("model.share_provider", {"model": model.name, "provider": word}),
             )
     assert found is not None, "the caller was checked"
     if found.kind != "provider":
@@ -223,11 +222,10 @@ async def check_provider(programs: Registry, model: Program, named: str) -> Prog
     return found
 
 
-def without_provider(model: str) -> str:
-    """Return the error message for a model, given by its address, without a provider."""
-    return (
-        f"{model} names no provider: `turntree model configure {name_in(model)} --provider "
-        "PROVIDER`, after `turntree provider create PROVIDER --type TYPE` if there is none"
+def without_provider(model: str) -> ProviderNotConfigured:
+    """Return the error for a model, given by its address, that names no provider."""
+    return ProviderNotConfigured(
+        f"{model} names no provider", hint=Hint("model.set_provider", {"model": name_in(model)})
     )
 
 
@@ -240,16 +238,14 @@ async def _default_model(programs: Registry, session: Program | None) -> Program
     if len(chosen) == 1:
         return chosen[0]
     if not known:
-        raise InvalidOperation(
-            "there is no model that could answer: "
-            "`turntree model create NAME --backend MODEL --provider PROVIDER`"
-        )
+        raise InvalidOperation("there is no model that could answer", hint=Hint("model.create"))
     named = chosen or known
     names = ", ".join(one.name if chosen else f"{one.name} ({one.owner}'s)" for one in named)
-    tag = f", or for all with `turntree tag add '{named[0].address}' default`" if chosen else ""
+    # A model of another user cannot become the default.
+    action = "model.choose_default" if chosen else "model.choose"
     raise InvalidOperation(
-        f"no model is chosen, and there are {names}: name one with --model, or for a "
-        f"session with `turntree session configure SESSION --model {named[0].name}`{tag}"
+        f"no model is chosen, and there are {names}",
+        hint=Hint(action, {"model": named[0].name, "address": named[0].address}),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.errors import Hint, InvalidOperation, NotFound
 from turntree.core.ids import ProgramId, SessionId
 from turntree.core.principal import Principal
 from turntree.core.program import (
@@ -92,7 +92,7 @@ class Registry:
         """
         found = await self.find(name)
         if found is None:
-            raise NotFound(f"there is no program {name_in(name)!r}: see `turntree program list`")
+            raise NotFound(f"there is no program {name_in(name)!r}", hint=Hint("program.list"))
         return found
 
     async def find(self, name: str) -> Program | None:
@@ -204,8 +204,8 @@ class Registry:
         if name not in self.kinds:
             known = ", ".join(sorted(self.kinds))
             raise NotFound(
-                f"there is no kind {name!r} of program, there are {known}: "
-                "see `turntree program kinds`"
+                f"there is no kind {name!r} of program, there are {known}",
+                hint=Hint("program.kinds"),
             )
         return self.kinds[name]
 
@@ -278,8 +278,8 @@ class Registry:
             target = await self.find(name)
             if target is None:
                 raise NotFound(
-                    f"{member} names @({name}), and there is no such program: "
-                    "see `turntree program list`"
+                    f"{member} names @({name}), and there is no such program",
+                    hint=Hint("program.list"),
                 )
             made.kind.check_target(member, target, is_new=target.name not in held)
             names[name] = target.name

@@ -9,7 +9,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, ProviderNotConfigured
+from turntree.core.errors import (
+    Hint,
+    InvalidOperation,
+    NotFound,
+    PermissionDenied,
+    ProviderNotConfigured,
+)
 from turntree.core.ids import Digest
 from turntree.core.principal import Principal
 from turntree.core.program import (
@@ -149,22 +155,22 @@ class Programs(Registry):
         named, session = task.details.get("assignee"), task.details.get("session")
         if named is None or session is None:
             raise InvalidOperation(
-                f"{task.address} is no agent's: `turntree agent assign AGENT {task.name}`"
+                f"{task.address} is not assigned to an agent", hint=_assign(task)
             )
         agent = await self.get(str(named))
         current = agent.details.get("current_task")
         if not await self.is_free(agent, task):
             seen = await self.find(str(current)) is not None
+            if not seen:
+                raise InvalidOperation(
+                    f"{agent.address} is busy with a task that is private", hint=_assign(task)
+                )
             raise InvalidOperation(
-                f"{agent.address} is busy with {current}: see `turntree task show {current}`"
-                if seen
-                else f"{agent.address} is busy with a task that is private: "
-                f"`turntree agent assign AGENT {task.name}` gives it to another"
+                f"{agent.address} is busy with {current}",
+                hint=Hint("program.show", {"kind": "task", "program": str(current)}),
             )
         if agent.state == "error":
-            raise InvalidOperation(
-                f"{agent.address} is in error: `turntree agent move {agent.name} idle` resets it"
-            )
+            raise InvalidOperation(f"{agent.address} is in error", hint=_set_state(agent, "idle"))
         if current != task.name:
             await self.commit(self._accept(agent, task, str(session), begins=True))
         return await self.get(agent.id)
@@ -250,8 +256,8 @@ class Programs(Registry):
         if not is_lent and not await self.is_own(program):
             raise PermissionDenied(
                 f"{program.address} was not written by {self.user or 'the user of this process'} "
-                "alone, so it may not use this folder: `turntree worker --folder PATH` names one "
-                "that it may use"
+                "alone, so it may not use this folder",
+                hint=Hint("worker.lend_folder"),
             )
 
     def _check_move(self, program: Program, target: str) -> None:
@@ -260,8 +266,8 @@ class Programs(Registry):
             lifecycle.check(program.state, target)
         except InvalidOperation as error:
             step = lifecycle.find_step(program.state, target)
-            way = f": `turntree {program.kind} move {program.name} {step}`" if step else ""
-            raise InvalidOperation(f"{program.address}: {error}{way}") from error
+            hint = _set_state(program, step) if step else None
+            raise InvalidOperation(f"{program.address}: {error}", hint=hint) from error
 
     async def _find_version(self, program: Program, digest: Digest) -> ProgramVersion:
         for row in await self.store.list_versions(program.id):
@@ -435,3 +441,13 @@ class _InvocationContext:
         if self.programs.workplace is None:
             raise InvalidOperation("there is no folder to work in")
         return self.programs.workplace
+
+
+def _assign(task: Program) -> Hint:
+    return Hint("agent.assign", {"task": task.name})
+
+
+def _set_state(program: Program, state: str) -> Hint:
+    return Hint(
+        "program.set_state", {"kind": program.kind, "program": program.name, "state": state}
+    )

@@ -8,7 +8,7 @@ nothing; ``begin`` creates the session that a route lacks.
 from dataclasses import replace
 from typing import Final, assert_never
 
-from turntree.core.errors import InvalidQuery, NotFound
+from turntree.core.errors import Hint, InvalidQuery, NotFound
 from turntree.core.ids import Label, TurnId
 from turntree.core.principal import Principal
 from turntree.core.revision import Name, Revision
@@ -138,7 +138,7 @@ class Router:
     async def _to_session(self, target: Target, label: Label, who: str) -> Route:
         session = await self._find(label)
         if session is None or await self._is_closed(session, who):
-            raise NotFound(f"there is no session {label!r}: see `turntree session list`")
+            raise NotFound(f"there is no session {label!r}", hint=Hint("session.list"))
         return _at(target, session, label)
 
     async def _to_persona(self, target: Target, name: str, who: str) -> Route:
@@ -150,7 +150,7 @@ class Router:
             return _at(target, session, label, told)
         if session is None and program is not None and program.kind in PERSONAS:
             return Route(target, None, None, label, (told, "it begins with this message"))
-        raise NotFound(f"there is no persona {name!r}: see `turntree program list`")
+        raise NotFound(f"there is no persona {name!r}", hint=Hint("program.list"))
 
     async def _to_sender(self, target: Target, key: Label, who: str) -> Route:
         session = await self._find(key)
@@ -197,7 +197,7 @@ def _told(matched: ThreadMatches) -> tuple[str, ...]:
         *(["words"] if matched.by_words else []),
         *(["meanings"] if matched.by_meaning else []),
     ]
-    without = () if matched.by_meaning else ("no meanings are indexed: run `turntree embed`",)
+    without = () if matched.by_meaning else ("no embeddings are indexed",)
     return (
         "no target was named: the text decides",
         *without,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from turntree.core import usage
 from turntree.core.canonical import digest_bytes
+from turntree.core.errors import Hint
 from turntree.core.ids import RunId, Timestamp, TurnId, unix_ms
 from turntree.core.message import Message, ObjectRef, ToolResult, ToolUse, line_of
 from turntree.core.run import RunEvent
@@ -81,6 +82,7 @@ class RunNotice:
 
     kind: Literal["parked", "unparked", "interrupted", "failed"]
     reason: str
+    hint: Hint | None = None
 
 
 @value
@@ -211,6 +213,7 @@ def _told(kind: str, data: Mapping[str, Any]) -> Sequence[Heard]:
             return [RunNotice("interrupted", reason)]
         case "run.failed":
             error = str(data.get("error") or "")
-            return [RunNotice("failed", f"{reason}: {error}" if error else reason)]
+            told = f"{reason}: {error}" if error else reason
+            return [RunNotice("failed", told, Hint.from_json(data.get("hint")))]
         case _:
             return []

@@ -13,7 +13,7 @@ import anyio
 import orjson
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import InvalidOperation, ProviderError
+from turntree.core.errors import Hint, InvalidOperation, ProviderError
 from turntree.core.ids import Digest, RunId, Timestamp, TurnId
 from turntree.core.message import (
     Message,
@@ -82,8 +82,8 @@ class Replayer:
         taped = list_taped_calls(facts, thread_turn.turn)
         if not taped:
             raise InvalidOperation(
-                "it was taken elsewhere, and there is no journal of it here: "
-                f"`turntree rerun {turn}`"
+                "the turn was recorded by another tool, so it has no events to replay",
+                hint=Hint("turn.rerun", {"revision": turn}),
             )
         whole = with_words(facts, thread_turn.turn)
         frame = await self.contexts.restore(thread_turn, taped[0].request)
@@ -133,7 +133,8 @@ class _RecordedTools:
         for fact in self.facts:
             data: dict[str, Any] = dict(fact.event.data)
             if fact.event.kind == "run.failed":
-                await runner.fail(attempt, data["reason"], data.get("error"))
+                hint = Hint.from_json(data.get("hint"))
+                await runner.fail(attempt, data["reason"], data.get("error"), hint)
                 await runner.drive(attempt)
                 return
             if fact.event.kind == "run.interrupted" and not data.get("affects"):

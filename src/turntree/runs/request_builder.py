@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, NotFound, ProviderNotConfigured
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, RunId, SessionId, TurnId
 from turntree.core.program import Program
 from turntree.core.run import Run, RunEvent
@@ -131,7 +131,7 @@ class RequestBuilder:
             frame.view, frame.parts, run.query, run.reply, budget_tokens=frame.budget_tokens
         )
         if frame.pinned.provider is None:
-            raise ProviderNotConfigured(without_provider(frame.pinned.address))
+            raise without_provider(frame.pinned.address)
         pinned, provider = frame.pinned, self.build_provider(frame.pinned.provider)
         request = _request(frame, prompt, is_first=is_first)
         return BuiltRequest(
@@ -154,7 +154,7 @@ class RequestBuilder:
                 question.session, question.parent, question.started
             )
         except NotFound as error:
-            raise InvalidOperation(str(error)) from error
+            raise InvalidOperation(str(error), hint=error.hint) from error
         parts, budget = parts_of(pinned.entries, objects), budget_of(pinned)
         room = thread_room(parts, ContextWindow(), 0, round(budget / FACTOR_MIN))
         view = await read_view(self.threads, question.parent, room)

@@ -17,6 +17,7 @@ from turntree.core import event as events
 from turntree.core.canonical import Json
 from turntree.core.errors import (
     Conflict,
+    Hint,
     InvalidOperation,
     NotCanonical,
     ProviderError,
@@ -159,14 +160,22 @@ class Runner:
         if isinstance(step, Seal):
             await self.seal(attempt, step.outcome, step.reply, discard=discard)
 
-    async def fail(self, attempt: Attempt, reason: str, error: str | None = None) -> None:
-        """Record that a run failed."""
+    async def fail(
+        self,
+        attempt: Attempt,
+        reason: str,
+        error: str | None = None,
+        hint: Hint | None = None,
+    ) -> None:
+        """Record that a run failed, and what to do about it."""
         data: dict[str, Json] = {"reason": reason}
         if error is not None:
             data["error"] = error[:ERROR_SIGNS_MAX]
+        if hint is not None:
+            data["hint"] = hint.to_json()
         await attempt.append(Draft("run.failed", data))
         run, why = attempt.run.id, reason if error is None else f"{reason}: {error}"
-        _LOG.warning("run %s failed: %s; read it with: turntree tail %s", run, _one_line(why), run)
+        _LOG.warning("run %s failed: %s", run, _one_line(why))
 
     async def _ask(self, attempt: Attempt, *, is_requested: bool) -> None:
         run, (parent, _) = attempt.run, attempt.parent
@@ -180,7 +189,7 @@ class Runner:
         except (ProviderNotConfigured, InvalidOperation) as error:
             # Retrying cannot help: the configuration has to change. So the run fails, and its
             # reason tells the user what to configure.
-            await self.fail(attempt, "no_model", str(error))
+            await self.fail(attempt, "no_model", str(error), error.hint)
             return
         if before is None:
             # The position makes the id unique; the reply names the request it belongs to.
@@ -192,10 +201,10 @@ class Runner:
             result = await self.asking.ask(request, run.id, position)
             message = _fit(result.answer.message, attempt)
         except ProviderError as error:
-            await self.fail(attempt, f"provider_{error.kind}", str(error))
+            await self.fail(attempt, f"provider_{error.kind}", str(error), error.hint)
         except (InvalidOperation, NotCanonical) as error:
             # It could not be sealed, so the run fails now, while the reason is known.
-            await self.fail(attempt, "unfit_answer", str(error))
+            await self.fail(attempt, "unfit_answer", str(error), error.hint)
         else:
             await attempt.append(_response(request, result, message, attempt))
 

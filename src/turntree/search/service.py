@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 
 from turntree.core.clock import Clock
-from turntree.core.errors import Conflict, InvalidOperation, InvalidQuery, first_of
+from turntree.core.errors import Conflict, Hint, InvalidOperation, InvalidQuery, first_of
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
@@ -133,7 +133,7 @@ class Search:
             raise InvalidOperation(
                 "no embedder is installed: `pip install 'turntree[semantic]'`, and its weights"
             )
-        raise InvalidOperation("no meanings are indexed yet: run `turntree index --semantic`")
+        raise InvalidOperation("no embeddings are indexed yet", hint=Hint("index.embed"))
 
     async def _judge(
         self, query: Query, words: list[TurnId], near: list[TurnId], limit: int
@@ -215,9 +215,7 @@ class Search:
         """
         async with self.writer.database.holding("meanings") as is_held:
             if not is_held:
-                raise Conflict(
-                    "another process is embedding: `turntree embed-stats` shows its progress"
-                )
+                raise Conflict("another process is embedding", hint=Hint("index.status"))
             yield
 
     async def embed_turns(
@@ -275,7 +273,7 @@ class Search:
         """
         pattern = path.strip().removeprefix("./")
         if not pattern:
-            raise InvalidQuery("a path says which file: `turntree blame src/main.py`")
+            raise InvalidQuery("the path is empty", hint=Hint("file.blame"))
         by_turn: dict[TurnId, list[FileUseRecord]] = {}
         for touch in await self.reader.list_touches(pattern, limit=limit):
             by_turn.setdefault(touch.turn, []).append(touch)

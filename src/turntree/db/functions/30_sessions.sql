@@ -81,7 +81,7 @@ BEGIN
   INSERT INTO turntree.session_names (workspace_id, name, session_id) VALUES (p_ws, p_label, p_session)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'the name % is taken', p_label USING ERRCODE = 'TT001', HINT = 'name';
+    RAISE EXCEPTION 'the name % is taken', p_label USING ERRCODE = 'TT001';
   END IF;
   INSERT INTO turntree.session_history (workspace_id, session_id, version, kind, after_id, by, changed_at)
     VALUES (p_ws, p_session, 1, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END, p_head, p_by, p_at);
@@ -243,11 +243,11 @@ BEGIN
     END IF;
   EXCEPTION WHEN insufficient_privilege THEN
     -- The name belongs to a hidden session: reveal only that it is taken.
-    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001';
   END;
   -- Checked only now: a transaction that took the name while this one waited has committed.
   IF NOT EXISTS (SELECT FROM turntree.session_names WHERE workspace_id = p_ws AND name = p_name AND session_id = p_session) THEN
-    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', HINT = 'name';
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001';
   END IF;
   PERFORM turntree.insert_event(p_ws, p_session, v_seq, CASE WHEN p_as_label THEN 'session.renamed' ELSE 'session.aliased' END,
     p_at, '{"by":' || turntree.canonical_text(p_by) || ',"name":' || turntree.canonical_text(p_name)
@@ -286,7 +286,7 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_other, v_other_seq, 'session.merged', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"into":"' || p_session || '"}');
 EXCEPTION WHEN unique_violation THEN
-  RAISE EXCEPTION 'the name % is taken', p_kept_label USING ERRCODE = 'TT001', HINT = 'name';
+  RAISE EXCEPTION 'the name % is taken', p_kept_label USING ERRCODE = 'TT001';
 END $$;
 
 -- Archives a session, marks it deleted or makes it active again. Its turns stay in any case.

@@ -71,8 +71,9 @@ BEGIN
   -- A worker gives more permissions to a program that its own user owns, so the author cannot choose the owner
   -- freely.
   IF p_owner <> p_by AND p_by NOT LIKE 'system:%' THEN
-    RAISE EXCEPTION '% cannot create % for %: only the system sets another owner; create it as your own and grant access (turntree program grant)',
-      p_by, p_name, p_owner USING ERRCODE = '42501';
+    RAISE EXCEPTION '% cannot create % for %: only the system sets another owner; create it as your own and grant access',
+      p_by, p_name, p_owner USING ERRCODE = '42501', DETAIL = jsonb_build_object('hint', jsonb_build_object(
+        'action', 'program.grant', 'program', p_name, 'grantee', regexp_replace(p_owner, '^human:', ''), 'access', 'configure'))::text;
   END IF;
   -- The first principal to configure a session owns it, so only the one who created it may. A session that the system
   -- created has no owner yet.
@@ -82,18 +83,19 @@ BEGIN
       WHERE h.workspace_id = p_ws AND h.session_id = p_program AND h.version = 1;
     IF v_begun_by <> p_by AND v_begun_by NOT LIKE 'system:%' THEN
       IF EXISTS (SELECT FROM turntree.sessions s WHERE s.workspace_id = p_ws AND s.id = p_program AND s.head_id IS NULL) THEN
-        RAISE EXCEPTION '% began % and decides about it: configure a session of your own (turntree session create LABEL)',
-          v_begun_by, v_label USING ERRCODE = '42501';
+        RAISE EXCEPTION '% created % and decides about it: configure a session of your own', v_begun_by, v_label
+          USING ERRCODE = '42501', DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'session.create'))::text;
       END IF;
-      RAISE EXCEPTION '% began % and decides about it: configure a fork of it (turntree fork % LABEL)', v_begun_by, v_label, v_label
-        USING ERRCODE = '42501';
+      RAISE EXCEPTION '% created % and decides about it: configure a fork of it', v_begun_by, v_label USING ERRCODE = '42501',
+        DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'session.fork', 'revision', v_label))::text;
     END IF;
   END IF;
   INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
     VALUES (p_ws, p_program, p_kind, p_name, p_owner, p_state, p_visibility, p_details::jsonb, p_at::timestamptz, p_at::timestamptz)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'the name % is taken: see `turntree program get %`', p_name, p_name USING ERRCODE = 'TT001', HINT = 'name';
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
+      'hint', jsonb_build_object('action', 'program.show', 'kind', 'program', 'program', p_name))::text;
   END IF;
   PERFORM turntree.add_program_version(p_ws, p_program, 1, p_digest, p_config, p_members, p_targets, p_by, p_at);
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p_kind), p_event, p_at, p_data);

@@ -172,9 +172,11 @@ BEGIN
     RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002', DETAIL = jsonb_build_object(
       'session', p_session, 'by', v_by, 'right', 'read', 'reason', 'the session is private')::text;
   END IF;
-  RAISE EXCEPTION '% may read the session % and not % it: % may grant that (turntree program grant % % %)',
-    v_by, p.name, p_right, p.owner, p.name, regexp_replace(v_by, '^human:', ''), p_right USING ERRCODE = '42501',
-    DETAIL = jsonb_build_object('session', p_session, 'by', v_by, 'right', p_right, 'reason', p.owner || ' lets it be read')::text;
+  RAISE EXCEPTION '% may read the session % and not % it: % may grant that', v_by, p.name, p_right, p.owner
+    USING ERRCODE = '42501', DETAIL = jsonb_build_object(
+      'session', p_session, 'by', v_by, 'right', p_right, 'reason', p.owner || ' lets it be read',
+      'hint', jsonb_build_object('action', 'program.grant', 'program', p.name,
+        'grantee', regexp_replace(v_by, '^human:', ''), 'access', p_right))::text;
 END $$;
 
 -- The same for a turn. What counts is the session in which the turn was recorded, or the oldest that holds it if it
@@ -300,6 +302,7 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.forbid_exposure(p_ws uuid, p_session uuid, p_turn uuid)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+  v_detail text;
   v_mover text; -- The owner of the session that moves, if it is private.
   v_owner text;
   v_name text;
@@ -323,12 +326,13 @@ BEGIN
   END IF;
   SELECT n.name INTO v_name FROM turntree.session_names n
     WHERE n.workspace_id = p_ws AND n.session_id = p_session AND n.reason IS NULL;
+  v_detail := jsonb_build_object('hint', jsonb_build_object('action', 'session.fork', 'revision', p_turn));
   IF v_mover IS NULL THEN
-    RAISE EXCEPTION 'the session % is open and the turn % is private: everybody would read it there; fork it (turntree fork % LABEL)',
-      v_name, p_turn, p_turn USING ERRCODE = 'TT003';
+    RAISE EXCEPTION 'the session % is public and the turn % is private: the whole workspace would read it there', v_name, p_turn
+      USING ERRCODE = 'TT003', DETAIL = v_detail;
   END IF;
-  RAISE EXCEPTION 'the turn % is private and %''s, and the session % is %''s, who could open it there; fork it (turntree fork % LABEL)',
-    p_turn, v_owner, v_name, v_mover, p_turn USING ERRCODE = 'TT003';
+  RAISE EXCEPTION 'the turn % is private and %''s, and the session % is %''s, who could publish it there',
+    p_turn, v_owner, v_name, v_mover USING ERRCODE = 'TT003', DETAIL = v_detail;
 END $$;
 
 -- What the viewer may see, evaluated as the searcher, from whom the tables that these checks read hide nothing. A

@@ -17,14 +17,14 @@ RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
   p record;
 BEGIN
-  SELECT x.id, x.name, x.owner, (SELECT string_agg('--may ' || m, ' ')
-      FROM jsonb_array_elements_text(c.permissions || to_jsonb(p_permission)) m) AS options
+  SELECT x.id, x.name, x.owner, c.permissions || to_jsonb(p_permission) AS permissions
     INTO p FROM turntree.programs x CROSS JOIN LATERAL turntree.permissions_of(p_ws, x.id) c (permissions)
     WHERE x.workspace_id = p_ws AND x.name = substring(p_by FROM '^human:(.*)$') AND x.kind = 'human'
       AND NOT coalesce(c.permissions, to_jsonb(ARRAY[p_permission])) ? p_permission;
   IF FOUND AND NOT (p.id = p_program AND p.owner = p_by) THEN
-    RAISE EXCEPTION '% lacks the permission %: % can give it (turntree human configure % %)',
-      p_by, p_permission, p.owner, p.name, p.options USING ERRCODE = '42501';
+    RAISE EXCEPTION '% lacks the permission %, which % can give', p_by, p_permission, p.owner USING ERRCODE = '42501',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object(
+        'action', 'human.permit', 'human', p.name, 'permission', p.permissions))::text;
   END IF;
 END $$;
 
@@ -58,15 +58,18 @@ BEGIN
     RETURN;
   END IF;
   IF p_by <> 'human:' || p_name AND NOT turntree.was_granted(p_ws, p_by, 'approve') THEN
-    RAISE EXCEPTION '% cannot answer for @(%): only human:% can, or somebody whom another gave the permission approve (turntree human create NAME --may approve)',
-      p_by, p_name, p_name USING ERRCODE = '42501';
+    RAISE EXCEPTION '% cannot answer for @(%): only human:% can, or an approver whom another principal appointed',
+      p_by, p_name, p_name USING ERRCODE = '42501',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'human.create_approver'))::text;
   ELSIF NOT v_waiting ? v_request THEN
     SELECT CASE e.kind WHEN 'human.approved' THEN 'approved' ELSE 'rejected' END, turntree.document(e.body)
       INTO v_verb, v_first FROM turntree.events e
       WHERE e.workspace_id = p_ws AND e.stream_id = p_person AND e.kind IN ('human.approved', 'human.rejected')
         AND turntree.document(e.body) #>> '{data,request}' = v_request ORDER BY e.seq LIMIT 1;
     IF v_first IS NULL THEN
-      RAISE EXCEPTION '@(%) was not asked for %: see `turntree human show %`', p_name, v_request, p_name USING ERRCODE = 'TT002';
+      RAISE EXCEPTION '@(%) was not asked for %', p_name, v_request USING ERRCODE = 'TT002',
+        DETAIL = jsonb_build_object('hint', jsonb_build_object(
+          'action', 'program.show', 'kind', 'human', 'program', p_name))::text;
     END IF;
     RAISE EXCEPTION '% was answered already: % % it at %', v_request, v_first #>> '{data,by}', v_verb, v_first ->> 'at'
       USING ERRCODE = 'TT003';

@@ -95,9 +95,9 @@ BEGIN
       -- Null if that session is hidden from the viewer.
       SELECT n.name INTO v_label FROM turntree.session_names n
         WHERE n.workspace_id = p_ws AND n.session_id = i.session_id AND n.reason IS NULL;
-      RAISE EXCEPTION 'the key % was used for another message%', p_key,
-        coalesce(format(' to %s: choose another, or read its answer with `turntree tail %s`', v_label, i.run_id),
-          ': choose another') USING ERRCODE = 'TT003';
+      RAISE EXCEPTION 'the key % was used for another message%: choose another', p_key, coalesce(' to ' || v_label, '')
+        USING ERRCODE = 'TT003', DETAIL = CASE WHEN v_label IS NULL THEN '' ELSE jsonb_build_object(
+          'hint', jsonb_build_object('action', 'run.tail', 'run', i.run_id))::text END;
     END IF;
     run_id := i.run_id; seq := i.seq; repeated := true;
     RETURN;

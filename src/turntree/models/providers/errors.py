@@ -64,7 +64,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], Failure], ...]] = (
 def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> ProviderError:
     """Return the failure that an error means; ``hide`` removes credentials from its message."""
     if (refused := _not_public(error)) is not None:
-        return ProviderError(f"{provider}: {refused}", "denied")
+        return ProviderError(f"{provider}: {refused}", "denied", hint=refused.hint)
     message = _one_line(hide(f"{provider}: {_told(error)}"))
     return ProviderError(message, _kind(error), retry_after_s=_retry_after(error))
 

@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 from turntree.auth.execution_context import ExecutionContext
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, NotFound, ProviderNotConfigured
+from turntree.core.errors import Hint, InvalidOperation, NotFound, ProviderNotConfigured
 from turntree.core.ids import Digest
 from turntree.core.program import Program
 from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
@@ -136,7 +136,7 @@ class ProviderCache:
                 )
             except NotFound as error:
                 # A missing key may be set later, so the failure is not cached.
-                raise ProviderNotConfigured(str(error)) from error
+                raise ProviderNotConfigured(str(error), hint=error.hint) from error
         return self._built[key]
 
     def _credentials(self, program: Program) -> Credentials:
@@ -174,8 +174,8 @@ def _entry(type: str) -> EntryPoint:
     for entry in entry_points(group=GROUP, name=type):
         return entry
     raise ProviderNotConfigured(
-        f"unknown provider type {type}, there are {', '.join(provider_types())}: "
-        "`turntree provider configure NAME --type TYPE`"
+        f"unknown provider type {type}, there are {', '.join(provider_types())}",
+        hint=Hint("provider.set_type"),
     )
 
 

@@ -14,6 +14,8 @@ from typing import Final
 import anyio
 import httpx2
 
+from turntree.core.errors import Hint
+
 _NAT64: Final = ip_network("64:ff9b::/96")
 _METADATA: Final = frozenset({IPv4Address("168.63.129.16")})
 """Public by its range, but served by the machine's own cloud host."""
@@ -21,6 +23,11 @@ _METADATA: Final = frozenset({IPv4Address("168.63.129.16")})
 
 class NotPublicError(Exception):
     """A provider whose config another person wrote has an address that is not public."""
+
+    def __init__(self, message: str, hint: Hint) -> None:
+        """Take the message, and how to allow the address."""
+        super().__init__(message)
+        self.hint = hint
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -74,7 +81,8 @@ class PublicTransport(httpx2.AsyncBaseTransport):
         if not addresses or not all(is_public(ip_address(address)) for address in addresses):
             raise NotPublicError(
                 f"{url.host} is not a public address, and another person wrote this provider's "
-                f"config: `turntree config add secret_hosts @{url.netloc.decode()}` allows it"
+                "config",
+                Hint("config.allow_host", {"host": f"@{url.netloc.decode()}"}),
             )
         return addresses[0]
 

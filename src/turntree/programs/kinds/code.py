@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
@@ -77,7 +77,8 @@ class CodeKind:
         faults = await find_faults(config.get("input_schema", True), document)
         if faults:
             lines = "\n".join([f"{call.program.address} takes another input", *faults])
-            raise InvalidOperation(f"{lines}: see `turntree code show {call.program.name}`")
+            shown = {"kind": self.kind.name, "program": call.program.name}
+            raise InvalidOperation(lines, hint=Hint("program.show", shown))
         more: dict[str, Json] = {
             "input": digest_bytes(canonical(document)),
             "number": call.program.version.number,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, InvalidOperation
+from turntree.core.errors import Conflict, Hint, InvalidOperation
 from turntree.core.program import Program
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
@@ -50,7 +50,7 @@ class HumanKind:
                 "Notification channel: terminal, or none.",
             ),
             Option(
-                "--may",
+                "--permission",
                 "permissions",
                 "Permission: approve, assign or configure; repeatable.",
                 many=True,
@@ -97,8 +97,11 @@ async def _notify(call: Invocation, text: str) -> dict[str, Json]:
 async def _ask(call: Invocation, what: str) -> dict[str, Json]:
     if "approve" not in _permissions(call.program):
         raise InvalidOperation(
-            f"{call.program.address} approves nothing: "
-            f"`turntree human configure {call.program.name} {_may_approve(call.program)}`"
+            f"{call.program.address} may not approve anything",
+            hint=Hint(
+                "human.permit",
+                {"human": call.program.name, "permission": _with_approval(call.program)},
+            ),
         )
     told = await _notify(call, f"approval is asked for: {what}")
 
@@ -148,10 +151,9 @@ async def _once_at_a_time(
     raise Conflict(f"{call.program.address} is asked and answers all the time: try again")
 
 
-def _may_approve(person: Program) -> str:
-    """Return the options that add approval; an option that names permissions replaces all."""
-    held = _permissions(person) or ["assign", "configure"]
-    return " ".join(f"--may {one}" for one in ("approve", *held))
+def _with_approval(person: Program) -> list[str]:
+    """Return a person's permissions and approval; a config that lists permissions replaces all."""
+    return ["approve", *map(str, _permissions(person) or ["assign", "configure"])]
 
 
 def _permissions(person: Program) -> list[Json]:

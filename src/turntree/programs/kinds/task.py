@@ -6,7 +6,7 @@ from typing import Final, Literal
 from pydantic import Field, TypeAdapter
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.program import Program
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.criteria import Asked, Criterion, CriterionResult, judge
@@ -109,14 +109,14 @@ async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
     """
     task = call.program
     if is_last and task.state == "failed":
-        lines = "\n".join([f"{task.address} has failed, and that is its end", *_list_missed(task)])
-        raise InvalidOperation(f"{lines}; begin another one with `turntree task create TITLE`")
+        lines = "\n".join([f"{task.address} has failed, and that is final", *_list_missed(task)])
+        raise InvalidOperation(lines, hint=Hint("task.create"))
     if task.state in ("completed", "failed"):
         return {"task": task.name, "state": task.state, "verdicts": task.details.get("verdicts")}
     if is_last and task.state != "active":
         raise InvalidOperation(
-            f"{task.address} is {task.state}, and from there it does not go to completed: "
-            f"`turntree task start {task.name}`"
+            f"{task.address} is {task.state} and cannot be completed from there",
+            hint=Hint("task.start", {"task": task.name}),
         )
     verdicts = await judge(_criteria(task), call.around)
     told: list[Json] = [verdict.to_json() for verdict in verdicts]
@@ -128,7 +128,7 @@ async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
     missed = [verdict for verdict in verdicts if not verdict.ok]
     if is_last and missed:
         lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
-        raise InvalidOperation(f"{lines}; put it right, then `turntree task complete {task.name}`")
+        raise InvalidOperation(lines, hint=Hint("task.complete", {"task": task.name}))
     if task.state == "active" and not missed and (verdicts or is_last):
         task = await call.around.tell(task, "task.completed", to="completed")
     return {"task": task.name, "state": task.state, "verdicts": told}

@@ -8,7 +8,7 @@ conflict that the caller has to resolve.
 from collections.abc import Sequence
 from typing import Literal
 
-from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.errors import Hint, InvalidOperation, NotFound
 from turntree.core.ids import PlanId, ResourceId, SessionId, Timestamp, TurnId
 from turntree.core.ref import ExtRef
 from turntree.core.session import Session, SessionMove, undo_target
@@ -171,8 +171,8 @@ class RestoreProposer:
         for place in places:
             if await self.resources.attachments.has_holders(place.id):
                 raise InvalidOperation(
-                    f"{session.label} works at {place.place} no more, and others do: give it a "
-                    f"place of its own with `turntree worktree {session.label}`"
+                    f"{session.label} no longer works at {place.place}, and other sessions do",
+                    hint=Hint("worktree.create", {"revision": session.label}),
                 )
 
     async def _item(

@@ -1,0 +1,82 @@
+"""Turns the hint of an error into a command.
+
+Packages below the command line know no commands: their errors name an action and what to apply it
+to. This is the list of all actions.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from turntree.core.errors import Hint
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "agent.assign": "turntree agent assign AGENT {task}",
+    "config.allow_host": "turntree config add secret_hosts {host}",
+    "config.unset": "turntree config unset {key}",
+    "demo": "turntree demo",
+    "file.blame": "turntree blame PATH",
+    "human.create_approver": "turntree human create NAME --permission approve",
+    "human.permit": "turntree human configure {human} {permission}",
+    "index.embed": "turntree index embed",
+    "index.status": "turntree index status",
+    "model.choose": "turntree session configure SESSION --model {model}",
+    "model.choose_default": "turntree session configure SESSION --model {model}, "
+    "or for all sessions: turntree tag add {address} default",
+    "model.create": "turntree model create NAME --backend MODEL --provider PROVIDER",
+    "model.set_provider": "turntree model configure {model} --provider PROVIDER, "
+    "after turntree provider create PROVIDER --type TYPE if there is none",
+    "model.share_provider": "turntree model configure {model} --provider PROVIDER, "
+    "or its owner runs: turntree program invite {provider} NAME",
+    "program.grant": "turntree program grant {program} {grantee} {access}",
+    "program.kinds": "turntree program kinds",
+    "program.list": "turntree program list",
+    "program.list_kind": "turntree program list --kind {kind}",
+    "program.set_state": "turntree {kind} set-state {program} {state}",
+    "program.show": "turntree {kind} show {program}",
+    "provider.create": "turntree provider create NAME --type TYPE --base-url URL",
+    "provider.set_type": "turntree provider configure NAME --type TYPE",
+    "run.tail": "turntree tail {run}",
+    "session.create": "turntree session create LABEL",
+    "session.fork": "turntree fork {revision} LABEL",
+    "session.list": "turntree session list",
+    "session.rename": "turntree session rename {session} NAME",
+    "session.switch": "turntree switch SESSION",
+    "sql.extend_timeout": "turntree sql --timeout SECONDS QUERY",
+    "sql.list_views": "turntree sql",
+    "task.complete": "turntree task complete {task}",
+    "task.create": "turntree task create TITLE",
+    "task.start": "turntree task start {task}",
+    "token.list": "turntree token list",
+    "turn.rerun": "turntree rerun {revision}",
+    "worker.lend_folder": "turntree worker --folder PATH",
+    "worktree.create": "turntree worktree {revision}",
+}
+"""A template for each action; words in capitals are for the reader to replace."""
+_COMMAND: Final = "command"
+
+
+def command_hint(command: str) -> Hint:
+    """Return a hint to run a command, for errors that the command line itself raises."""
+    return Hint(_COMMAND, {"command": command})
+
+
+def command_for(hint: Hint) -> str | None:
+    """Return the command for a hint, or None if this version does not know its action.
+
+    An event may hold a hint of a newer version.
+    """
+    if hint.action == _COMMAND:
+        return str(hint.arguments["command"])
+    template = COMMANDS.get(hint.action)
+    # A list becomes an option that is repeated.
+    words = {
+        name: shlex.quote(value)
+        if isinstance(value, str)
+        else " ".join(f"--{name} {shlex.quote(one)}" for one in value)
+        for name, value in hint.arguments.items()
+    }
+    try:
+        return None if template is None else template.format_map(words)
+    except KeyError:
+        return None
