@@ -31,7 +31,7 @@ HEAVY = ("anyio", "asyncio", "click", "dataclasses", "psycopg", "rich", "turntre
         (["log", "a b"], 2),
         (["tag", ""], 2),
         (["tag", "HEAD", ""], 2),
-        (["export", "HEAD", "--as", "md", "--json"], 2),
+        (["export", "HEAD", "--format", "md", "--json"], 2),
         (["show", "nothing"], 3),
         (["switch", "nothing"], 3),
         (["log", "HEAD~100"], 3),

@@ -196,7 +196,7 @@ def test_a_home_that_lost_its_whole_store_is_at_fault_for_good(
 def test_a_young_state_that_is_lost_is_let_go_in_time(turntree: Call, project: Project) -> None:
     project.write({"a.py": "one\n"})
     project.say("First")
-    assert turntree("pin", str(project.folder)).code == 0
+    assert turntree("snapshot", str(project.folder)).code == 0
     age_states(project)
     store = ObjectStore(str(project.settings.home / "shadow"))
     log_state(store, bytes(32))

@@ -70,7 +70,11 @@ def test_no_line_is_wider_than_the_terminal(planted: Call, monkeypatch: pytest.M
     planted("tag", "HEAD", "a-rather-long-tag-that-leaves-no-room-for-anything")
     for columns in (60, 80, 130):
         monkeypatch.setenv("COLUMNS", str(columns))
-        for words in (["log", "--graph"], ["log", "--all"], ["compare", "demo/opus", "HEAD"]):
+        for words in (
+            ["log", "--graph"],
+            ["log", "--all"],
+            ["diff", "--stat", "demo/opus", "HEAD"],
+        ):
             assert max(map(len, planted(*words).lines)) <= columns
 
 
@@ -132,7 +136,7 @@ def test_a_rewind_to_a_stranger_says_what_would_work(reader: Call) -> None:
     answer = reader("rewind", "demo/opus")
     assert answer.code == 1
     assert "is not an ancestor of demo/fix-login" in answer.err
-    assert "next: turntree session replay demo/fix-login" in answer.err
+    assert "next: turntree session reset demo/fix-login" in answer.err
 
 
 def test_rewound_turns_are_found_with_all(planted: Call) -> None:
@@ -169,7 +173,7 @@ def test_diff_exits_with_one_if_something_differs(reader: Call) -> None:
 
 
 def test_compare_names_where_threads_part(reader: Call) -> None:
-    told = reader("compare", "demo/opus", "demo/middleware", "--json").document
+    told = reader("diff", "--stat", "demo/opus", "demo/middleware", "--json").document
     assert told["base"]["title"] == "Add a failing test for the redirect"
     assert (len(told["left"]), len(told["right"])) == (2, 5)
 
@@ -194,14 +198,14 @@ def test_sessions_are_renamed_merged_archived_and_restored(planted: Call) -> Non
     planted("session", "archive", "other")
     assert "other" not in planted("session", "list").out
     assert "other" in planted("session", "list", "--all").out
-    planted("session", "restore", "other")
+    planted("session", "unarchive", "other")
     assert "other" in planted("session", "list").out
 
 
 def test_usage_counts_shared_turns_once(planted: Call) -> None:
-    alone = planted("session", "usage", "HEAD", "--json").document
+    alone = planted("stats", "--session", "HEAD", "--json").document
     planted("fork", "HEAD", "twin")
-    both = planted("session", "usage", "HEAD", "twin", "--json").document
+    both = planted("stats", "--session", "HEAD", "--session", "twin", "--json").document
     assert alone == both
     assert alone["calls"] == 7
 

@@ -38,30 +38,38 @@ STATES = {
 Calls = dict[str, tuple[tuple[str, ...], ...]]
 
 ASKED: Calls = {
-    "send": (("LABEL", "hello"),),
+    "send": (
+        ("LABEL", "hello"),
+        ("--dry-run", "--to", "", "the", "merger", "--explain"),
+        ("--dry-run", "--to", "LABEL", "hello"),
+    ),
     "tail": ((), ("LABEL",), ("RUN",), ("WAITING",)),
     "cancel": (("LABEL",), ("RUN",), ("WAITING",)),
     "rerun": (("TURN",),),
-    "log": ((), ("--all", "--graph"), ("LABEL",), ("SESSION",), ("TURN",)),
-    "show": (("LABEL",), ("TURN",), ("RUN",), ("TURN:tool/0",)),
-    "search": (("CANARY",), ("falcon", "--no-semantic"), ("merger",)),
+    "log": (
+        (), ("--all", "--graph"), ("LABEL",), ("SESSION",), ("TURN",), ("LABEL", "--messages"),
+    ),
+    "show": (
+        ("LABEL",), ("TURN",), ("RUN",), ("TURN:tool/0",),
+        ("TURN", "--context"), ("RUN", "--context"),
+    ),
+    "search": (
+        ("CANARY",), ("falcon", "--no-semantic"), ("merger",),
+        ("--like", "TURN"), ("--like", "--text", "the merger and its code name"),
+    ),
     "blame": (("canary.py",),),
     "files": (("TURN",), ("LABEL",)),
-    "similar": (("TURN",), ("--text", "the merger and its code name")),
-    "route": (("the", "merger", "--explain"), ("--to", "LABEL", "hello")),
-    "diff": (("main", "TURN"), ("TURN", "main", "--files")),
-    "compare": (("main", "TURN"),),
+    "diff": (("main", "TURN"), ("TURN", "main", "--files"), ("main", "TURN", "--stat")),
     "why": (("TURN",),),
-    "context": (("TURN",), ("RUN",)),
     "reflog": (("LABEL",), ("SESSION",)),
     "sql": ((),),
-    "stats": ((), ("--by", "session"), ("--by", "model")),
+    "stats": ((), ("--by", "session"), ("--by", "model"), ("--session", "LABEL")),
     "fork": (("LABEL", "mine"), ("TURN", "mine")),
     "worktree": (("--list",), ("LABEL",)),
     "switch": (("LABEL",),),
     "rewind": (("TURN",), ("LABEL", "TURN")),
     "undo": (("LABEL",),),
-    "pin": (("--session", "LABEL", "."),),
+    "snapshot": (("--session", "LABEL", "."),),
     "tag add": (("TURN", "mine"), ("LABEL", "mine")),
     "tag list": ((), ("TURN",)),
     "tag remove": (("TURN", "canary-tag"),),
@@ -69,25 +77,22 @@ ASKED: Calls = {
     "session archive": (("LABEL",),),
     "session configure": (("LABEL", "--situation", "fast"),),
     "session create": (("LABEL",),),
-    "session history": (("LABEL",),),
     "session list": ((), ("--all",)),
     "session merge": (("main", "LABEL"), ("LABEL", "main")),
     "session promote": (("LABEL", "mine"),),
     "session rename": (("LABEL", "mine"),),
-    "session replay": (("main", "TURN"), ("LABEL", "main")),
-    "session restore": (("LABEL",),),
-    "session send": (("LABEL", "hello"),),
+    "session reset": (("main", "TURN"), ("LABEL", "main")),
+    "session unarchive": (("LABEL",),),
     "session show": (("LABEL",), ("SESSION",)),
-    "session usage": ((), ("LABEL",)),
     "program configure": (("LABEL", "--set", "situation=fast"), ("TASK", "--set", "goal=mine")),
     "program create": (("task", "TASK"),),
-    "program get": (("LABEL",), ("SESSION",), ("TASK",)),
+    "program show": (("LABEL",), ("SESSION",), ("TASK",)),
     "program grant": (("LABEL", "bob", "read"), ("TASK", "bob", "read")),
     "program invite": (("TASK", "bob"), ("LABEL", "bob")),
     "program invoke": (("TASK", "hello"), ("LABEL", "hello")),
     "program kinds": ((),),
     "program list": ((),),
-    "program move": (("TASK", "completed"),),
+    "program set-state": (("TASK", "completed"),),
     "program refs": (("TASK",), ("LABEL",)),
     "program versions": (("TASK",), ("LABEL",)),
     "program visibility": (("TASK", "public"), ("LABEL", "public")),
@@ -95,7 +100,7 @@ ASKED: Calls = {
         "list": ((),),
         "show": (("TASK",),),
         "configure": (("TASK", "--set", "title=mine"),),
-        "move": (("TASK", STATES[kind]),),
+        "set-state": (("TASK", STATES[kind]),),
         "invoke": (("TASK", "hello"),),
     }.items()},
     "model resolve": ((), ("TASK",)),
@@ -110,28 +115,30 @@ ASKED: Calls = {
     "human ask": (("TASK", "hello"),),
     "human approve": (("TASK", "1"),),
     "human reject": (("TASK", "1"),),
-    "nodes": ((),),
+    "tag find": ((),),
     "verify": (("TURN",), ("LABEL",)),
     "replay": (("TURN",), ("RUN",)),
     "fsck": ((),),
     "audit": ((), ("--session", "LABEL")),
     "token list": (("--all",),),
     "doctor": ((),),
-    "plans": ((),),
+    "plan list": ((),),
     "hook status": ((),),
-    "checkout": (("LABEL", "--as", "codex"), ("TURN", "--as", "codex")),
-    "resume": (("LABEL",),),
+    "handoff": (
+        ("LABEL", "--to", "codex"), ("TURN", "--to", "codex"), ("LABEL", "--open"),
+    ),
     "export": (("--all",), ("LABEL",), ("TURN",)),
     "status": ((),),
-    "index": ((),),
+    "index build": ((),),
     "gc": (("--dry-run",),),
-    "embed": (("TURN",),),
-    "embed-stats": ((),),
+    "index embed": (("TURN",),),
+    "index status": ((),),
 }  # fmt: skip
 ELSEWHERE = {
-    "chat", "worker", "watch", "identify", "token issue", "token revoke", "import", "demo", "init",
-    "up", "down", "completion", "version", "config", "config add", "config get", "config list",
-    "config set", "config unset", "hook drain", "hook install", "hook run", "hook uninstall",
+    "chat", "worker", "session identify", "plan resume", "token issue", "token revoke",
+    "import", "demo", "init", "up", "down", "completion", "config", "config add", "config get",
+    "config list",
+    "config set", "config unset", "hook sync", "hook install", "hook run", "hook uninstall",
     *(f"{kind} create" for kind in STATES),
 }  # fmt: skip
 """What asks nothing of the ledger, or never ends."""
@@ -205,10 +212,10 @@ def test_no_command_tells_a_stranger_a_word(
 def test_the_index_does_not_count_hidden_turns(
     turntree: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted = turntree("index", "--rebuild", "--no-semantic", "--json").document
+    counted = turntree("index", "build", "--rebuild", "--no-semantic", "--json").document
     assert counted["words"] == 3
     monkeypatch.setenv("TURNTREE_USER", "bob")
-    told = turntree("index", "--rebuild", "--no-semantic", "--json").document
+    told = turntree("index", "build", "--rebuild", "--no-semantic", "--json").document
     assert (told["words"], told["meanings"]) == (None, None)
 
 

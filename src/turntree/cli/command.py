@@ -174,6 +174,9 @@ class Command(click.Command):
     def __init__(self, *args: Any, **settings: Any) -> None:
         """Add the shared options after the command's own."""
         super().__init__(*args, **settings)
+        for param in self.params:
+            if isinstance(param.type, click.IntRange | click.FloatRange):
+                param.metavar = param.metavar or "N"  # Instead of "INTEGER RANGE".
         self.params.extend(shared_options())
 
 

@@ -1,4 +1,4 @@
-"""``completion`` and ``version``, for shells and scripts."""
+"""``help``, ``completion`` and ``version``."""
 
 import platform
 
@@ -7,6 +7,7 @@ from click.shell_completion import get_completion_class
 
 import turntree
 from turntree.cli.command import Terminal, verb
+from turntree.cli.root import SHOWS_ALL
 
 VARIABLE = "_TURNTREE_COMPLETE"
 
@@ -28,6 +29,24 @@ def completion(context: click.Context, terminal: Terminal, shell: str) -> None:
         terminal.document({"shell": shell, "script": script})
     else:
         terminal.say(script)
+
+
+@verb("help")
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.option("--all", "-a", "everything", is_flag=True, help="All commands.")
+@click.pass_context
+def help_(
+    context: click.Context, terminal: Terminal, words: tuple[str, ...], everything: bool
+) -> None:
+    """Show the help of a command, or the list of commands."""
+    at = context.find_root()
+    for word in words:
+        below = at.command.get_command(at, word) if isinstance(at.command, click.Group) else None
+        if below is None:
+            raise click.UsageError(f"there is no command {' '.join(words)!r}")
+        at = click.Context(below, info_name=word, parent=at)
+    at.meta[SHOWS_ALL] = everything
+    terminal.page(at.get_help().splitlines())
 
 
 @verb()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from turntree.cli import aliases
 from turntree.cli.command import Command
 from turntree.cli.root import COMMANDS, root
 
@@ -18,9 +19,11 @@ This page is generated: `python -m turntree.cli.reference > docs/reference/cli.m
 
 Data goes to stdout and messages to stderr. With `--json` a command prints one document, or one per
 line for a list. There are two exceptions: `config` alone takes no options, so ask `config list
---json`; and `export` writes what `--as` says, which is JSON unless it is `md` or `html`. Colours
-appear on a terminal only, and never if `NO_COLOR` is set. `log` and `show` use a pager on a
+--json`; and `export` writes what `--format` says, which is JSON unless it is `md` or `html`.
+Colours appear on a terminal only, and never if `NO_COLOR` is set. `log` and `show` use a pager on a
 terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
+
+`turntree --help` lists the commands of the first six sections, and `turntree help --all` all.
 
 | exit code | meaning |
 |---|---|
@@ -44,6 +47,16 @@ SHARED = """\
 """
 
 
+EARLIER_NAMES = """\
+## Earlier names
+
+These still work, and print a line that names the new one.
+
+| earlier | now |
+|---|---|
+"""
+
+
 def write_reference() -> str:
     """Return the page."""
     return "\n".join(_lines())
@@ -61,6 +74,10 @@ def _lines() -> Iterator[str]:
         assert command is not None, "it stands in the table"
         yield from _command(command, context, "###")
     yield SHARED + _option_table(_options(Command("any")))
+    renamed = [*aliases.COMMANDS.items(), ("KIND move", "KIND set-state")]
+    for word, options in aliases.OPTIONS.items():
+        renamed += [(f"{word} {old}", f"{word} {new}") for old, new in options.items()]
+    yield EARLIER_NAMES + "".join(f"| `{old}` | `{new}` |\n" for old, new in renamed)
 
 
 def _command(command: click.Command, parent: click.Context, heading: str) -> Iterator[str]:
@@ -76,7 +93,8 @@ def _command(command: click.Command, parent: click.Context, heading: str) -> Ite
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None, "it was just listed"
-            yield from _command(below, context, heading + "#")
+            if not below.hidden:
+                yield from _command(below, context, heading + "#")
 
 
 def _options(command: click.Command) -> list[click.Option]:

@@ -9,8 +9,6 @@ command does.
     2  wrong usage
 """
 
-import keyword
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -33,11 +31,10 @@ from turntree.core.errors import (
 
 DENIED_STATE: Final = "42501"
 INTERRUPTED_CODE: Final = 130
+SHOWS_ALL: Final = "turntree.shows_all"
+"""Key in the context of a help page that lists all commands."""
 KINDS_GROUP: Final = "turntree.programs"
 """Entry-point group of installed kinds of programs."""
-_NEXT: Final = re.compile(
-    r"(?P<what>.*?)(?:[:;,] [^`:;,]*)?`(?P<next>(?:[A-Z_]+=[^`]+ )?turntree [^`]+)`\.?", re.DOTALL
-)
 
 
 class CommandEntry(NamedTuple):
@@ -50,6 +47,48 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "log": CommandEntry("History", "history.log", "List turns, or draw their tree."),
+    "show": CommandEntry(
+        "History", "history.show", "Show a turn: its author, messages, tool calls and children."
+    ),
+    "search": CommandEntry("History", "history.search", "Find turns by their words."),
+    "diff": CommandEntry(
+        "History",
+        "history.diff",
+        "Compare the messages of two turns or two threads, or the files they left.",
+    ),
+    "blame": CommandEntry(
+        "History",
+        "history.blame",
+        "Show which turns read or wrote a file, or which turn wrote a line.",
+    ),
+    "why": CommandEntry("History", "history.why", "Show what led to a turn, step by step."),
+    "verify": CommandEntry(
+        "History", "maintenance.check", "Verify a thread, turn by turn, back to its root."
+    ),
+    "fork": CommandEntry(
+        "Sessions", "sessions.move", "Create a session at any turn; nothing is copied."
+    ),
+    "switch": CommandEntry(
+        "Sessions", "sessions.move", "Make a session the current one in this folder."
+    ),
+    "rewind": CommandEntry(
+        "Sessions", "sessions.move", "Move a session back to an earlier turn; nothing is deleted."
+    ),
+    "undo": CommandEntry("Sessions", "sessions.move", "Undo the last move of a session."),
+    "files": CommandEntry(
+        "Files", "files.files", "Show the files a turn left, and which of them it changed."
+    ),
+    "worktree": CommandEntry(
+        "Files",
+        "files.worktree",
+        "Create a folder with the files as a turn left them; your current files stay as they are.",
+    ),
+    "snapshot": CommandEntry(
+        "Files",
+        "files.snapshot",
+        "Snapshot the files as they are now, for the newest turn of the current session.",
+    ),
     "chat": CommandEntry("Talk", "talk.chat", "Chat with a session in the terminal."),
     "send": CommandEntry("Talk", "talk.send", "Send a message to a session and print the reply."),
     "tail": CommandEntry(
@@ -60,82 +99,46 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "cancel": CommandEntry(
         "Talk", "talk.send", "Cancel the running turn of a session, or a single run."
     ),
-    "rerun": CommandEntry(
-        "Talk",
-        "talk.replay",
-        "Ask a turn's query again, from the same parent, and show the difference.",
+    "import": CommandEntry(
+        "Import and export", "transcripts.import_", "Import sessions from other coding agents."
     ),
-    "worker": CommandEntry(
-        "Talk", "talk.worker", "Serve the sessions of a workspace until stopped."
+    "handoff": CommandEntry(
+        "Import and export",
+        "transcripts.handoff",
+        "Write a session that another tool can continue.",
     ),
-    "log": CommandEntry("Read", "history.log", "List turns, or draw their tree."),
-    "show": CommandEntry(
-        "Read", "history.show", "Show a turn: its author, messages, tool calls and children."
+    "export": CommandEntry(
+        "Import and export", "transcripts.export", "Write a thread, or everything, as text."
     ),
-    "search": CommandEntry("Read", "history.search", "Find turns by their words."),
-    "blame": CommandEntry(
-        "Read",
-        "history.blame",
-        "Show which turns read or wrote a file, or which turn wrote a line.",
+    "hook": CommandEntry(
+        "Import and export", "setup.hook", "Record coding agents while they work."
     ),
-    "files": CommandEntry(
-        "Read", "files.files", "Show the files a turn left, and which of them it changed."
+    "up": CommandEntry(
+        "Setup", "setup.up", "Start the database and import the sessions of your coding agents."
     ),
-    "similar": CommandEntry(
-        "Read", "maintenance.index", "Find what is similar to a turn, a program or a text."
+    "status": CommandEntry(
+        "Setup",
+        "setup.server",
+        "Show the server, the workspace, the current session and the running turns.",
     ),
-    "route": CommandEntry(
-        "Read", "sessions.route", "Show where a message would go, without sending it."
+    "doctor": CommandEntry(
+        "Setup", "setup.doctor", "Check this installation and print how to repair it."
     ),
-    "diff": CommandEntry(
-        "Read",
-        "history.diff",
-        "Compare the messages of two turns or two threads, or the files they left.",
+    "config": CommandEntry(
+        "Setup", "setup.config", "Show and change the settings, with the source of each."
     ),
-    "compare": CommandEntry(
-        "Read", "history.diff", "Show where two threads diverge, and what only one of them holds."
-    ),
-    "why": CommandEntry("Read", "history.why", "Show what led to a turn, step by step."),
-    "context": CommandEntry(
-        "Read", "history.context", "Show what the model saw for a turn, call by call."
-    ),
-    "reflog": CommandEntry(
-        "Read", "sessions.move", "List the moves of a session's head, newest first."
-    ),
-    "sql": CommandEntry("Read", "maintenance.sql", "Query the ledger in SQL, read-only."),
-    "stats": CommandEntry(
-        "Read",
-        "maintenance.stats",
-        "Show tokens and cost over time, counting each model call once.",
-    ),
-    "fork": CommandEntry(
-        "Move", "sessions.move", "Create a session at any turn; nothing is copied."
-    ),
-    "worktree": CommandEntry(
-        "Move",
-        "files.worktree",
-        "Create a folder with the files as a turn left them; your current files stay as they are.",
-    ),
-    "switch": CommandEntry(
-        "Move", "sessions.move", "Make a session the current one in this folder."
-    ),
-    "rewind": CommandEntry(
-        "Move", "sessions.move", "Move a session back to an earlier turn; nothing is deleted."
-    ),
-    "undo": CommandEntry("Move", "sessions.move", "Undo the last move of a session."),
-    "pin": CommandEntry(
-        "Move",
-        "files.snapshot",
-        "Snapshot the files as they are now, for the newest turn of the current session.",
-    ),
-    "tag": CommandEntry("Move", "sessions.tag", "Add, remove and list tags of turns and programs."),
     "session": CommandEntry(
-        "Move",
-        "sessions.session",
-        "Create, list, rename, merge and archive sessions, and send messages to them.",
+        "Manage", "sessions.session", "Create, list, rename, merge and archive sessions."
     ),
-    "identify": CommandEntry(
-        "Move", "sessions.route", "Link a channel to the entity that writes through it."
+    "tag": CommandEntry(
+        "Manage", "sessions.tag", "Add, remove and list tags of turns and programs."
+    ),
+    "index": CommandEntry("Manage", "maintenance.index", "Update and inspect the search indexes."),
+    "plan": CommandEntry(
+        "Manage", "files.plan", "List and resume forks and moves with files that did not finish."
+    ),
+    "token": CommandEntry(
+        "Manage", "maintenance.token", "Issue, list and revoke tokens that delegate permissions."
     ),
     "program": CommandEntry(
         "Programs",
@@ -163,79 +166,61 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "code": CommandEntry(
         "Programs", "programs.kind_group", "Manage scripts that take and return one JSON document."
     ),
-    "nodes": CommandEntry(
-        "Programs", "programs.nodes", "List programs, and the turns that have tags."
+    "reflog": CommandEntry(
+        "Inspect", "sessions.move", "List the moves of a session's head, newest first."
     ),
-    "verify": CommandEntry(
-        "Check", "maintenance.check", "Verify a thread, turn by turn, back to its root."
+    "rerun": CommandEntry(
+        "Inspect",
+        "talk.replay",
+        "Ask a turn's query again, from the same parent, and show the difference.",
     ),
     "replay": CommandEntry(
-        "Check",
+        "Inspect",
         "talk.replay",
         "Replay a turn from its recorded events, and check that the result is the same.",
     ),
+    "stats": CommandEntry(
+        "Inspect",
+        "maintenance.stats",
+        "Show tokens and cost over time, counting each model call once.",
+    ),
+    "sql": CommandEntry("Inspect", "maintenance.sql", "Query the ledger in SQL, read-only."),
     "fsck": CommandEntry(
-        "Check", "maintenance.check", "Check the whole store against its invariants."
+        "Inspect", "maintenance.check", "Check the whole store against its invariants."
     ),
     "audit": CommandEntry(
-        "Check",
+        "Inspect",
         "maintenance.audit",
         "List permissions that were granted, used, denied or never used.",
     ),
-    "token": CommandEntry(
-        "Check", "maintenance.token", "Issue, list and revoke tokens that delegate permissions."
+    "gc": CommandEntry("Maintain", "files.gc", "Remove file snapshots that no turn refers to."),
+    "worker": CommandEntry(
+        "Maintain", "talk.worker", "Serve the sessions of a workspace until stopped."
     ),
-    "doctor": CommandEntry(
-        "Check", "setup.doctor", "Check this installation and print how to repair it."
-    ),
-    "plans": CommandEntry("Check", "files.plan", "List unfinished forks and moves with files."),
-    "import": CommandEntry(
-        "Carry", "transcripts.import_", "Import sessions from other coding agents."
-    ),
-    "watch": CommandEntry(
-        "Carry", "transcripts.import_", "Import sessions of other coding agents while they work."
-    ),
-    "hook": CommandEntry("Carry", "setup.hook", "Record coding agents while they work."),
-    "checkout": CommandEntry(
-        "Carry", "transcripts.handoff", "Write a session that another tool can continue."
-    ),
-    "resume": CommandEntry(
-        "Carry",
-        "transcripts.handoff",
-        "Write a session that another tool can continue, and start the tool.",
-    ),
-    "export": CommandEntry(
-        "Carry", "transcripts.export", "Write a thread, or everything, as text."
-    ),
-    "demo": CommandEntry("Carry", "setup.demo", "Create a small tree of sample data to explore."),
     "init": CommandEntry(
-        "Set up", "setup.server", "Give this folder a current session of its own."
+        "Maintain", "setup.server", "Give this folder a current session of its own."
     ),
-    "up": CommandEntry(
-        "Set up", "setup.up", "Start the database and import the sessions of your coding agents."
+    "down": CommandEntry("Maintain", "setup.server", "Stop the embedded database server."),
+    "demo": CommandEntry(
+        "Maintain", "setup.demo", "Create a small tree of sample data to explore."
     ),
-    "down": CommandEntry("Set up", "setup.server", "Stop the embedded database server."),
-    "status": CommandEntry(
-        "Set up",
-        "setup.server",
-        "Show the server, the workspace, the current session and the running turns.",
+    "completion": CommandEntry(
+        "Maintain", "completion", "Print the completion script for a shell."
     ),
-    "index": CommandEntry("Set up", "history.search", "Update the search indexes."),
-    "gc": CommandEntry("Set up", "files.gc", "Remove file snapshots that no turn refers to."),
-    "embed": CommandEntry(
-        "Set up",
-        "maintenance.index",
-        "Embed a turn or a program, or everything that has no embedding yet.",
-    ),
-    "embed-stats": CommandEntry(
-        "Set up", "maintenance.index", "Show the number of embeddings by embedder and kind."
-    ),
-    "config": CommandEntry(
-        "Set up", "setup.config", "Show and change the settings, with the source of each."
-    ),
-    "completion": CommandEntry("Set up", "completion", "Print the completion script for a shell."),
-    "version": CommandEntry("Set up", "completion", "Print the version."),
 }
+MAIN_SECTIONS: Final = ("History", "Sessions", "Files", "Talk", "Import and export", "Setup")
+"""The sections that ``--help`` shows; ``help --all`` shows the others too."""
+HIDDEN: Final[Mapping[str, str]] = {"help": "completion", "version": "completion"}
+"""Commands that no list shows, each with its module."""
+
+
+class UnknownCommand(click.UsageError):
+    """There is no command of this name."""
+
+    def __init__(self, name: str, nearest: str, context: click.Context) -> None:
+        """Take the name, and the command that was probably meant."""
+        super().__init__(f"there is no command {name!r}", context)
+        self.nearest = nearest
 
 
 class Root(click.Group):
@@ -254,39 +239,61 @@ class Root(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         del ctx
-        if cmd_name not in COMMANDS:
+        if cmd_name in HIDDEN:
+            place = HIDDEN[cmd_name]
+        elif cmd_name in COMMANDS:
+            place = COMMANDS[cmd_name].module
+        else:
             return _kind_group(cmd_name)
-        module = import_module(f"turntree.cli.{COMMANDS[cmd_name].module}")
-        # "import" is a Python keyword, so its function has a trailing underscore.
-        plain = cmd_name.replace("-", "_")
-        attribute = f"{plain}_" if keyword.iskeyword(plain) else plain
+        module = import_module(f"turntree.cli.{place}")
+        # Python uses these two words itself, so their functions have a trailing underscore.
+        attribute = f"{cmd_name}_" if cmd_name in ("import", "help") else cmd_name
         command: click.Command = getattr(module, attribute)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called; an error for an unknown one suggests the nearest."""
+        """Return the command that is called, under its new name if it was renamed.
+
+        The error for an unknown one suggests the nearest.
+        """
+        from turntree.cli.aliases import rewrite
+
+        args, renamed = rewrite(args)
+        terminal = ctx.ensure_object(Terminal)
+        if not terminal.as_json and "--json" not in args:
+            for old, new in renamed:
+                terminal.note(f"{old} is called {new} now")
+        if args[0] == "--version":
+            args[0] = "version"
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and name not in _foreign_kinds():
+        is_known = name in COMMANDS or name in HIDDEN or name.startswith("-")
+        if not is_known and name not in _foreign_kinds():
             import difflib
 
             near = difflib.get_close_matches(name, COMMANDS, 1)
-            hint = f"turntree {near[0]}" if near else "turntree --help"
-            raise click.UsageError(f"there is no command {name!r}: try `{hint}`", ctx)
+            raise UnknownCommand(name, f"turntree {near[0]}" if near else "turntree --help", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
-        del ctx
+        shows_all = bool(ctx.meta.get(SHOWS_ALL))
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, entry in COMMANDS.items():
-            sections.setdefault(entry.section, []).append((name, entry.help))
-        for name in _foreign_kinds():
+            if shows_all or entry.section in MAIN_SECTIONS:
+                sections.setdefault(entry.section, []).append((name, entry.help))
+        for name in _foreign_kinds() if shows_all else ():
             sections["Programs"].append((name, f"Manage programs of the kind {name}."))
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows, col_max=12)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where the other commands are listed."""
+        if not ctx.meta.get(SHOWS_ALL):
+            formatter.write_paragraph()
+            formatter.write_text("More commands: turntree help --all")
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **extra: Any) -> Any:
         """Run a command; every error that was raised on purpose becomes an exit code."""
@@ -298,7 +305,8 @@ class Root(click.Group):
             code = 0
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "turntree"
-            _report(error.format_message(), f"{path} --help")
+            hint = error.nearest if isinstance(error, UnknownCommand) else f"{path} --help"
+            _report(error.format_message(), hint)
             code = error.exit_code
         except click.ClickException as error:
             _report(error.format_message(), None)
@@ -344,8 +352,6 @@ def exit_code(error: TurntreeError) -> int:
             return 3
         case InvalidRevision() | InvalidQuery():
             return 2
-        case PermissionDenied():
-            return 4
         case DatabaseUnavailable() | ServerError():
             return 5
         case _:
@@ -353,7 +359,11 @@ def exit_code(error: TurntreeError) -> int:
 
 
 def next_command(error: TurntreeError) -> str | None:
-    """Return a command to try after an error whose message does not suggest one."""
+    """Return a command to try after an error: what its hint says, or what its type suggests."""
+    if error.hint is not None:
+        from turntree.cli.hints import command_for
+
+        return command_for(error.hint)
     match error:
         case DataMissing():
             return "turntree fsck"
@@ -369,9 +379,6 @@ def next_command(error: TurntreeError) -> str | None:
 
 def _report(message: str, hint: str | None) -> None:
     """Print what went wrong, why, and what to try next, to stderr."""
-    said = _NEXT.fullmatch(message)
-    if said is not None:
-        message, hint = said["what"], said["next"]
     what, *why = message.strip().split("\n")
     terminal = Terminal.current()
     terminal.note(f"{terminal.paint_err('error:', 'bad')} {what}")

@@ -70,7 +70,7 @@ def test_where_nothing_was_pinned_the_next_command_is_said(
         answer = turntree(*words)
         assert answer.code == 3
         assert answer.err.endswith("next: turntree hook install claude-code\n")
-        assert "`turntree pin` does it by hand" in answer.err
+        assert "you can take one yourself: turntree snapshot" in answer.err
 
 
 def test_two_turns_are_compared_file_by_file(turntree: Call, shop: Project) -> None:
@@ -192,22 +192,22 @@ def test_two_turns_at_once_are_told_apart_by_what_they_say(
 def test_a_hand_made_pin_keeps_what_is_there(turntree: Call, project: Project) -> None:
     project.say("First")
     project.write({"a.py": "one\n"})
-    first = turntree("pin", ".")
+    first = turntree("snapshot", ".")
     assert first.code == 0
     assert "1 file, " in first.out
-    assert "just as it is" in turntree("pin", ".").out
+    assert "nothing changed" in turntree("snapshot", ".").out
     project.write({"a.py": "one\ntwo\n"})
-    assert "belongs to no turn yet" in turntree("pin", ".").out
+    assert "belong to no turn yet" in turntree("snapshot", ".").out
     project.say("Second")
-    assert turntree("pin", ".", "--json").document["new"] is True
+    assert turntree("snapshot", ".", "--json").document["new"] is True
     assert "Second" in turntree("blame", "a.py:2").out
 
 
 def test_a_pin_needs_a_turn(turntree: Call, project: Project) -> None:
     turntree("session", "create", "main")
-    answer = turntree("pin", ".")
+    answer = turntree("snapshot", ".")
     assert answer.code == 3
-    assert "has no turns yet" in answer.err
+    assert "has no turn yet" in answer.err
 
 
 def test_nobody_keeps_a_whole_home_by_standing_in_it(
@@ -215,6 +215,6 @@ def test_nobody_keeps_a_whole_home_by_standing_in_it(
 ) -> None:
     project.say("First")
     monkeypatch.setenv("HOME", str(Path.cwd()))
-    answer = turntree("pin")
+    answer = turntree("snapshot")
     assert answer.code == 1
-    assert answer.err.endswith("next: turntree pin DIR\n")
+    assert answer.err.endswith("next: turntree snapshot DIR\n")

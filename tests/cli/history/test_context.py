@@ -44,7 +44,7 @@ def talked(turntree: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 def test_every_call_of_a_turn_is_told(talked: Call) -> None:
-    told = talked("context", "main")
+    told = talked("show", "main", "--context")
     assert told.code == 0, told.err
     text = told.out
     assert "scripted-1 · scripted" in told.lines[0]
@@ -54,20 +54,20 @@ def test_every_call_of_a_turn_is_told(talked: Call) -> None:
     assert "call 2   1 turn of the thread; 3 messages of its own" in text
     assert text.count("assembled again it is the same") == 2
     assert " reported (" in text
-    assert told.err == "all of it with: turntree context main --call 2\n"
+    assert told.err == "all of it with: turntree show main --call 2\n"
 
 
 def test_one_call_is_told_in_full(talked: Call) -> None:
-    lines = talked("context", "main", "--call", "2").lines
+    lines = talked("show", "main", "--context", "--call", "2").lines
     assert lines[:2] == ["system", "  Be brief."]
     assert "tool shout: Say it loudly." in lines
     assert lines.index("the turn itself") > lines.index("  hello")
     assert "HI" in lines[-1]
-    assert talked("context", "main", "--call", "3").code == 3
+    assert talked("show", "main", "--context", "--call", "3").code == 3
 
 
 def test_the_document_holds_the_prompts_and_their_proof(talked: Call) -> None:
-    told = talked("context", "main", "--json").document
+    told = talked("show", "main", "--context", "--json").document
     first, second = told["calls"]
     assert first["same"] is second["same"] is True
     assert first["recorded_digest"] == first["prompt"]["digest"]
@@ -80,7 +80,7 @@ def test_the_document_holds_the_prompts_and_their_proof(talked: Call) -> None:
         "from": "model",
         "address": "@(plain)",
     }
-    assert len(talked("context", "main", "--call", "2", "--json").document["calls"]) == 1
+    assert len(talked("show", "main", "--context", "--call", "2", "--json").document["calls"]) == 1
 
 
 def test_what_was_erased_is_said_to_be_the_reason(talked: Call, conninfo: str) -> None:
@@ -90,7 +90,7 @@ def test_what_was_erased_is_said_to_be_the_reason(talked: Call, conninfo: str) -
             await tree.turns.erase("main~1", 0, reason="asked for")
 
     anyio.run(erase)
-    assert talked("context", "main").out.count("something was erased since") == 2
+    assert talked("show", "main", "--context").out.count("something was erased since") == 2
 
 
 def test_a_turn_that_was_taken_elsewhere_says_so(turntree: Call, conninfo: str) -> None:
@@ -100,7 +100,7 @@ def test_a_turn_that_was_taken_elsewhere_says_so(turntree: Call, conninfo: str) 
             await tree.turns.record("main", [user("hi")], [assistant("hello")], model="gpt-5")
 
     anyio.run(record)
-    told = turntree("context", "main")
+    told = turntree("show", "main", "--context")
     assert told.code == 0
     assert "it was taken elsewhere" in told.out
     played = turntree("replay", "main")
@@ -130,4 +130,4 @@ def test_a_turn_is_taken_again_beside_itself(talked: Call) -> None:
     other = talked("rerun", "main", "--model", "curter", "--session", "curt", "--json").document
     assert (other["session"], other["differ"]) == ("curt", True)
     assert "+  No!" in other["lines"]
-    assert talked("compare", "main", "curt").code == 0
+    assert talked("diff", "--stat", "main", "curt").code == 0

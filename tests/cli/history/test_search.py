@@ -67,10 +67,10 @@ def test_quotation_marks_that_the_shell_took_are_put_back(
 
 
 def test_the_index_can_be_made_anew(planted: Call) -> None:
-    first = planted("index", "--no-semantic", "--json").document
+    first = planted("index", "build", "--no-semantic", "--json").document
     assert (first["words"], first["meanings"]) == (16, None)
-    assert planted("index", "--no-semantic", "--json").document["words"] == 0
-    again = planted("index", "--rebuild", "--no-semantic")
+    assert planted("index", "build", "--no-semantic", "--json").document["words"] == 0
+    again = planted("index", "build", "--rebuild", "--no-semantic")
     assert "indexed words of 16 turns" in again.out
     assert "next: turntree search" in again.err
 

@@ -20,48 +20,48 @@ def embedding(planted: Call, monkeypatch: pytest.MonkeyPatch) -> Generator[Call,
 
 
 def test_everything_is_embedded_once_and_found_by_what_it_means(embedding: Call) -> None:
-    assert embedding("embed-stats").err.startswith("nothing is embedded yet.")
-    first = embedding("embed", "--json").document
+    assert embedding("index", "status").err.startswith("nothing is embedded yet.")
+    first = embedding("index", "embed", "--json").document
     assert first["embedded"] > 5
-    assert embedding("embed", "--json").document["embedded"] == 0
-    found = embedding("similar", "--text", "login drops the query string", "--limit", "3")
+    assert embedding("index", "embed", "--json").document["embedded"] == 0
+    found = embedding("search", "--like", "--text", "login drops the query string", "--limit", "3")
     assert (found.code, len(found.lines)) == (0, 3)
     assert "Why does login drop the query string?" in found.lines[0]
-    documents = embedding("similar", "HEAD", "--json").documents
+    documents = embedding("search", "--like", "HEAD", "--json").documents
     assert documents[0].keys() == {"id", "kind", "name", "digest", "likeness"}
     assert documents[0]["kind"] == "turn"
-    told = embedding("embed", "--stats", "--json").document
-    assert told == embedding("embed-stats", "--json").document
+    told = embedding("index", "embed", "--stats", "--json").document
+    assert told == embedding("index", "status", "--json").document
     assert told == {
         "embedder": f"toy/{DIMS}", "dims": DIMS, "vectors": first["embedded"],
         "kinds": {"turn": first["embedded"]}, "described": 0, "turns_missing": 0,
     }  # fmt: skip
-    assert "turns" in embedding("embed-stats").out
+    assert "turns" in embedding("index", "status").out
 
 
 def test_one_turn_is_embedded_in_words_of_ones_own(embedding: Call) -> None:
-    one = embedding("embed", "HEAD", "--text", "zebras and giraffes", "--json").document
+    one = embedding("index", "embed", "HEAD", "--text", "zebras and giraffes", "--json").document
     assert (one["kind"], one["changed"]) == ("turn", True)
-    again = embedding("embed", "HEAD", "--text", "zebras and giraffes")
+    again = embedding("index", "embed", "HEAD", "--text", "zebras and giraffes")
     assert "(as before)" in again.out
-    assert "next: turntree similar" in again.err
-    (found,) = embedding("similar", "--text", "giraffes", "--json").documents
+    assert "next: turntree search --like" in again.err
+    (found,) = embedding("search", "--like", "--text", "giraffes", "--json").documents
     assert found["id"] == one["id"]
 
 
 def test_kinds_and_tags_narrow_it_down(embedding: Call) -> None:
-    embedding("embed")
+    embedding("index", "embed")
     embedding("tag", "HEAD", "chosen")
-    assert len(embedding("similar", "--text", "login", "--tag", "chosen").lines) == 1
-    nothing = embedding("similar", "--text", "login", "--kind", "agent")
+    assert len(embedding("search", "--like", "--text", "login", "--tag", "chosen").lines) == 1
+    nothing = embedding("search", "--like", "--text", "login", "--kind", "agent")
     assert (nothing.code, nothing.out) == (1, "")
-    assert "next: turntree embed" in nothing.err
+    assert "next: turntree index embed" in nothing.err
 
 
 def test_what_is_compared_has_to_be_said(bare: Call) -> None:
-    assert bare("similar").code == 2
-    assert bare("similar", "HEAD", "--text", "x").code == 2
-    assert bare("embed", "--text", "x").code == 2
+    assert bare("search", "--like").code == 2
+    assert bare("search", "--like", "HEAD", "--text", "x").code == 2
+    assert bare("index", "embed", "--text", "x").code == 2
 
 
 def test_an_embedder_that_does_not_answer_ends_with_five(
@@ -70,6 +70,6 @@ def test_an_embedder_that_does_not_answer_ends_with_five(
     monkeypatch.setenv("TURNTREE_EMBEDDER_URL", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("TURNTREE_EMBEDDER_MODEL", "toy")
     monkeypatch.setenv("TURNTREE_EMBEDDER_DIMS", "8")
-    answer = planted("similar", "--text", "login")
+    answer = planted("search", "--like", "--text", "login")
     assert answer.code == 5
     assert "the embedder toy at 127.0.0.1:1 does not answer" in answer.err

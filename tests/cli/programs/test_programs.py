@@ -55,7 +55,7 @@ def test_the_walk_through_every_kind(turntree: Call) -> None:
     assert model["config"]["situations"] == {"coding": {"temperature": 0}}
     assert model["version"] == 2
     made = turntree("session", "create", "--model", "claude-fast", "--json").document
-    assert ok("session", "history", made["label"]) == ""
+    assert ok("log", "--messages", made["label"]) == ""
     ok("agent", "create", "researcher", "--prompt", "You are…", "--model", "claude-fast")
     task = turntree(
         "task", "create", "Research quantum computing", "--assignee", "researcher", "--json"
@@ -70,10 +70,10 @@ def test_the_walk_through_every_kind(turntree: Call) -> None:
     ok("tag", "add", "claude-fast", "trusted", "cheap")
     ok("tag", "remove", "claude-fast", "cheap")
     assert "trusted" in ok("tag", "list", "claude-fast")
-    assert "@(claude-fast)" in ok("nodes", "--tag", "trusted")
+    assert "@(claude-fast)" in ok("tag", "find", "--tag", "trusted")
     models = turntree("program", "list", "--type", "model", "--json").documents
     assert [one["name"] for one in models] == ["claude-fast", "gemini-flash"]
-    assert "@(cf-gateway) as provider" in ok("program", "get", "claude-fast")
+    assert "@(cf-gateway) as provider" in ok("program", "show", "claude-fast")
     assert "@(researcher)" in ok("program", "refs", "claude-fast")
 
 
@@ -82,10 +82,10 @@ def test_the_walk_through_every_kind(turntree: Call) -> None:
     [
         ["model", "invoke", "fast", "--message", "Hello"],
         ["model", "invoke", "fast", "--message", "Hello", "--stream"],
-        ["session", "send", "chat", "Hello"],
-        ["session", "send", "chat", "What does gemini think?", "--model", "fast"],
-        ["session", "send", "plain", "Hello"],
-        ["session", "send", "plain", "Hello", "--model", "fast"],
+        ["send", "chat", "Hello"],
+        ["send", "chat", "What does gemini think?", "--model", "fast"],
+        ["send", "plain", "Hello"],
+        ["send", "plain", "Hello", "--model", "fast"],
         ["program", "invoke", "fast"],
         ["provider", "invoke", "gate"],
     ],
@@ -130,14 +130,14 @@ def test_what_is_somebody_elses_is_denied(turntree: Call, monkeypatch: pytest.Mo
     turntree("provider", "create", "gate", "--type", "x")
     turntree("human", "create", "hermit", "--private")
     monkeypatch.setenv("TURNTREE_USER", "bob")
-    assert turntree("provider", "move", "gate", "published").code == 4
-    assert turntree("program", "get", "hermit").code == 3
+    assert turntree("provider", "set-state", "gate", "published").code == 4
+    assert turntree("program", "show", "hermit").code == 3
     monkeypatch.setenv("TURNTREE_USER", "ana")
     assert turntree("program", "grant", "gate", "bob", "configure").code == 0
     assert turntree("program", "invite", "hermit", "bob").code == 0
     monkeypatch.setenv("TURNTREE_USER", "bob")
-    assert turntree("provider", "move", "gate", "published").code == 0
-    assert turntree("program", "get", "hermit").code == 0
+    assert turntree("provider", "set-state", "gate", "published").code == 0
+    assert turntree("program", "show", "hermit").code == 0
 
 
 def test_a_session_is_called_by_its_label(turntree: Call) -> None:
@@ -162,7 +162,7 @@ def test_a_session_is_called_by_its_label(turntree: Call) -> None:
         ("model create m --backend x --provider gate-task", "is a task", "program list --kind"),
         ("task complete gate-task", "is pending", "task start gate-task"),
         ("task create T --priority P9", "priority: has to be 'P0'", "task create --help"),
-        ("human ask ana deploy", "approves nothing", "human configure ana --may approve"),
+        ("human ask ana deploy", "may not approve anything", "human configure ana --permission approve"),
         ("human approve ana r9", "was not asked for r9", "human show ana"),
         ("information create q --type fact", "content: is missing (--content)", "information"),
         ("code create c --language python", "source: is missing (--source)", "code create"),
@@ -188,7 +188,7 @@ def test_an_agent_without_a_model_asks_the_workspaces(turntree: Call) -> None:
 
 
 def test_a_person_is_asked_and_approves(turntree: Call) -> None:
-    turntree("human", "create", "ana", "--channel", "terminal", "--may", "approve")
+    turntree("human", "create", "ana", "--channel", "terminal", "--permission", "approve")
     asked = turntree("human", "ask", "ana", "deploy to production", "--json")
     assert "approval is asked for: deploy to production" in asked.err
     request = asked.document["request"]
@@ -222,11 +222,11 @@ def test_a_task_that_has_failed_is_not_completed(turntree: Call) -> None:
 
 
 def test_history_is_one_entry_a_message(reader: Call) -> None:
-    entries = reader("session", "history", "--json").documents
+    entries = reader("log", "--messages", "--json").documents
     assert entries[0]["parentUuid"] is None
     assert [one["parentUuid"] for one in entries[1:]] == [one["uuid"] for one in entries[:-1]]
     assert {one["message"]["role"] for one in entries} == {"user", "assistant"}
-    assert "assistant" in reader("session", "history", "-n", "1").out
+    assert "assistant" in reader("log", "--messages", "-n", "1").out
 
 
 def test_a_turn_is_tagged_by_the_short_way_and_the_long_one(planted: Call) -> None:
@@ -235,7 +235,7 @@ def test_a_turn_is_tagged_by_the_short_way_and_the_long_one(planted: Call) -> No
     listed = planted("tag", "list", "HEAD", "--json").documents
     assert {"good", "better"} <= {one["tag"] for one in listed}
     assert any(
-        one["kind"] == "turn" for one in planted("nodes", "--tag", "good", "--json").documents
+        one["kind"] == "turn" for one in planted("tag", "find", "--tag", "good", "--json").documents
     )
     assert planted("tag", "--delete", "HEAD", "good").code == 0
     assert planted("tag", "remove", "HEAD", "better").code == 0
@@ -260,7 +260,7 @@ def test_a_kind_is_one_file_and_one_entry_point(
     assert "release" in turntree("workflow", "list").out
     ran = turntree("workflow", "invoke", "release", "--json").document
     assert ran == {"steps": ["build", "ship"], "state": "running"}
-    refused = turntree("workflow", "move", "release", "drawn")
+    refused = turntree("workflow", "set-state", "release", "drawn")
     assert "from running it does not go to drawn, only to over" in refused.err
     assert turntree("fsck").code == 0
 
@@ -268,7 +268,7 @@ def test_a_kind_is_one_file_and_one_entry_point(
 def test_programs_are_completed(turntree: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     turntree("provider", "create", "gateway", "--type", "x")
     monkeypatch.setenv("_TURNTREE_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "turntree program get gat")
+    monkeypatch.setenv("COMP_WORDS", "turntree program show gat")
     monkeypatch.setenv("COMP_CWORD", "3")
     assert turntree().out == "plain,gateway\n"
 

@@ -141,7 +141,7 @@ def test_of_many_sessions_the_one_that_last_worked_here_is_meant(
 def test_choices_about_files_need_files(turntree: Call, shop: Project) -> None:
     assert turntree("rewind", "main~1", "--exact").code == 2
     assert turntree("rewind", "main~1", "--files", "--exact", "--keep").code == 2
-    assert turntree("session", "replay", "main", "main~1", "--dry-run").code == 2
+    assert turntree("session", "reset", "main", "main~1", "--dry-run").code == 2
 
 
 @pytest.mark.slow
@@ -277,7 +277,7 @@ def test_what_turns_pinned_by_hand_did_is_taken_back(turntree: Call, project: Pr
     ):
         project.say(words)
         project.write(files)
-        assert turntree("pin", str(project.folder)).code == 0
+        assert turntree("snapshot", str(project.folder)).code == 0
     # The turn that stays made what the one that goes took away: it is nobody else's.
     assert turntree("rewind", "main~1", "--files").code == 0
     assert (project.folder / "b.py").read_text() == "two\n"
@@ -286,7 +286,7 @@ def test_what_turns_pinned_by_hand_did_is_taken_back(turntree: Call, project: Pr
 def test_what_nobody_knows_is_not_made_up(turntree: Call, project: Project) -> None:
     project.write({"a.py": "one\n"})
     turn = project.say("First")
-    assert turntree("pin", str(project.folder)).code == 0
+    assert turntree("snapshot", str(project.folder)).code == 0
     short = turntree("show", turn, "--json").document["digest"][7:15]
     refused = turntree("rewind", turn, "--before", "--files")
     assert refused.code == 3
@@ -305,7 +305,7 @@ def test_before_a_turn_that_pinned_nothing_is_said_to_be_unpinned(
     turn = project.say("First")
     refused = turntree("rewind", turn, "--before", "--files")
     assert refused.code == 3
-    assert "has pinned its files" in refused.err
+    assert "has a snapshot of its files" in refused.err
 
 
 def test_a_worktree_stands_beside_the_present(turntree: Call, shop: Project) -> None:
@@ -543,18 +543,18 @@ def test_a_file_can_be_forked_too(turntree: Call, project: Project) -> None:
 def test_who_works_elsewhere_now_is_told_so(turntree: Call, shop: Project, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    turntree("pin", str(elsewhere), "-s", "main")
+    turntree("snapshot", str(elsewhere), "-s", "main")
     taken = ("--take", str(shop.folder), "--discard", str(elsewhere))
     assert turntree("fork", "main", "try", "--files", *taken).code == 0
     refused = turntree("rewind", "main~1", "--files")
     assert refused.code == 3
-    assert f"pinned {shop.folder}, and main works there no more" in refused.err
+    assert f"have snapshots of {shop.folder}, and main no longer works there" in refused.err
     assert "next: turntree worktree " in refused.err
 
 
 def test_what_a_fork_takes_can_be_worked_on_again(turntree: Call, shop: Project) -> None:
     taken = turntree("fork", "main", "try", "--files", "--take", str(shop.folder))
-    again = f"turntree pin {shop.folder} -s main"
+    again = f"turntree snapshot -s main {shop.folder}"
     assert f"main works there again with: {again}" in taken.err
     assert turntree(*again.split()[1:]).code == 0
     assert turntree("rewind", "main~1", "--files", "--dry-run").code == 0
@@ -598,12 +598,12 @@ def test_states_of_another_ledger_are_not_swept(turntree: Call, shop: Project) -
 
 
 def test_nothing_is_left_unfinished(turntree: Call, shop: Project) -> None:
-    assert "nothing was left unfinished" in turntree("plans").err
+    assert "nothing was left unfinished" in turntree("plan", "list").err
     turntree("rewind", "main~1", "--files")
-    (plan,) = turntree("plans", "--all", "--json").documents
+    (plan,) = turntree("plan", "list", "--all", "--json").documents
     assert (plan["kind"], plan["outcome"]) == ("restore", "completed")
     assert [step["action"] for step in plan["steps"]] == ["snapshot", "restore", "move_session"]
-    assert turntree("plans", "--reconcile").code == 0
+    assert turntree("plan", "resume").code == 0
 
 
 def test_a_rewind_without_files_says_that_they_stay(turntree: Call, shop: Project) -> None:
@@ -620,12 +620,12 @@ def test_only_a_turn_that_worked_in_a_worktree_pins_it(
     place = tmp_path / "aside"
     assert turntree("worktree", "main", str(place)).code == 0
     (place / "b.py").write_text("newer\n")
-    refused = turntree("pin", str(place), "-s", "aside")
+    refused = turntree("snapshot", str(place), "-s", "aside")
     assert refused.code == 1
     assert "ended before" in refused.err
     assert len(turntree("files", "main", "--json").document["resources"]) == 1
     shop.say("Change it", session="aside")
-    assert turntree("pin", str(place), "-s", "aside").code == 0
+    assert turntree("snapshot", str(place), "-s", "aside").code == 0
     (held,) = turntree("files", "aside", "--json").document["resources"]
     assert [(one["path"], one["kind"]) for one in held["changed"]] == [("b.py", "changed")]
     assert turntree("fsck").code == 0
@@ -640,7 +640,7 @@ def test_a_worktree_whose_beginning_is_no_longer_kept_is_pinned(
     for folder in ("packs", "places"):
         shutil.rmtree(shop.settings.home / "shadow" / folder)
     (place / "b.py").write_text("newer\n")
-    assert turntree("pin", str(place), "-s", "aside").code == 0
+    assert turntree("snapshot", str(place), "-s", "aside").code == 0
     assert turntree("files", "aside", "b.py").out == "newer\n"
 
 
@@ -660,13 +660,13 @@ def test_a_turn_is_continued_elsewhere_with_its_files(
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     place = tmp_path / "elsewhere"
-    words = ("checkout", "main~1", "--files", "--into", str(place), "--in", "codex", "--json")
+    words = ("handoff", "main~1", "--files", "--into", str(place), "--to", "codex", "--json")
     document = turntree(*words).document
     assert document["worktree"] == document["folder"] == str(place)
     assert document["next"].startswith(f"cd {place} && codex resume")
     assert state(place).keys() == {"run.sh", "a.py", "b.py"}
     assert str(place) in document["undo"]
-    nowhere = turntree("checkout", "main", "--into", str(tmp_path / "none"), "--as", "codex")
+    nowhere = turntree("handoff", "main", "--into", str(tmp_path / "none"), "--to", "codex")
     assert nowhere.code == 2
 
 
@@ -685,21 +685,21 @@ def test_what_a_dead_process_left_is_shown_and_brought_to_an_end(
 
     before = state(shop.folder)
     anyio.run(begin_only)
-    shown = turntree("plans")
+    shown = turntree("plan", "list")
     assert "restore  unfinished  0 of 3 steps" in shown.out
-    assert "next: turntree plans --reconcile" in shown.err
+    assert "next: turntree plan resume" in shown.err
     assert "1 left in the middle" in turntree("doctor").out
     assert turntree("status", "--json").document["plans"] == 1
     swept = turntree("gc")
     assert swept.code == 1
-    assert "next: turntree plans --reconcile" in swept.err
+    assert "next: turntree plan resume" in swept.err
     monkeypatch.setenv("TURNTREE_WORKSPACE", "another one")
     swept = turntree("gc")
     assert swept.code == 1
     assert "1 plan of the workspace tests" in swept.err
-    assert "next: TURNTREE_WORKSPACE=tests turntree plans --reconcile" in swept.err
+    assert "next: TURNTREE_WORKSPACE=tests turntree plan resume" in swept.err
     monkeypatch.setenv("TURNTREE_WORKSPACE", "tests")
-    assert "taken back" in turntree("plans", "--reconcile").out
+    assert "taken back" in turntree("plan", "resume").out
     assert "nothing was left in the middle" in turntree("doctor", "--fix").out
     assert state(shop.folder) == before
 

@@ -4,19 +4,19 @@ from tests.cli.conftest import Call
 
 
 def test_a_message_finds_its_thread_and_says_how(reader: Call) -> None:
-    answer = reader("route", "did the login lose its query string again?", "--explain")
+    answer = reader("send", "--dry-run", "did the login lose its query string again?", "--explain")
     assert answer.code == 0
     assert answer.lines[0].startswith("demo/")
     assert "no target was named: the text decides" in answer.out
     assert "score" in answer.out
     assert "login" in answer.out
-    brief = reader("route", "did the login lose its query string again?")
+    brief = reader("send", "--dry-run", "did the login lose its query string again?")
     assert brief.lines == answer.lines[:1]
     assert "--explain" in brief.err
 
 
 def test_a_program_reads_one_document(reader: Call) -> None:
-    document = reader("route", "login query", "--json", "-n", "2").document
+    document = reader("send", "--dry-run", "login query", "--json", "-n", "2").document
     assert document.keys() == {
         "target", "head", "thread_key", "session", "label", "begins", "steps", "candidates",
     }  # fmt: skip
@@ -34,18 +34,21 @@ def test_every_kind_of_target_resolves(reader: Call) -> None:
         "demo/fix-login": "session", "HEAD": "session", "HEAD~1": "turn",
         "channel:telegram:42": "sender",
     }.items():  # fmt: skip
-        assert reader("route", "--to", target, "--json").document["target"]["kind"] == kind
-    assert "(begins)" in reader("route", "--to", "channel:telegram:42", "hello").out
-    assert reader("route", "--to", "HEAD~1").out.startswith("a fork after ")
-    assert reader("route", "--to", "@(nobody)").code == 3
-    assert reader("route", "--to", "nobody").code == 3
-    assert reader("route").code == 2
-    assert reader("route", "hello", "--as", "ghost:x").code == 2
+        assert (
+            reader("send", "--dry-run", "--to", target, "--json").document["target"]["kind"] == kind
+        )
+    assert "(begins)" in reader("send", "--dry-run", "--to", "channel:telegram:42", "hello").out
+    assert reader("send", "--dry-run", "--to", "HEAD~1").out.startswith("a fork after ")
+    assert reader("send", "--dry-run", "--to", "@(nobody)").code == 3
+    assert reader("send", "--dry-run", "--to", "nobody").code == 3
+    assert reader("send", "--dry-run").code == 2
+    assert reader("send", "--dry-run", "hello", "--as", "ghost:x").code == 2
 
 
 def test_somebody_is_identified(planted: Call) -> None:
-    first = planted("identify", "telegram", "42", "ana")
+    first = planted("session", "identify", "telegram", "42", "ana")
     assert first.lines == ["entity:ana is also reached as channel:telegram:42"]
     assert (
-        planted("route", "--to", "channel:telegram:42", "--json").document["label"] == "entity:ana"
+        planted("send", "--dry-run", "--to", "channel:telegram:42", "--json").document["label"]
+        == "entity:ana"
     )

@@ -24,15 +24,15 @@ ADDRESSED: tuple[tuple[str, ...], ...] = (
     ("log", "SESSION"),
     ("log", "TURN"),
     ("diff", "main", "SESSION"),
-    ("compare", "main", "SESSION"),
+    ("diff", "--stat", "main", "SESSION"),
     ("export", "SESSION"),
-    ("checkout", "SESSION", "--as", "codex"),
-    ("resume", "SESSION"),
+    ("handoff", "SESSION", "--to", "codex"),
+    ("handoff", "SESSION", "--open"),
     ("files", "SESSION"),
     ("replay", "TURN"),
     ("rerun", "TURN"),
     ("worktree", "SESSION"),
-    ("context", "SESSION"),
+    ("show", "SESSION", "--context"),
     ("why", "TURN"),
     ("verify", "SESSION"),
     ("fork", "SESSION", "mine"),
@@ -41,14 +41,14 @@ ADDRESSED: tuple[tuple[str, ...], ...] = (
     ("rewind", "TURN"),
     ("undo", "SESSION"),
     ("cancel", "SESSION"),
-    ("route", "--to", "SESSION", "hello"),
-    ("similar", "TURN"),
+    ("send", "--dry-run", "--to", "SESSION", "hello"),
+    ("search", "--like", "TURN"),
     ("tag", "add", "TURN", "mine"),
     ("reflog", "SESSION"),
     ("session", "rename", "SESSION", "mine"),
     ("session", "archive", "SESSION"),
     ("audit", "--session", "SESSION"),
-    ("program", "get", "SESSION"),
+    ("program", "show", "SESSION"),
 )
 LISTED: tuple[tuple[str, ...], ...] = (
     ("session", "list", "--all"),
@@ -57,7 +57,10 @@ LISTED: tuple[tuple[str, ...], ...] = (
     ("stats",),
     ("stats", "--by", "session"),
     ("tag", "list"),
-    ("nodes",),
+    (
+        "tag",
+        "find",
+    ),
     ("program", "list"),
     ("export", "--all"),
     ("sql", "SELECT * FROM sessions"),
@@ -175,14 +178,14 @@ def test_who_did_not_begin_a_session_does_not_make_it_theirs(
         ("program", "configure", "main", "--set", "situation=fast"),
     ):
         refused = turntree(*command)
-        assert "human:ana began main and decides about it" in refused.err
+        assert "human:ana created main and decides about it" in refused.err
         assert "turntree fork main LABEL" in refused.err
         assert refused.code == 4
     monkeypatch.setenv("TURNTREE_USER", "ana")
     turntree("session", "create", "empty")
     monkeypatch.setenv("TURNTREE_USER", "bob")
     refused = turntree("program", "configure", "empty", "--set", "situation=fast")
-    assert "human:ana began empty and decides about it" in refused.err
+    assert "human:ana created empty and decides about it" in refused.err
     assert "turntree session create LABEL" in refused.err
     assert turntree("session", "create", "own", "--private").code == 0
     monkeypatch.setenv("TURNTREE_USER", "ana")

@@ -136,10 +136,10 @@ def test_status_shows_what_waits_and_what_went_wrong(bare: Call, home: Path) -> 
     assert "install claude-code" in bare("hook", "status").err
     leave(home, "begin", 1000)
     leave(home, "end", 2000)
-    failed = bare("hook", "drain")
+    failed = bare("hook", "sync")
     assert failed.code == 5
     assert "2 sightings wait, and nothing is lost" in failed.err
-    assert bare("hook", "drain", "--quietly").code == 0
+    assert bare("hook", "sync", "--quietly").code == 0
     document = bare("hook", "status", "--json").document
     assert document["waiting"] == 2
     assert "drain" in document["error"]
@@ -221,12 +221,12 @@ def test_nobody_waits_where_nobody_brings_a_turn_in(home: Path) -> None:
 
 def test_what_waited_is_read_when_the_database_is_back(turntree: Call, home: Path) -> None:
     leave(home, "session", 1000)
-    answer = turntree("hook", "drain")
+    answer = turntree("hook", "sync")
     assert answer.out == "1 sighting read, 0 turns added, 0 pinned; 0 sightings wait\n"
     assert "claude-code/there/s1" in turntree("session", "list").out
     last = turntree("hook", "status", "--json").document["last"]
     assert (last["tool"], last["kind"]) == ("claude-code", "session")
-    assert turntree("hook", "drain", "--json").document["read"] == 0
+    assert turntree("hook", "sync", "--json").document["read"] == 0
 
 
 def test_up_reads_what_waited_too(turntree: Call, home: Path) -> None:

@@ -24,7 +24,7 @@ def talk(turntree: Call) -> Call:
 def test_a_message_is_answered(talk: Call) -> None:
     answer = talk("send", "main", "hello there")
     assert (answer.code, answer.out) == (0, "hello there\n")
-    assert talk("session", "send", "main", "again").out == "again\n"
+    assert talk("send", "main", "again").out == "again\n"
     assert [turn["title"] for turn in talk("log", "--json").documents] == ["again", "hello there"]
 
 
@@ -68,17 +68,17 @@ def test_words_come_from_stdin_too(talk: Call) -> None:
 
 
 def test_the_same_key_is_not_sent_twice(talk: Call) -> None:
-    first = talk("send", "main", "once", "--key", "k", "--json").document
-    again = talk("send", "main", "once", "--key", "k", "--json").document
+    first = talk("send", "main", "once", "--idempotency-key", "k", "--json").document
+    again = talk("send", "main", "once", "--idempotency-key", "k", "--json").document
     assert first == again
     assert len(talk("log", "--json").documents) == 1
-    refused = talk("send", "main", "another", "--key", "k")
+    refused = talk("send", "main", "another", "--idempotency-key", "k")
     assert refused.code == 1
     assert "the key k was used for another message to main" in refused.err
     assert f"next: turntree tail {first['turn']}" in refused.err
     talk("session", "create", "other")
-    assert "to main" in talk("send", "other", "once", "--key", "k").err
-    begun = talk("send", "review", "once", "--key", "k")
+    assert "to main" in talk("send", "other", "once", "--idempotency-key", "k").err
+    begun = talk("send", "review", "once", "--idempotency-key", "k")
     assert begun.code == 1
     assert "review begins; undo with: turntree session archive review" in begun.err
 
@@ -93,7 +93,7 @@ def test_another_model_may_answer_this_time(talk: Call) -> None:
 
 def test_messages_that_wait_may_be_folded_into_one_turn(talk: Call) -> None:
     first = talk("send", "main", "one", "--no-wait", "--json").document
-    second = talk("send", "main", "two", "--no-wait", "--fold", "--json").document
+    second = talk("send", "main", "two", "--no-wait", "--join", "--json").document
     assert first["run"] == second["run"]
     chat([])
     (turn,) = talk("log", "--json").documents
@@ -141,7 +141,7 @@ def test_what_was_sent_is_taken_back_and_nothing_else(talk: Call) -> None:
 
 def test_a_message_that_joined_another_is_not_taken_back_alone(talk: Call) -> None:
     talk("send", "main", "one", "--no-wait")
-    assert talk("send", "main", "two", "--no-wait", "--fold", "--json").document["undo"] is None
+    assert talk("send", "main", "two", "--no-wait", "--join", "--json").document["undo"] is None
 
 
 @pytest.mark.slow

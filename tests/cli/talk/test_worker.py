@@ -53,7 +53,7 @@ def told(worker: "subprocess.Popen[str]") -> dict[str, object]:
 
 def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
     furnish(turntree)
-    with working("--name", "bee", "--at-once", "2", "--tools", TOOLS) as bee:
+    with working("--name", "bee", "--concurrency", "2", "--tools", TOOLS) as bee:
         assert told(bee) == {
             "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS", "tools": ["add"],
         }  # fmt: skip

@@ -51,13 +51,13 @@ def test_every_exporter_goes_by_its_own_name() -> None:
 
 
 def test_a_checkout_is_a_new_file_and_says_how_to_go_on(planted: Call, home: Path) -> None:
-    answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
+    answer = planted("handoff", "demo/fix-login", "--to", "claude-code")
     assert answer.code == 0
     (file,) = (home / ".claude/projects").glob("*/*.jsonl")
     assert f"next: claude --resume {file.stem}" in answer.err
     assert f"rm {file}" in answer.err
     assert "is a session of claude-code now" in answer.out
-    planted("checkout", "demo/fix-login", "--as", "claude-code")
+    planted("handoff", "demo/fix-login", "--to", "claude-code")
     assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 2
 
 
@@ -65,7 +65,7 @@ def test_a_checkout_is_a_new_file_and_says_how_to_go_on(planted: Call, home: Pat
 def test_what_is_added_to_a_checkout_follows_its_turn(
     planted: Call, home: Path, flat: tuple[str, ...]
 ) -> None:
-    made = planted("checkout", "demo/fix-login~2", "--as", "claude-code", "--json", *flat).document
+    made = planted("handoff", "demo/fix-login~2", "--to", "claude-code", "--json", *flat).document
     (file,) = (Path(path) for path in made["files"])
     last = json.loads(file.read_text().splitlines()[-2])["uuid"]
     answer = {"role": "assistant", "id": "m", "content": [{"type": "text", "text": "Onward."}]}
@@ -90,7 +90,7 @@ def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
 ) -> None:
     with psycopg.connect(forging(), autocommit=True) as owner:
         owner.execute("REVOKE INSERT ON turntree.handoffs FROM turntree_app")
-    answer = planted("checkout", "demo/fix-login", "--as", "claude-code")
+    answer = planted("handoff", "demo/fix-login", "--to", "claude-code")
     assert answer.code == 0
     assert "its origin was not recorded" in answer.err
     assert len(list((home / ".claude/projects").glob("*/*.jsonl"))) == 1
@@ -98,7 +98,7 @@ def test_a_checkout_that_cannot_be_noted_is_there_all_the_same(
 
 @pytest.mark.parametrize("tool", ["claude-code", "codex", "gemini", "opencode"])
 def test_every_tool_gets_the_calls_of_the_thread(planted: Call, home: Path, tool: str) -> None:
-    made = planted("checkout", "demo/fix-login~6", "--as", tool, "--json").document
+    made = planted("handoff", "demo/fix-login~6", "--to", tool, "--json").document
     assert made["tool"] == tool
     assert made["tool_calls"] == 2
     (path,) = made["files"]
@@ -110,7 +110,7 @@ def test_every_tool_gets_the_calls_of_the_thread(planted: Call, home: Path, tool
 
 def test_a_flat_session_has_words_for_calls(planted: Call, home: Path) -> None:
     made = planted(
-        "checkout", "demo/fix-login~6", "--as", "codex", "--flatten", "--json"
+        "handoff", "demo/fix-login~6", "--to", "codex", "--flatten", "--json"
     ).document  # fmt: skip
     text = Path(made["files"][0]).read_text(encoding="utf-8")
     assert made["tool_calls"] == 0
@@ -121,7 +121,7 @@ def test_a_flat_session_has_words_for_calls(planted: Call, home: Path) -> None:
 def test_a_checkout_reads_what_a_context_reads(planted: Call, home: Path) -> None:
     thread = planted("log", "demo/fix-login", "--json").documents
     assert "compaction" in [turn["kind"] for turn in thread]
-    made = planted("checkout", "demo/fix-login", "--as", "claude-code", "--json").document
+    made = planted("handoff", "demo/fix-login", "--to", "claude-code", "--json").document
     text = Path(made["files"][0]).read_text(encoding="utf-8")
     assert '"isCompactSummary":true' in text
     assert "Why does login drop the query string?" not in text
@@ -131,7 +131,7 @@ def test_another_folder_is_worked_in_when_asked(planted: Call, home: Path, tmp_p
     there = tmp_path / "else where"
     there.mkdir()
     made = planted(
-        "checkout", "HEAD", "--as", "claude-code", "--into", str(there), "--json"
+        "handoff", "HEAD", "--to", "claude-code", "--into", str(there), "--json"
     ).document  # fmt: skip
     assert made["next"].startswith(f"cd '{there}' && claude --resume")
     assert "else-where" in made["files"][0]
@@ -139,27 +139,27 @@ def test_another_folder_is_worked_in_when_asked(planted: Call, home: Path, tmp_p
 
 def test_without_a_tool_the_origin_is_asked(turntree: Call, conninfo: str, home: Path) -> None:
     record(conninfo, Origin("codex", "abc"))
-    made = turntree("checkout", "mine", "--json").document
+    made = turntree("handoff", "mine", "--json").document
     assert made["tool"] == "codex"
     assert "Be brief." not in Path(made["files"][0]).read_text(encoding="utf-8")
     turntree("fork", "mine", "branch")
-    assert turntree("checkout", "branch", "--json").document["tool"] == "codex"
+    assert turntree("handoff", "branch", "--json").document["tool"] == "codex"
 
 
 def test_without_an_origin_a_tool_has_to_be_named(
     turntree: Call, conninfo: str, home: Path
 ) -> None:
     record(conninfo, None)
-    answer = turntree("checkout", "mine")
+    answer = turntree("handoff", "mine")
     assert answer.code == 2
     assert "claude-code, codex, gemini, opencode" in answer.err
-    assert turntree("checkout", "mine", "--as", "paper").code == 2
-    made = turntree("checkout", "mine", "--as", "codex", "--json").document
+    assert turntree("handoff", "mine", "--to", "paper").code == 2
+    made = turntree("handoff", "mine", "--to", "codex", "--json").document
     assert "Be brief." in Path(made["files"][0]).read_text(encoding="utf-8")
 
 
 def test_resume_says_what_to_install(planted: Call, home: Path) -> None:
-    answer = planted("resume", "HEAD", "--as", "claude-code")
+    answer = planted("handoff", "--open", "HEAD", "--to", "claude-code")
     assert answer.code == 1
     assert "claude is not on the PATH; get it with: npm install" in answer.err
     assert "next: claude --resume" in answer.err
@@ -179,7 +179,7 @@ def test_resume_starts_the_tool_where_the_work_is(
         "PATH": f"{bin}:/usr/bin:/bin",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    words = [sys.executable, "-c", COMMAND, "resume", "HEAD", "--as"]
+    words = [sys.executable, "-c", COMMAND, "handoff", "--open", "HEAD", "--to"]
     started = {
         name: subprocess.run(
             [*words, name], env=environ, capture_output=True, text=True, check=True
@@ -194,18 +194,18 @@ def test_resume_starts_the_tool_where_the_work_is(
 
 def test_an_export_can_be_read_by_people(reader: Call, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert reader("export", "HEAD", "--as", "html", "-o", str(page)).err == "7 turns written\n"
+    assert reader("export", "HEAD", "--format", "html", "-o", str(page)).err == "7 turns written\n"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert reader("export", "HEAD", "--as", "md").out.startswith("# Why does login drop")
+    assert reader("export", "HEAD", "--format", "md").out.startswith("# Why does login drop")
 
 
 def test_an_export_can_be_sent_to_a_model(reader: Call) -> None:
-    chat = json.loads(reader("export", "HEAD~6", "--as", "openai").out)
+    chat = json.loads(reader("export", "HEAD~6", "--format", "openai").out)
     assert [said["role"] for said in chat][:3] == ["user", "assistant", "tool"]
-    document = reader("export", "HEAD~6", "--as", "anthropic").document
+    document = reader("export", "HEAD~6", "--format", "anthropic").document
     assert document["messages"][1]["content"][0]["name"] == "fs_read"
 
 
 def test_only_jsonl_holds_everything(reader: Call) -> None:
-    assert reader("export", "--all", "--as", "md").code == 2
+    assert reader("export", "--all", "--format", "md").code == 2
     assert reader("export", "--all").code == 0

@@ -184,19 +184,19 @@ def test_kept_records_are_projected_again_only_by_better_readers(
 ) -> None:
     turntree("import")
     (Path.home() / ".claude/projects").rename(Path.home() / "gone")
-    done = turntree("import", "--reproject", "--json").document
+    done = turntree("import", "--reparse", "--json").document
     assert (done["bundles_unchanged"], done["turns_added"]) == (1, 0)
 
 
 def test_watching_imports_complete_turns_and_ends(turntree: Call, claude: Tape) -> None:
     claude.prompt("open?", "still being answered")
     save(Path.home() / ".claude", claude)
-    answer = turntree("watch", "--for", "0.1", "--from", "claude-code")
+    answer = turntree("import", "--follow", "--for", "0.1", "--from", "claude-code")
     assert answer.code == 0
     assert answer.lines == ["2 turns from 1 changed transcripts"]
     claude.answer("open!", "msg_open", "Here it is.")
     save(Path.home() / ".claude", claude)
-    answer = turntree("watch", "--for", "0.1")
+    answer = turntree("import", "--follow", "--for", "0.1")
     assert answer.lines == ["1 turns from 1 changed transcripts"]
 
 

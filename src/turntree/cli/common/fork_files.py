@@ -11,6 +11,7 @@ from pathlib import Path
 from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import write_head, write_own_head
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.fork_plan import draw_fork, fork_document
 from turntree.cli.output.progress import spinner
@@ -90,7 +91,8 @@ def _give_back(plan: ForkPlan) -> list[str]:
         return []
     label, taken = plan.source.label, [one for one in plan.items if one.kept_by == plan.session]
     return [
-        f"{label} works there again with: turntree pin {shlex.quote(one.resource.place)} -s {label}"
+        f"{label} works there again with: turntree snapshot -s {label} "
+        f"{shlex.quote(one.resource.place)}"
         for one in taken
         if one.resource.kind in ("directory", "file")
     ]
@@ -123,7 +125,7 @@ async def propose(opened: CliContext, wanted: ForkRequest) -> ForkPlan:
         if not wanted.choices:
             raise
         command = f"turntree fork {wanted.revision} {wanted.label or 'LABEL'} --plan"
-        raise NotFound(f"{error}: see `{command}`") from error
+        raise NotFound(str(error), hint=command_hint(command)) from error
 
 
 async def _carry_out(

@@ -105,7 +105,7 @@ def _note(
     for text in (*settled.complaints, *errors):
         if text not in total.complaints:
             total.complaints.append(text)
-            spool.complain(f"drain: {text}")
+            spool.complain(f"sync: {text}")
     total.done += settled.done
     total.waiting, total.open = settled.waiting, settled.open
     total.pinned += settled.pinned

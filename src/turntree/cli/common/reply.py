@@ -21,7 +21,7 @@ from turntree.cli.output.stream_printer import (
 )
 from turntree.cli.output.text import clean, clean_block
 from turntree.core.canonical import Json
-from turntree.core.errors import NotFound
+from turntree.core.errors import Hint, NotFound
 from turntree.core.ids import RunId
 from turntree.core.session import Session
 from turntree.core.turn import Turn
@@ -96,7 +96,8 @@ async def _get_or_begin(opened: CliContext, name: str) -> tuple[Session, list[st
         return await sessions.get(name), None
     if _LIKE_A_TURN.fullmatch(name):
         raise NotFound(
-            f"there is no session {name!r}, and it looks like a turn: `turntree fork {name} LABEL`"
+            f"there is no session {name!r}, and it looks like a turn",
+            hint=Hint("session.fork", {"revision": name}),
         )
     known = [session.label for session in await sessions.ledger.list_page(limit=LABELS_READ_MAX)]
     return await sessions.get_or_create(name), difflib.get_close_matches(name, known, 1)
@@ -115,6 +116,7 @@ class ReplyResult:
 
     turn: Turn
     reason: str = ""
+    hint: Hint | None = None
 
 
 def wait_for(
@@ -125,18 +127,16 @@ def wait_for(
     Raises:
         TimeoutError: The turn is not sealed by this time of the monotonic clock.
     """
-    reasons: list[str] = []
+    ends_of: list[RunNotice] = []
 
     def heard(one: Heard) -> None:
-        match one:
-            case RunNotice("failed" | "interrupted", reason):
-                reasons.append(reason)
-            case _:
-                pass
+        if isinstance(one, RunNotice) and one.kind in ("failed", "interrupted"):
+            ends_of.append(one)
         hear(one)
 
     placed = wait(talk.listen(run), heard, ends=ends)
-    return ReplyResult(placed.turn, "; ".join(reasons))
+    hint = next((notice.hint for notice in ends_of if notice.hint is not None), None)
+    return ReplyResult(placed.turn, "; ".join(notice.reason for notice in ends_of), hint)
 
 
 def wait(listening: ReplyListener[T], hear: Hear, *, ends: float | None = None) -> T:
@@ -191,7 +191,7 @@ def check_answer(answered: ReplyResult) -> None:
     Raises:
         TurntreeError: The turn failed or was cut short.
     """
-    check_outcome(answered.turn.header.outcome, *filter(None, [answered.reason]))
+    check_outcome(answered.turn.header.outcome, answered.reason, answered.hint)
 
 
 def price_finder() -> FindCost:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext
+from turntree.cli.hints import command_hint
 from turntree.cli.output.text import digits
 from turntree.core.errors import NotFound
 from turntree.core.thread import ThreadTurn
@@ -57,9 +58,10 @@ async def stand(opened: CliContext, revision: str) -> TurnFiles:
 def nothing_pinned(short: str) -> NotFound:
     """Return the error for a turn without files; it says how snapshots are taken."""
     return NotFound(
-        f"no turn up to {short} has pinned its files\n"
-        "an agent's hooks do it at every turn, `turntree pin` does it by hand; "
-        "install them with `turntree hook install claude-code`"
+        f"no turn up to {short} has a snapshot of its files\n"
+        "an agent's hooks take one at every turn, and you can take one yourself: "
+        "turntree snapshot",
+        hint=command_hint("turntree hook install claude-code"),
     )
 
 
@@ -69,8 +71,9 @@ def nothing_known(short: str, command: str) -> NotFound:
     The command asks for the same files as the turn left them.
     """
     return NotFound(
-        f"no snapshot shows the files before {short}: no turn up to it pinned them then"
-        f"\nthe earliest state that is known is what it left: `{command}`"
+        f"no snapshot shows the files before {short}\n"
+        "the earliest known state is what that turn left",
+        hint=command_hint(command),
     )
 
 
@@ -94,7 +97,10 @@ def choose_pin(standing: TurnFiles, here: Path) -> ResolvedTurnSnapshot:
     if len(standing.pins) == 1:
         return standing.pins[0]
     short = digits(standing.pinned.turn.digest)
-    raise NotFound(f"{short} pinned several places, and none is this one: `turntree files {short}`")
+    raise NotFound(
+        f"{short} has snapshots of several folders, and none of them is this one",
+        hint=command_hint(f"turntree files {short}"),
+    )
 
 
 def holds(resource: Resource, here: Path) -> bool:

@@ -15,6 +15,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.turn_files import TurnFiles, choose_pin, relative, stand
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import (
     PATHS_SHOWN_MAX,
     counted,
@@ -93,7 +94,7 @@ def _print_file(terminal: Terminal, revision: str, path: str) -> None:
             raise
         except NotFound as error:
             command = f"turntree files {digits(standing.pinned.turn.digest)} --all"
-            raise NotFound(f"{error}: see what is with `{command}`") from error
+            raise NotFound(str(error), hint=command_hint(command)) from error
 
     inside, content = with_ledger(terminal, act)
     if terminal.as_json:

@@ -16,6 +16,7 @@ import click
 from turntree.boot.open import list_trees, load_keepers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import counted, shown_size
 from turntree.cli.output.progress import spinner
 from turntree.core.errors import InvalidOperation, SnapshotIncomplete
@@ -110,13 +111,11 @@ def _way_on(
 ) -> str:
     """Return what to do about an incomplete snapshot, by what needs it."""
     if state in keep:
-        return (
-            f"see all that is missing with `turntree fsck`, then bring {store} back from a backup"
-        )
+        return f"list what is missing with turntree fsck, then restore {store} from a backup"
     if state in elsewhere:
-        return f"it was pinned elsewhere, or a hook has just told of it: bring {store} back"
+        return f"another ledger or a new hook event needs it: restore {store} from a backup"
     # No command: a smaller --older would remove more than this snapshot.
-    return f"no turn pins it, so it is passed over once it is older than --older ({days} days)"
+    return f"no turn needs it, so it is skipped once it is older than --older ({days} days)"
 
 
 def _refuse_other_ledgers(opened: CliContext) -> None:
@@ -144,7 +143,7 @@ async def _list_claims(
     async with aclosing(list_trees(opened.database, opened.settings, SystemClock())) as trees:
         async for workspace, tree in trees:
             if left := await tree.plans.count_left():
-                raise InvalidOperation(_say_unfinished(left, workspace, opened.settings.workspace))
+                raise _unfinished(left, workspace, opened.settings.workspace)
             for kind, name in stores.items():
                 pinned = await tree.resources.list_pinned_states(kind)
                 claims[name].keep |= pinned.here
@@ -152,13 +151,13 @@ async def _list_claims(
     return claims
 
 
-def _say_unfinished(count: int, workspace: str, own: str) -> str:
-    """Return why nothing is removed, and what to do about it in which workspace."""
-    command, where = "turntree plans --reconcile", ""
+def _unfinished(count: int, workspace: str, own: str) -> InvalidOperation:
+    """Return the error for unfinished plans: why nothing is removed, and what to do where."""
+    command, where = "turntree plan resume", ""
     if workspace != own:
         command = f"TURNTREE_WORKSPACE={quote(workspace)} {command}"
         where = f" of the workspace {workspace}"
-    return (
-        f"{counted(count, 'plan')}{where} left unfinished may need any snapshot: complete or "
-        f"roll back with `{command}`"
+    return InvalidOperation(
+        f"{counted(count, 'plan')}{where} left unfinished may need any snapshot",
+        hint=command_hint(command),
     )

@@ -1,4 +1,4 @@
-"""``plans``: list unfinished forks and moves with files, and complete them."""
+"""``plan``: list unfinished forks and moves with files, and complete them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,28 +25,29 @@ from turntree.resources.plans.steps import (
 PLANS_DEFAULT = 20
 
 
-@verb()
-@click.option("--reconcile", is_flag=True, help="Recovery of unfinished plans.")
+@click.group()
+def plan() -> None:
+    """List and resume forks and moves with files that did not finish.
+
+    A plan is completed as a whole or rolled back. If its process died, the next command that
+    touches the same files completes it or rolls it back, and so do `turntree up` and
+    `turntree plan resume`.
+    """
+
+
+@verb("list")
 @click.option("--all", "-a", "everything", is_flag=True, help="Finished plans too.")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(1, 1000), default=PLANS_DEFAULT,
               show_default=True, help="Maximum number of plans with --all.")  # fmt: skip
-def plans(terminal: Terminal, reconcile: bool, everything: bool, limit: int) -> None:
-    """List unfinished forks and moves with files.
-
-    A plan is completed as a whole or rolled back. A plan whose process died is listed here; the
-    next command that touches the same files, `turntree up` and --reconcile complete it or roll it
-    back.
-    """
-    if reconcile:
-        _reconcile(terminal)
-        return
+def list_(terminal: Terminal, everything: bool, limit: int) -> None:
+    """List unfinished plans."""
     found, now = with_ledger(terminal, partial(_read, everything=everything, limit=limit))
     if terminal.as_json:
         terminal.documents(_document(state) for state in found)
     elif found:
         terminal.page(table(_row(state, now) for state in found))
         if any(state.end is None for state in found):
-            terminal.note("next: turntree plans --reconcile")
+            terminal.note("next: turntree plan resume")
     else:
         terminal.note("nothing was left unfinished.")
         terminal.note(
@@ -62,7 +63,10 @@ async def _read(
     return found, opened.now
 
 
-def _reconcile(terminal: Terminal) -> None:
+@verb()
+def resume(terminal: Terminal) -> None:
+    """Complete unfinished plans, or roll them back."""
+
     async def act(opened: CliContext) -> list[PlanOutcome]:
         return await opened.tree.plans.reconcile()
 
@@ -141,3 +145,7 @@ def _outcome_document(outcome: PlanOutcome) -> dict[str, Any]:
         "error": outcome.error,
         "left": list(outcome.left),
     }
+
+
+for command in (list_, resume):
+    plan.add_command(command)

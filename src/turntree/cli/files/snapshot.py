@@ -1,4 +1,4 @@
-"""``pin``: snapshot the files for a turn, by hand.
+"""``snapshot``: snapshot the files for a turn, by hand.
 
 For people without hooks. Knows which folder is meant by default. Must never snapshot a whole home
 directory because the command ran in it.
@@ -11,6 +11,7 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import counted, shown_path, shown_size
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.text import digits
@@ -44,14 +45,14 @@ class PinnedNow:
                 type=click.Path(exists=True, path_type=Path))  # fmt: skip
 @click.option("--session", "-s", "label", metavar="SESSION", default="HEAD", type=SESSION,
               help="Session whose newest turn gets the snapshot.")  # fmt: skip
-def pin(terminal: Terminal, folder: Path | None, label: str) -> None:
+def snapshot(terminal: Terminal, folder: Path | None, label: str) -> None:
     """Snapshot the files as they are now, for the newest turn of the current session.
 
     Hooks do this at the end of every turn. DIR is by default the repository around the current
     folder. Changes since the session's last snapshot count as that turn's work.
     """
     place = find_folder(Path.cwd()) if folder is None else folder.resolve()
-    with spinner(terminal, f"keeping {shown_path(place.name)}"):
+    with spinner(terminal, f"snapshotting {shown_path(place.name)}"):
         done = with_ledger(terminal, partial(_pin, place=place, label=label))
     short = digits(done.session.head_digest)
     document = {
@@ -77,15 +78,18 @@ def _sentence(done: PinnedNow, short: str) -> str:
         sizes = f"{shown_size(done.taken.size)}, {shown_size(done.taken.stored)} added to the store"
         return f"{short} pinned {place}: {counted(done.taken.files, 'file')}, {sizes}"
     if done.already is not None and done.already.external == done.taken.external:
-        return f"{short} has pinned {place} already, just as it is"
-    return f"{short} has pinned {place} already; what changed since belongs to no turn yet"
+        return f"{short} already has a snapshot of {place}, and nothing changed"
+    return f"{short} already has a snapshot of {place}; later changes belong to no turn yet"
 
 
 async def _pin(opened: CliContext, *, place: Path, label: str) -> PinnedNow:
     tree = opened.tree
     session = await tree.sessions.get(label)
     if session.head is None:
-        raise NotFound(f"{session.label} has no turns yet, and a pin belongs to one: `turntree up`")
+        raise NotFound(
+            f"{session.label} has no turn yet that a snapshot could belong to",
+            hint=command_hint("turntree up"),
+        )
     kind = "file" if await in_thread(place.is_file) else "directory"
     await _check_taken_there(opened, session, kind, place)
     resource = await tree.resources.ensure(kind, str(place), session=session.label)
@@ -145,5 +149,6 @@ def find_folder(here: Path) -> Path:
     # A home directory can be a repository; it still is not one project.
     around = [at for at in (here, *here.parents) if at != home and at not in home.parents]
     if not around:
-        raise InvalidOperation(f"{here} is not a project: name the folder with `turntree pin DIR`")
+        hint = command_hint("turntree snapshot DIR")
+        raise InvalidOperation(f"{here} is not a project: name the folder", hint=hint)
     return next((at for at in around if (at / ".git").exists()), here)

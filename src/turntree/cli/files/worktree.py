@@ -23,6 +23,7 @@ from turntree.cli.common.fork_files import (
 from turntree.cli.common.turn_files import TurnFiles, note_standing, nothing_known, stand
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import write_own_head
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import counted, shown_path, shown_size
 from turntree.cli.output.fork_plan import fork_document
 from turntree.cli.output.progress import spinner
@@ -101,7 +102,7 @@ def worktree(
             made = make_worktree(terminal, revision, folder, before=before)
         except PathExists as error:
             words = ["turntree", "worktree", revision, error.free, *["--before"] * before]
-            raise InvalidOperation(f"{error}: `{shlex.join(words)}`") from error
+            raise InvalidOperation(str(error), hint=command_hint(shlex.join(words))) from error
         _tell_made(terminal, made)
 
 
@@ -204,10 +205,10 @@ def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
             turn = await opened.tree.turns.get(done.worktree.turn)
             return done, digits(turn.turn.digest)
         except NotFound as error:
-            raise NotFound(f"{error}: see `turntree worktree --list`") from error
+            raise NotFound(str(error), hint=command_hint("turntree worktree --list")) from error
         except UnsavedChanges as error:
             command = f"turntree worktree --remove {shlex.quote(place)} --force"
-            raise InvalidOperation(f"{error}; remove it all the same with `{command}`") from error
+            raise InvalidOperation(str(error), hint=command_hint(command)) from error
 
     with spinner(terminal, "removing the worktree"):
         done, short = with_ledger(terminal, act)
@@ -245,7 +246,7 @@ def _restore(terminal: Terminal, asked: str) -> None:
         try:
             return await opened.tree.worktrees.restore(await _find_gone(opened, asked))
         except NotFound as error:
-            raise NotFound(f"{error}: make one anew with `turntree worktree REV DIR`") from error
+            raise NotFound(str(error), hint=command_hint("turntree worktree REV DIR")) from error
 
     with spinner(terminal, "bringing the worktree back"):
         one = with_ledger(terminal, act)

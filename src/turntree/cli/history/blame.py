@@ -16,6 +16,7 @@ import click
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.turn_files import choose_pin, list_around, relative, stand
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import command_hint
 from turntree.cli.output.blame import (
     BlamedLines,
     blame_document,
@@ -60,7 +61,9 @@ class _Uses:
 
 @verb()
 @click.argument("path", metavar="PATH[:LINE]", type=click.Path())
-@click.option("--lines", "all_lines", is_flag=True, help="Output for every line of the file.")
+@click.option(
+    "--lines", "all_lines", is_flag=True, help="Every line of the file, each with its turn."
+)
 @click.option("--at", "revision", metavar="REV", type=REVISION,
               help="Turn that left the file; by default as it is now.")  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(1), default=BLAME_DEFAULT, show_default=True,
@@ -170,8 +173,8 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
     if not shown:
         counted = "1 line" if len(found.lines) == 1 else f"{len(found.lines):,} lines"
         raise NotFound(
-            f"{shown_path(inside)} has only {counted}: "
-            f"`turntree blame {shlex.quote(asked.path)} --lines`"
+            f"{shown_path(inside)} has only {counted}",
+            hint=command_hint(f"turntree blame {shlex.quote(asked.path)} --lines"),
         )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
     turns = {turn: await tree.turns.get(turn) for turn in named}

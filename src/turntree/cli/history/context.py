@@ -1,27 +1,19 @@
-"""``context``: what the model saw for a turn.
+"""``show --context``: what the model saw for a turn.
 
 Gathers the data; ``cli.output.context`` prints it.
 """
 
 from functools import partial
 
-import click
-
-from turntree.cli.command import Terminal, verb
+from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.context import context_document, draw_call, draw_context
-from turntree.cli.param_types import REVISION
 from turntree.core.errors import NotFound
 from turntree.runs.model_context import TurnContext
 
 
-@verb()
-@click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
-@click.option(
-    "--call", "number", type=click.IntRange(1), help="Number of the model call to show in full."
-)
-def context(terminal: Terminal, revision: str, number: int | None) -> None:
-    """Show what the model saw for a turn, call by call.
+def show_context(terminal: Terminal, revision: str, number: int | None) -> None:
+    """Print what the model saw for a turn, call by call, or one call in full.
 
     Instructions and tools come first, then the thread, then the turn's own messages. Prompts are
     not stored: they are assembled again from what was recorded, and each request's digest shows
@@ -37,7 +29,7 @@ def context(terminal: Terminal, revision: str, number: int | None) -> None:
     else:
         terminal.page(draw_call(seen.calls[number - 1], terminal))
     if not terminal.as_json and number is None and seen.calls:
-        terminal.note(f"all of it with: turntree context {revision} --call {len(seen.calls)}")
+        terminal.note(f"all of it with: turntree show {revision} --call {len(seen.calls)}")
 
 
 async def _read(opened: CliContext, *, revision: str) -> TurnContext:

@@ -1,4 +1,4 @@
-"""``compare`` and ``diff``: what two threads or turns share, and where they diverge."""
+"""``diff``: what two threads or turns share, and where they diverge."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -48,18 +48,6 @@ class ThreadComparison:
 
 @verb()
 @click.argument("left", metavar="A", type=REVISION)
-@click.argument("right", metavar="B", type=REVISION)
-def compare(terminal: Terminal, left: str, right: str) -> None:
-    """Show where two threads diverge, and what only one of them holds."""
-    compared = with_ledger(terminal, partial(_read, left=left, right=right))
-    if terminal.as_json:
-        terminal.document(_document(compared))
-    else:
-        terminal.page(_draw(compared, terminal))
-
-
-@verb()
-@click.argument("left", metavar="A", type=REVISION)
 @click.argument("right", metavar="[B]", required=False, type=REVISION)
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--thread", "-t", is_flag=True, help="All turns since the two threads diverged.")
@@ -67,7 +55,11 @@ def compare(terminal: Terminal, left: str, right: str) -> None:
     "--files", "-f", "with_files", is_flag=True,
     help="Files instead of messages; without B, compared with the files as they are now.",
 )  # fmt: skip
-@click.option("--stat", is_flag=True, help="Summary of the paths that differ, with --files.")
+@click.option(
+    "--stat",
+    is_flag=True,
+    help="Summary: the turns that only one thread holds, or with --files the paths.",
+)
 @click.pass_context
 def diff(
     context: click.Context,
@@ -82,14 +74,21 @@ def diff(
     """Compare the messages of two turns or two threads, or the files they left.
 
     With --files, B may be "." for the files as they are now; that is also the default if a file is
-    named in B's position. Each PATH is a file, a folder or a pattern with *. Exits with 1 if they
-    differ.
+    named in B's position. Each PATH is a file, a folder or a pattern with *. Exits with 1 if the
+    messages or files differ. --stat without --files shows where two threads diverge.
     """
     if with_files:
         differ = diff_files(terminal, left, right or NOW, paths, stat=stat)
         context.exit(1 if differ else 0)
-    if right is None or paths or stat:
-        raise click.UsageError("two revisions are compared; paths and --stat go with --files")
+    if right is None or paths:
+        raise click.UsageError("two revisions are compared; paths go with --files")
+    if stat:
+        compared = with_ledger(terminal, partial(_read, left=left, right=right))
+        if terminal.as_json:
+            terminal.document(_document(compared))
+        else:
+            terminal.page(_draw(compared, terminal))
+        return
     lines = _diff_words(terminal, left, right, thread=thread)
     context.exit(1 if lines else 0)
 

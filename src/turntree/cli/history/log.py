@@ -62,6 +62,8 @@ class LogGraph:
     show_default=True, help="Maximum number of turns, the newest first.",
 )  # fmt: skip
 @click.option("--since", metavar="WHEN", help="Earliest seal time: yesterday, '2 hours ago'.")
+@click.option("--messages", "-m", is_flag=True,
+              help="Messages of one session, oldest first, instead of turns.")  # fmt: skip
 @click.option("--short", "level", flag_value="short", help="Digest, labels and title only.")
 @click.option("--full", "level", flag_value="full", help="Complete tree, with no turn left out.")
 def log(
@@ -71,6 +73,7 @@ def log(
     everything: bool,
     limit: int,
     since: str | None,
+    messages: bool,
     level: Level | None,
 ) -> None:
     """List turns, or draw their tree.
@@ -79,6 +82,13 @@ def log(
     sessions; --all adds turns that no active session leads to. A RANGE is main..other, the turns
     only other holds, or main...other, the turns only one of them holds.
     """
+    if messages:
+        if len(revisions) > 1 or graph or everything or since or level:
+            raise click.UsageError("--messages takes one session, and -n")
+        from turntree.cli.sessions.session_config import show_messages
+
+        show_messages(terminal, revisions[0] if revisions else "HEAD", limit)
+        return
     read = partial(
         _read, revisions=revisions, graph=graph, everything=everything, limit=limit, since=since
     )

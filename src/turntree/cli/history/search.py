@@ -1,4 +1,4 @@
-"""``search`` and ``index``: find turns by their words.
+"""``search``: find turns by their words, or what is similar to a turn or a text.
 
 Gathers the data; ``cli.output.search`` prints it.
 """
@@ -29,11 +29,29 @@ class SearchOutput:
 
 
 @verb()
-@click.argument("words", metavar="QUERY...", nargs=-1, required=True)
+@click.argument("words", metavar="QUERY...", nargs=-1)
 @click.option("-n", "--limit", type=click.IntRange(1, HITS_MAX), default=HITS_DEFAULT,
               show_default=True, help="Maximum number of turns.")  # fmt: skip
-@click.option("--semantic/--no-semantic", default=None,
-              help="Search by embeddings too; by default if any are indexed.")  # fmt: skip
+@click.option(
+    "--semantic/--no-semantic",
+    default=None,
+    help="Search by embeddings too; by default if any are indexed.",
+)
+@click.option(
+    "--like",
+    is_flag=True,
+    help="What is similar to the node that QUERY names: a revision, @(NAME) or an id.",
+)
+@click.option("--text", help="Text to compare with, for --like.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Kind to include with --like: turn, agent, model, …; repeatable.",
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG",
+              help="Required tag with --like; repeatable.")  # fmt: skip
 @click.pass_context
 def search(
     context: click.Context,
@@ -41,6 +59,10 @@ def search(
     words: tuple[str, ...],
     limit: int,
     semantic: bool | None,
+    like: bool,
+    text: str | None,
+    kinds: tuple[str, ...],
+    tags: tuple[str, ...],
 ) -> None:
     """Find turns by their words.
 
@@ -49,8 +71,14 @@ def search(
     model:NAME tool:NAME file:PATH origin:TOOL before:TIME after:TIME failed:yes. Exits with 1 if
     nothing is found.
     """
-    text = typed(words)
-    found = with_ledger(terminal, partial(_search, terminal, text, limit, semantic))
+    if like:
+        from turntree.cli.maintenance.index import find_similar
+
+        context.exit(find_similar(terminal, words, text, limit, kinds, tags))
+    if not words or text is not None or kinds or tags:
+        raise click.UsageError("say what to find; --text, --kind and --tag go with --like")
+    query = typed(words)
+    found = with_ledger(terminal, partial(_search, terminal, query, limit, semantic))
     hits = found.result.hits
     if terminal.as_json:
         terminal.documents(hit_document(hit, found.unique) for hit in hits)
@@ -59,7 +87,7 @@ def search(
         terminal.page(lines)
         _suggest(terminal, found)
     else:
-        terminal.note(f"nothing was found for {text}")
+        terminal.note(f"nothing was found for {query}")
         terminal.note("next: turntree search with fewer words     or: turntree log --all")
     context.exit(0 if hits else 1)
 
@@ -99,43 +127,3 @@ async def _search(
     result = await tree.search(text, limit=limit, semantic=semantic)
     unique = await tree.turns.list_unique_lengths([hit.placed.turn.digest for hit in result.hits])
     return SearchOutput(result, unique, opened.current, opened.now)
-
-
-@verb()
-@click.option("--rebuild", is_flag=True, help="Rebuild from empty indexes.")
-@click.option("--semantic/--no-semantic", default=None,
-              help="Embeddings too; by default if an embedder is installed.")  # fmt: skip
-def index(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
-    """Update the search indexes.
-
-    A search updates the word index by itself; embeddings take longer and wait for this command. It
-    can be stopped at any time and continues where it stopped.
-    """
-    words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
-    embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
-    terminal.tell(
-        "the search indexes are up to date"
-        if words is None
-        else f"indexed words of {words:,} turns; {embedded}",
-        {"words": words, "meanings": meanings},
-        undo=None,
-        then=("next: turntree search WORDS",),
-    )
-
-
-async def _index(
-    terminal: Terminal, rebuild: bool, semantic: bool | None, opened: CliContext
-) -> tuple[int | None, int | None]:
-    search_ = opened.tree.search
-    # The index covers hidden turns too, so a viewer who cannot see them gets no count.
-    tells = await search_.reader.sees_everything()
-    if rebuild:
-        await search_.forget()
-    with progress(terminal, "indexing words", counts=tells) as report:
-        words = await search_.fill(everything=True, report=report)
-    wanted = search_.embedder is not None if semantic is None else semantic
-    if not wanted or (semantic is None and not await search_.writer.prepare_meanings()):
-        return (words.turns if tells else None), None
-    with progress(terminal, "indexing meanings", counts=tells) as report:
-        meanings = await search_.fill_meanings(everything=True, report=report)
-    return (words.turns, meanings.turns) if tells else (None, None)

@@ -31,11 +31,31 @@ CHILDREN_READ_MAX = 20
 )
 @click.option("--full", "level", flag_value="full", help="Everything, including tool results.")
 @click.option("--raw", "level", flag_value="raw", help="Raw bytes, as stored and hashed.")
-def show(terminal: Terminal, revision: str, level: Level | None) -> None:
+@click.option(
+    "--context",
+    "-c",
+    "in_context",
+    is_flag=True,
+    help="What the model saw for the turn, call by call.",
+)
+@click.option("--call", "number", metavar="N", type=click.IntRange(1),
+              help="One call of --context in full, by its number.")  # fmt: skip
+def show(
+    terminal: Terminal, revision: str, level: Level | None, in_context: bool, number: int | None
+) -> None:
     """Show a turn: its author, messages, tool calls and children.
 
     REV:tool/2 shows one tool call of a turn, by its number; REV:msg/0 one message.
+
+    --context shows the instructions and tools, the thread, and the turn's own messages as the model
+    saw them. Prompts are not stored: they are assembled again from what was recorded, and each
+    request's digest shows whether the result is identical. With --json the prompts are complete.
     """
+    if in_context or number is not None:
+        from turntree.cli.history.context import show_context
+
+        show_context(terminal, revision, number)
+        return
     if level == "raw":
         terminal.say(with_ledger(terminal, partial(_read_raw, revision=revision)))
         return

@@ -6,7 +6,7 @@ The agent waits for this program, so it is started by its path, in Python's isol
 imports only the standard library. It writes the report to a file
 of the spool and notifies the hook daemon, which is already running and snapshots the workspace in a
 few milliseconds. If there is no daemon, a child of this process becomes one. Another child waits
-for the snapshot and becomes ``turntree hook drain``.
+for the snapshot and becomes ``turntree hook sync``.
 
 It must never print, never use the database, and never end with an error.
 """
@@ -168,7 +168,7 @@ def _drain_after(path: str) -> None:
         time.sleep(DRAIN_POLL_S)
     os.environ["TURNTREE_HOME"] = os.path.dirname(spool)
     os.nice(5)
-    _become("from turntree.cli.main import main; main()", "hook", "drain", "--quietly")
+    _become("from turntree.cli.main import main; main()", "hook", "sync", "--quietly")
 
 
 def _become(program: str, *words: str) -> None:

@@ -1,4 +1,4 @@
-"""``embed``, ``embed-stats`` and ``similar``: embeddings and what they find.
+"""``index``: the search indexes, of words and of embeddings.
 
 Gathers the data; ``cli.output.embeddings`` prints it.
 """
@@ -16,7 +16,51 @@ from turntree.cli.output.progress import progress
 from turntree.cli.output.text import clean, digits
 from turntree.cli.param_types import REVISION
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
-from turntree.search.embeddings import ALIKE_DEFAULT, ALIKE_MAX
+
+
+@click.group()
+def index() -> None:
+    """Update and inspect the search indexes."""
+
+
+@verb()
+@click.option("--rebuild", is_flag=True, help="Rebuild from empty indexes.")
+@click.option("--semantic/--no-semantic", default=None,
+              help="Embeddings too; by default if an embedder is installed.")  # fmt: skip
+def build(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
+    """Update the search indexes.
+
+    A search updates the word index by itself; embeddings take longer and wait for this command. It
+    can be stopped at any time and continues where it stopped.
+    """
+    words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
+    embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
+    terminal.tell(
+        "the search indexes are up to date"
+        if words is None
+        else f"indexed words of {words:,} turns; {embedded}",
+        {"words": words, "meanings": meanings},
+        undo=None,
+        then=("next: turntree search WORDS",),
+    )
+
+
+async def _index(
+    terminal: Terminal, rebuild: bool, semantic: bool | None, opened: CliContext
+) -> tuple[int | None, int | None]:
+    search_ = opened.tree.search
+    # The index covers hidden turns too, so a viewer who cannot see them gets no count.
+    tells = await search_.reader.sees_everything()
+    if rebuild:
+        await search_.forget()
+    with progress(terminal, "indexing words", counts=tells) as report:
+        words = await search_.fill(everything=True, report=report)
+    wanted = search_.embedder is not None if semantic is None else semantic
+    if not wanted or (semantic is None and not await search_.writer.prepare_meanings()):
+        return (words.turns if tells else None), None
+    with progress(terminal, "indexing meanings", counts=tells) as report:
+        meanings = await search_.fill_meanings(everything=True, report=report)
+    return (words.turns, meanings.turns) if tells else (None, None)
 
 
 @verb()
@@ -33,7 +77,7 @@ def embed(
     be stopped at any time and continues where it stopped.
     """
     if node is None and text is not None:
-        raise click.UsageError("say what the text stands for: turntree embed NODE --text TEXT")
+        raise click.UsageError("--text needs the NODE that it belongs to")
     if stats:
         _show_stats(terminal)
     elif node is not None:
@@ -57,7 +101,7 @@ def _embed_one(terminal: Terminal, node: str, text: str | None) -> None:
         {"id": what.id, "kind": what.kind, "name": what.name, "embedder": done.embedder,
          "dims": done.dims, "changed": done.is_new},
         undo=None,
-        then=(f"next: turntree similar {clean(short)}",),
+        then=(f"next: turntree search --like {clean(short)}",),
     )  # fmt: skip
 
 
@@ -71,14 +115,14 @@ def _embed_all(terminal: Terminal) -> None:
         f"embedded {count:,} that had no vector yet",
         {"embedded": count},
         undo=None,
-        then=("next: turntree similar --text WORDS",),
+        then=("next: turntree search --like --text WORDS",),
     )
 
 
 def _embed_in_background(terminal: Terminal) -> None:
     # A process of its own: it outlives this one, and does not slow down running turns.
     started = subprocess.Popen(
-        [sys.executable, "-P", "-m", "turntree", "embed", "--json"],
+        [sys.executable, "-P", "-m", "turntree", "index", "embed", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -88,12 +132,12 @@ def _embed_in_background(terminal: Terminal) -> None:
         f"embedding in the background, as process {started.pid}",
         {"pid": started.pid},
         undo=None,
-        then=("next: turntree embed-stats",),
+        then=("next: turntree index status",),
     )
 
 
-@verb("embed-stats")
-def embed_stats(terminal: Terminal) -> None:
+@verb()
+def status(terminal: Terminal) -> None:
     """Show the number of embeddings by embedder and kind."""
     _show_stats(terminal)
 
@@ -109,35 +153,24 @@ def _show_stats(terminal: Terminal) -> None:
         terminal.page(draw_stats(found, terminal))
     else:
         terminal.note("nothing is embedded yet.")
-        terminal.note("next: turntree embed")
+        terminal.note("next: turntree index embed")
 
 
-@verb()
-@click.argument("node", metavar="[NODE]", required=False, type=REVISION)
-@click.option("--text", help="Text to compare with, instead of NODE.")
-@click.option("-n", "--limit", type=click.IntRange(1, ALIKE_MAX), default=ALIKE_DEFAULT,
-              show_default=True, help="Maximum number of results.")  # fmt: skip
-@click.option("--kind", "kinds", multiple=True, metavar="KIND",
-              help="Kind to include: turn, agent, model, …; repeatable.")  # fmt: skip
-@click.option("--tag", "tags", multiple=True, metavar="WORD",
-              help="Required tag; repeatable.")  # fmt: skip
-@click.pass_context
-def similar(
-    context: click.Context,
+def find_similar(
     terminal: Terminal,
-    node: str | None,
+    nodes: tuple[str, ...],
     text: str | None,
     limit: int,
     kinds: tuple[str, ...],
     tags: tuple[str, ...],
-) -> None:
-    """Find what is similar to a turn, a program or a text.
+) -> int:
+    """Print what is similar to a node or a text, and return the exit code.
 
-    NODE is a revision, @(NAME) or an id; it is embedded first if it was not. Exits with 1 if
-    nothing is found.
+    A node that has no embedding yet gets one.
     """
-    if (node is None) == (text is None):
-        raise click.UsageError("say what to compare with: turntree similar NODE, or --text TEXT")
+    if len(nodes) > 1 or bool(nodes) == (text is not None):
+        raise click.UsageError("--like takes one NODE, or --text TEXT")
+    node = nodes[0] if nodes else None
     found = with_ledger(terminal, partial(_similar, node, text, limit, kinds, tags))
     if terminal.as_json:
         terminal.documents(alike_document(one) for one in found)
@@ -145,8 +178,8 @@ def similar(
         terminal.page(draw_alike(found, terminal))
     else:
         terminal.note("nothing like it is embedded")
-        terminal.note("next: turntree embed     turntree embed-stats")
-    context.exit(0 if found else 1)
+        terminal.note("next: turntree index embed     turntree index status")
+    return 0 if found else 1
 
 
 async def _similar(
@@ -162,3 +195,7 @@ async def _similar(
         return await meanings.similar_to(node, limit=limit, kinds=kinds, tags=tags)
     assert text is not None, "one of the two was given"
     return await meanings.similar_to_text(text, limit=limit, kinds=kinds, tags=tags)
+
+
+for command in (build, embed, status):
+    index.add_command(command)

@@ -3,7 +3,7 @@
 Gathers the data; ``cli.output.stats`` prints it.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import cast
 
 import click
@@ -12,8 +12,11 @@ from turntree.boot.open import find_prices, stats_on
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.stats import draw_stats, spending_document
+from turntree.cli.output.text import usage_sentence
+from turntree.cli.param_types import SESSION
 from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
+from turntree.core.usage import Usage
 from turntree.core.value import value
 from turntree.stats.prices import GenaiPrices
 from turntree.stats.spending import CONTEXT_BANDS, Grouping, Spending
@@ -31,15 +34,25 @@ class SpendingReport:
 
 @verb()
 @click.option("--since", metavar="TIME", help=f"Start of the period: {EXAMPLES}.")
-@click.option("--by", type=click.Choice(["model", "agent", "session"]),
-              help="Grouping, instead of one line per agent and model.")  # fmt: skip
-def stats(terminal: Terminal, since: str | None, by: str | None) -> None:
+@click.option(
+    "--by",
+    type=click.Choice(["model", "agent", "session"]),
+    help="Grouping, instead of one line per agent and model.",
+)
+@click.option("--session", "sessions", metavar="SESSION", multiple=True, type=SESSION,
+              help="Total of these sessions; a shared turn counts once. Repeatable.")  # fmt: skip
+def stats(terminal: Terminal, since: str | None, by: str | None, sessions: tuple[str, ...]) -> None:
     """Show tokens and cost over time, counting each model call once.
 
     A call that appears in several turns or files is one call. Costs are computed from the list
     prices of the day, not from your contract; where the list has no price, none is shown. A call
     shared by several sessions counts in the oldest of them. Times are UTC.
     """
+    if sessions:
+        if since is not None or by is not None:
+            raise click.UsageError("--session goes without --since and --by")
+        _show_usage(terminal, sessions)
+        return
     grouping = cast("Grouping | None", by)
     gathered = with_ledger(terminal, lambda opened: _gather(opened, since, grouping))
     if terminal.as_json:
@@ -47,11 +60,22 @@ def stats(terminal: Terminal, since: str | None, by: str | None) -> None:
         return
     if not gathered.spent:
         terminal.note("no model call is recorded" + (f" since {since}" if since else ""))
-        terminal.note("next: turntree up     bring home what your agents have kept")
+        terminal.note("next: turntree up     import the sessions of your coding agents")
         return
     terminal.page(draw_stats(gathered.spent, grouping, gathered.prices, terminal))
     if gathered.prices is None:
         terminal.note(f"costs are unknown: there is no list of prices     next: {INSTALL}")
+
+
+def _show_usage(terminal: Terminal, sessions: tuple[str, ...]) -> None:
+    async def act(opened: CliContext) -> tuple[Usage, int]:
+        return await opened.tree.threads.usage(*sessions)
+
+    used, calls = with_ledger(terminal, act)
+    if terminal.as_json:
+        terminal.document({"calls": calls, "usage": asdict(used), "tokens": used.total})
+    else:
+        terminal.say(terminal.spell(f"{usage_sentence(used)} in {calls} model calls"))
 
 
 async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> SpendingReport:

@@ -27,10 +27,17 @@ def token() -> None:
 
 @verb()
 @click.argument("audience")
-@click.option("--allow", metavar="RIGHT", multiple=True, help="Permission; default: all.")
+@click.option(
+    "--allow",
+    metavar="PERMISSION",
+    multiple=True,
+    help="Permission to delegate, by default all; repeatable.",
+)
 @click.option("--agent", metavar="NAME", help="Principal that acts with it, on your behalf.")
 @click.option(
-    "--minutes",
+    "--expires-in",
+    "minutes",
+    metavar="MINUTES",
     type=click.IntRange(1),
     default=MINUTES_DEFAULT,
     show_default=True,

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, assert_never
 
+from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, clean_block, digits
 from turntree.core.errors import NotFound
 from turntree.core.message import (
@@ -55,16 +56,17 @@ def find_part(turn: Turn, part: ToolPart | MessagePart) -> ToolCall | Message | 
     Raises:
         NotFound: The turn has no such part.
     """
-    again = f"turntree show {digits(turn.digest)}"
+    show = command_hint(f"turntree show {digits(turn.digest)}")
     match part:
         case ToolPart(n):
             calls = list_tool_calls(turn)
             if not 1 <= n <= len(calls):
-                raise NotFound(f"{len(calls)} tool calls, none of them {n}: see `{again}`")
+                raise NotFound(f"there are {len(calls)} tool calls, and {n} is not one", hint=show)
             return calls[n - 1]
         case MessagePart(n):
             if not 0 <= n < len(turn.messages):
-                raise NotFound(f"{len(turn.messages)} messages, none of them {n}: see `{again}`")
+                count = len(turn.messages)
+                raise NotFound(f"there are {count} messages, and {n} is not one", hint=show)
             return turn.messages[n]
         case _:
             assert_never(part)

@@ -209,8 +209,9 @@ def heard_document(heard: Heard) -> dict[str, Any]:
                 "result": part_to_json(result),
                 "took_ms": took,
             }
-        case RunNotice(kind, reason):
-            return {"event": kind, "reason": reason}
+        case RunNotice(kind, reason, hint):
+            shown = {} if hint is None else {"hint": hint.to_json()}
+            return {"event": kind, "reason": reason, **shown}
         case TurnSealed(placed):
             return {"event": "ended", **turn_document(placed.turn)}
         case _:

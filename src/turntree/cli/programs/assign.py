@@ -11,6 +11,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import ChatSession, open_talk
 from turntree.cli.common.reply import nothing, streaming, talk_options, wait
 from turntree.cli.context import CliContext
+from turntree.cli.hints import command_hint
 from turntree.cli.output.program import program_document
 from turntree.cli.output.text import clean
 from turntree.cli.param_types import PROGRAM
@@ -126,7 +127,7 @@ def _tell_done(terminal: Terminal, done: AssignmentStatus) -> None:
         if terminal.as_json:
             terminal.document(document)
         raise InvalidOperation(
-            f"{sentence}\n{seen}".rstrip() + f"; see what it did with `turntree tail {session}`"
+            f"{sentence}\n{seen}".rstrip(), hint=command_hint(f"turntree tail {session}")
         )
     terminal.tell(sentence, document, undo=None, then=(f"see it with: turntree tail {session}",))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turntree.cli.context import CliContext
     from turntree.programs.kind import Kind, Option
 
-SHARED: Final = ("create", "list", "show", "configure", "move", "invoke")
+SHARED: Final = ("create", "list", "show", "configure", "set-state", "invoke")
 
 
 class KindGroup(click.Group):
@@ -143,17 +143,18 @@ def _configure(kind: "Kind") -> click.Command:
     )
 
 
-def _move(kind: "Kind") -> click.Command:
-    def move(terminal: Terminal, name: str, state: str) -> None:
+def _set_state(kind: "Kind") -> click.Command:
+    def set_state(terminal: Terminal, name: str, state: str) -> None:
         from turntree.cli.programs.program import move_program
 
         move_program(terminal, name, state)
 
     return _command(
-        f"Move {a_kind(kind.name)} to another state: {', '.join(kind.lifecycle.states)}.",
-        move,
+        f"Set the state of {a_kind(kind.name)}: {', '.join(kind.lifecycle.states)}.",
+        set_state,
         click.Argument(["name"], type=PROGRAM),
         click.Argument(["state"], type=click.Choice(kind.lifecycle.states)),
+        name="set-state",
     )
 
 
@@ -178,7 +179,7 @@ _BUILD: Final[dict[str, "Callable[[Kind], click.Command]"]] = {
     "list": _list,
     "show": _show,
     "configure": _configure,
-    "move": _move,
+    "set-state": _set_state,
     "invoke": _invoke,
 }
 
@@ -246,7 +247,7 @@ def _tell_begun(terminal: Terminal, program: Program) -> None:
         f"version {program.version.number}",
         program_document(program),
         undo=None,
-        then=(f"see it with: turntree program get {program.name}",),
+        then=(f"see it with: turntree program show {program.name}",),
     )
     note_type(terminal, program)
     settle_hosts(terminal, program, is_new=True)

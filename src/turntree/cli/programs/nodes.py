@@ -1,4 +1,4 @@
-"""``nodes``: list turns and programs by their tags."""
+"""``tag find``: list turns and programs by their tags."""
 
 from typing import Any
 
@@ -52,11 +52,11 @@ async def get_node(opened: CliContext, text: str) -> ListedNode:
     return ListedNode.of_turn(await opened.tree.turns.get(text))
 
 
-@verb()
+@verb("find")
 @click.option("--tag", "tags", multiple=True, help="Required tag; repeatable.")
-@click.option("--kind", help="Kind to include: turn, or a kind of program; repeatable.")
-def nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
-    """List programs, and the turns that have tags."""
+@click.option("--kind", help="Kind to include: turn, or a kind of program.")
+def find_nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
+    """Find programs, and turns that have tags."""
 
     async def act(opened: CliContext) -> list[tuple[ListedNode, list[str]]]:
         found: list[tuple[ListedNode, list[str]]] = []
@@ -90,7 +90,7 @@ def nodes(terminal: Terminal, tags: tuple[str, ...], kind: str | None) -> None:
             )
         )
     else:
-        terminal.note("there is nothing here by that.")
+        terminal.note("nothing has these tags.")
         terminal.note("next: turntree tag add NODE WORD")
 
 

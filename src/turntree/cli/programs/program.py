@@ -24,7 +24,7 @@ from turntree.cli.param_types import PROGRAM
 from turntree.cli.programs.program_options import config_options, invoke_options, read_sets
 from turntree.cli.programs.secret_hosts import settle_hosts
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
 from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.kind import put_member
@@ -104,7 +104,7 @@ def move_program(terminal: Terminal, name: str, state: str) -> None:
     terminal.tell(
         f"@({word}) is {after.state}   (it was {before.state})",
         program_document(after),
-        undo=f"turntree program move {word} {before.state}" if is_back else None,
+        undo=f"turntree program set-state {word} {before.state}" if is_back else None,
     )
 
 
@@ -127,7 +127,7 @@ def configure_program(
         f"{after.state}, version {after.version.number}",
         {**program_document(after), **({"label": typed} if is_label else {})},
         undo=None,
-        then=(f"see it with: turntree program get {word}",),
+        then=(f"see it with: turntree program show {word}",),
     )
     note_type(terminal, after)
     settle_hosts(terminal, after, is_new=False)
@@ -194,7 +194,7 @@ def list_(terminal: Terminal, kind: str | None, state: str | None, tags: tuple[s
 @verb()
 @click.argument("name", type=PROGRAM)
 @click.option("--version", "number", type=int, help="Version of the config to show.")
-def get(terminal: Terminal, name: str, number: int | None) -> None:
+def show(terminal: Terminal, name: str, number: int | None) -> None:
     """Show a program: its config, its state, what it uses and what uses it."""
     show_program(terminal, name, number)
 
@@ -249,11 +249,11 @@ def configure(terminal: Terminal, name: str, config: Json, sets: tuple[str, ...]
     configure_program(terminal, name, members)
 
 
-@verb()
+@verb("set-state")
 @click.argument("name", type=PROGRAM)
 @click.argument("state", metavar="STATE")
-def move(terminal: Terminal, name: str, state: str) -> None:
-    """Move a program to another state of its lifecycle."""
+def set_state(terminal: Terminal, name: str, state: str) -> None:
+    """Set the state of a program, as its lifecycle allows."""
     move_program(terminal, name, state)
 
 
@@ -315,7 +315,7 @@ def kinds(terminal: Terminal, kind: str | None) -> None:
     if kind is not None:
         if kind not in found:
             raise InvalidOperation(
-                f"there is no kind {kind!r} of program: see `turntree program kinds`"
+                f"there is no kind {kind!r} of program", hint=Hint("program.kinds")
             )
         terminal.document(found[kind].schema())
         return
@@ -338,7 +338,7 @@ def kinds(terminal: Terminal, kind: str | None) -> None:
 @click.argument("name", type=PROGRAM)
 @click.argument("grantee", metavar="WHO")
 @click.argument("right", type=click.Choice(["read", "invoke", "configure"]))
-@click.option("--revoke", is_flag=True, help="Revocation of the access instead.")
+@click.option("--revoke", is_flag=True, help="Access to revoke, instead of one to grant.")
 def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool) -> None:
     """Grant a principal read, invoke or configure access to a program."""
     found = with_ledger(
@@ -388,6 +388,7 @@ def visibility(terminal: Terminal, name: str, to: Any) -> None:
 
 
 for command in (
-    list_, get, invoke, create, configure, move, refs, versions, kinds, grant, invite, visibility
+    list_, show, invoke, create, configure, set_state, refs, versions, kinds, grant, invite,
+    visibility,
 ):  # fmt: skip
     program.add_command(command)

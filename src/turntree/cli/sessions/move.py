@@ -16,6 +16,7 @@ from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_
 from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import read_head, write_head
+from turntree.cli.hints import command_hint
 from turntree.cli.output.session import move_document, session_row_document, stand
 from turntree.cli.output.text import age, clean, digits, table
 from turntree.cli.param_types import REVISION, SESSION
@@ -82,7 +83,8 @@ def fork(
                 fork_with_files(terminal, wanted, switches=switches)
         except PathExists as error:
             options = ["--switch"] * switches + ["--plan"] * only_plan
-            raise InvalidOperation(f"{error}: `{wanted.command(error.free, *options)}`") from error
+            hint = command_hint(wanted.command(error.free, *options))
+            raise InvalidOperation(str(error), hint=hint) from error
         return
     if any(named.values()):
         raise click.UsageError("resources are named together with --files or --plan")
@@ -201,7 +203,8 @@ async def _took_files(opened: CliContext, *, session: str) -> bool:
     try:
         return bool((await opened.tree.plans.propose_restore(session, kind="undo")).items)
     except InvalidOperation as error:
-        raise InvalidOperation(f"{error}: see `turntree reflog {session}`") from error
+        hint = command_hint(f"turntree reflog {session}")
+        raise InvalidOperation(str(error), hint=hint) from error
 
 
 @verb()
@@ -245,7 +248,8 @@ async def _rewind(
     session = await opened.tree.sessions.get(name)
     if session.head == turn and not before:
         raise InvalidOperation(
-            f"{name} stands at {digits(session.head_digest)} already: see `turntree log {name}`"
+            f"{name} is at {digits(session.head_digest)} already",
+            hint=command_hint(f"turntree log {name}"),
         )
     asked = await opened.tree.turns.get(turn)
     pinned = await opened.tree.resources.pins.list_pinned_along(session.head or turn, limit=1)
@@ -276,8 +280,8 @@ async def _check_rewind(opened: CliContext, session: Session, turn: TurnId) -> N
     label, short = session.label, digits(await find_digest(opened, turn))
     if session.head is None or not await opened.tree.threads.is_ancestor(turn, session.head):
         raise InvalidOperation(
-            f"{short} is not an ancestor of {label}, so this is not a rewind: "
-            f"move it there with `turntree session replay {label} {short}`"
+            f"{short} is not an ancestor of {label}, so this is not a rewind",
+            hint=command_hint(f"turntree session reset {label} {short}"),
         )
 
 
@@ -305,13 +309,13 @@ def tell_move(terminal: Terminal, session: Session, move: Move) -> None:
     _tell_move(terminal, session, move, undo=f"turntree undo {session.label}")
 
 
-@verb("replay")
+@verb("reset")
 @click.argument("name", metavar="SESSION", type=SESSION)
 @click.argument("revision", metavar="REV", type=REVISION)
 @click.option("--files", "-f", "with_files", is_flag=True,
               help="Files too, restored as that turn left them.")  # fmt: skip
 @file_options
-def session_replay(
+def session_reset(
     terminal: Terminal, name: str, revision: str, with_files: bool, **chosen: bool
 ) -> None:
     """Move a session to any turn."""

@@ -14,6 +14,7 @@ from turntree.cli.command import Function, Terminal
 from turntree.cli.common.fork_files import check_outcome
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting, spinner
 from turntree.cli.output.restore_preview import (
@@ -25,7 +26,7 @@ from turntree.cli.output.restore_preview import (
     preview_document,
 )
 from turntree.cli.output.text import digits
-from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.errors import Hint, InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.session import Session
 from turntree.core.thread import MoveResult
@@ -61,13 +62,13 @@ class HowToMove:
 def file_options(function: Function) -> Function:
     """Add the options of a move with files."""
     for add in (
-        click.option("--yes", "-y", is_flag=True, help="No questions, with files."),
+        click.option("--yes", "-y", is_flag=True, help="No confirmation before files change."),
         click.option("--dry-run", is_flag=True,
-                     help="Preview of the changes, with files; nothing is done."),
+                     help="Preview of the changes to files; nothing is done."),
         click.option("--keep", is_flag=True,
-                     help="Paths changed both by turns and outside them stay, with files."),
+                     help="Paths changed both by turns and outside them, left as they are."),
         click.option("--exact", is_flag=True,
-                     help="Exact restore of every path, whatever changed it, with files."),
+                     help="Exact restore of every path, whatever changed it."),
     ):  # fmt: skip
         function = add(function)
     return function
@@ -146,7 +147,7 @@ def tell_moved_files(terminal: Terminal, done: MovedWithFiles | None) -> None:
         terminal.note(f"undo with: {done.undo}")
     if session.origin is not None:
         # The tool's own session is unchanged; continuing from here makes another one.
-        terminal.note(f"go on from there with: turntree resume {session.label}")
+        terminal.note(f"continue there with: turntree handoff {session.label} --open")
 
 
 async def find_way_again(opened: CliContext, session: Session, left: Digest | None) -> str | None:
@@ -155,7 +156,7 @@ async def find_way_again(opened: CliContext, session: Session, left: Digest | No
     If the move led to no turn at all, only the first turn of the current head can name that point.
     """
     if left is not None:
-        return f"turntree session replay {session.label} {digits(left)}"
+        return f"turntree session reset {session.label} {digits(left)}"
     if session.head is None:
         return None
     head = await opened.tree.turns.get(session.head)
@@ -198,8 +199,9 @@ async def _explain_nothing(
     if not before or not await opened.tree.resources.pins_of(revision):
         for pinned in await opened.tree.resources.pins_along(revision, 1):
             return NotFound(
-                f"turns up to {short} pinned {shown_path(pinned.resource.place)}, and {label} "
-                f"works there no more: make a place of its own with `turntree worktree {short}`"
+                f"turns up to {short} have snapshots of {shown_path(pinned.resource.place)}, and "
+                f"{label} no longer works there",
+                hint=Hint("worktree.create", {"revision": short}),
             )
         return nothing_pinned(short)
     return nothing_known(short, f"turntree rewind {label} {short} --files")
@@ -253,16 +255,16 @@ def _conflict(preview: Preview, terminal: Terminal) -> InvalidOperation:
         short = f"{digits(preview.found_by)} --before"
     command = {
         "rewind": f"turntree rewind {label} {short} --files",
-        "reset": f"turntree session replay {label} {short} --files",
+        "reset": f"turntree session reset {label} {short} --files",
         "undo": f"turntree undo {label}",
     }[preview.plan.move]
     listed: Sequence[str] = list(draw_conflicts(preview, terminal))
     said = (
         f"{label} was not moved: these files were changed by a turn and outside it",
         *listed,
-        f"--keep leaves them alone, --exact makes everything as it was: `{command} --keep`",
+        "--keep leaves them alone, --exact makes everything as it was",
     )
-    return InvalidOperation("\n".join(said))
+    return InvalidOperation("\n".join(said), hint=command_hint(f"{command} --keep"))
 
 
 async def _carry_out(opened: CliContext, *, preview: Preview) -> MovedWithFiles:

@@ -1,4 +1,4 @@
-"""``route`` and ``identify``: where a message would go, and who writes through a channel.
+"""``send --dry-run`` and ``session identify``: where a message would go, and who writes it.
 
 Gathers the data; ``cli.output.route`` prints it.
 """
@@ -11,49 +11,28 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.route import draw_explained, draw_route, route_document
 from turntree.cli.output.session import session_row_document
-from turntree.cli.param_types import REVISION
 from turntree.core.ids import Digest
 from turntree.core.principal import Principal
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.routing.route import Route
-from turntree.routing.router import CANDIDATES_DEFAULT, CANDIDATES_MAX
 
 
 @value
-class _RouteArgs:
+class RouteQuestion:
+    """A message, its target and its sender."""
+
     text: str
     target: str
     sender: str | None
     limit: int
 
 
-@verb()
-@click.argument("words", metavar="[TEXT]...", nargs=-1)
-@click.option("--to", "target", metavar="TARGET", default="", type=REVISION,
-              help="Target of the message; without one, the text decides.")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Explanation, with the alternatives considered.")
-@click.option("--as", "sender", metavar="NAME",
-              help="Sender; what is hidden from them is not considered.")  # fmt: skip
-@click.option("-n", "--limit", type=click.IntRange(1, CANDIDATES_MAX), default=CANDIDATES_DEFAULT,
-              show_default=True, help="Maximum number of threads to consider.")  # fmt: skip
-def route(
-    terminal: Terminal,
-    words: tuple[str, ...],
-    target: str,
-    explain: bool,
-    sender: str | None,
-    limit: int,
-) -> None:
-    """Show where a message would go, without sending it.
-
-    TARGET is a session, a turn (any REV), a persona (@(NAME), which has the session NAME:main), or
-    a sender (channel:KIND:ID, entity:NAME). Without a target, the thread that fits TEXT best.
-    """
-    text = " ".join(words)
-    if not text.strip() and not target:
-        raise click.UsageError('say what is sent, or to whom: turntree route "login drops it"')
-    found, head = with_ledger(terminal, partial(_resolve, _RouteArgs(text, target, sender, limit)))
+def show_route(terminal: Terminal, asked: RouteQuestion, *, explain: bool) -> None:
+    """Print where a message would go; with ``explain``, also why."""
+    if not asked.text.strip() and not asked.target:
+        raise click.UsageError("name a target or write a message, or both")
+    found, head = with_ledger(terminal, partial(_resolve, asked))
     if terminal.as_json:
         terminal.document(route_document(found))
         return
@@ -67,7 +46,7 @@ def route(
         terminal.note("next: the same with --explain     why, and what else was considered")
 
 
-async def _resolve(asked: _RouteArgs, opened: CliContext) -> tuple[Route, Digest | None]:
+async def _resolve(asked: RouteQuestion, opened: CliContext) -> tuple[Route, Digest | None]:
     sender = None if asked.sender is None else _principal(asked.sender)
     found = await opened.tree.router.resolve(
         asked.target, asked.text, sender=sender, limit=asked.limit

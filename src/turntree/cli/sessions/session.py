@@ -1,7 +1,6 @@
 """``session``: commands for sessions and their labels."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from importlib import import_module
 from typing import Final
 
@@ -11,7 +10,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.session import session_row_document, stand, visibility_of
-from turntree.cli.output.text import age, clean, digits, table, usage_sentence
+from turntree.cli.output.text import age, clean, digits, table
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.core.ids import ProgramId, SessionId, Timestamp, short_id
 from turntree.core.program import Program, Visibility
@@ -37,15 +36,14 @@ class SessionGroup(click.Group):
 
 _ELSEWHERE: Final = {
     "configure": ("sessions.session_config", "configure"),
-    "history": ("sessions.session_config", "history"),
-    "replay": ("sessions.move", "session_replay"),
-    "send": ("talk.send", "send"),
+    "identify": ("sessions.route", "identify"),
+    "reset": ("sessions.move", "session_reset"),
 }
 
 
 @click.group(cls=SessionGroup)
 def session() -> None:
-    """Create, list, rename, merge and archive sessions, and send messages to them."""
+    """Create, list, rename, merge and archive sessions."""
 
 
 def _act(terminal: Terminal, act: Callable[[CliContext], Awaitable[Session]]) -> Session:
@@ -76,7 +74,7 @@ def list_(terminal: Terminal, everything: bool) -> None:
     elif not found and archived:
         terminal.note(f"all sessions are archived: there are {archived} of them.")
         terminal.note("next: turntree session list --all")
-        terminal.note("      turntree session restore LABEL")
+        terminal.note("      turntree session unarchive LABEL")
     elif not found:
         terminal.note("there are no sessions yet.")
         terminal.note("next: turntree session create main")
@@ -249,7 +247,7 @@ def merge(terminal: Terminal, name: str, other: str) -> None:
     terminal.tell(
         f"{gone.label} leads to {into.label} now   (its turns are kept as {kept.label})",
         session_row_document(into),
-        undo=f"turntree session restore {kept.label}",
+        undo=f"turntree session unarchive {kept.label}",
         then=(f"(the names stay with {into.label})",),
     )
 
@@ -262,7 +260,7 @@ def _set_status(terminal: Terminal, names: tuple[str, ...], status: SessionStatu
 
     changed = with_ledger(terminal, act)
     labels = " ".join(one.label for one in changed)
-    back = "archive" if status == "active" else "restore"
+    back = "archive" if status == "active" else "unarchive"
     said = "active again" if status == "active" else f"{status}; the turns stay"
     terminal.tell(
         f"{labels} {'is' if len(changed) == 1 else 'are'} {said}",
@@ -280,27 +278,10 @@ def archive(terminal: Terminal, names: tuple[str, ...]) -> None:
 
 @verb()
 @click.argument("names", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
-def restore(terminal: Terminal, names: tuple[str, ...]) -> None:
-    """Restore archived sessions."""
+def unarchive(terminal: Terminal, names: tuple[str, ...]) -> None:
+    """Make archived sessions active again."""
     _set_status(terminal, names, "active")
 
 
-@verb()
-@click.argument("names", metavar="[SESSION]...", nargs=-1, type=SESSION)
-def usage(terminal: Terminal, names: tuple[str, ...]) -> None:
-    """Show the tokens that sessions used; a shared turn counts once."""
-
-    async def act(opened: CliContext) -> None:
-        chosen = names or ("HEAD",)
-        used, calls = await opened.tree.threads.usage(*chosen)
-        numbers = asdict(used)
-        if terminal.as_json:
-            terminal.document({"calls": calls, "usage": numbers, "tokens": used.total})
-        else:
-            terminal.say(terminal.spell(f"{usage_sentence(used)} in {calls} model calls"))
-
-    with_ledger(terminal, act)
-
-
-for command in (list_, create, show, rename, alias, promote, merge, archive, restore, usage):
+for command in (list_, create, show, rename, alias, promote, merge, archive, unarchive):
     session.add_command(command)

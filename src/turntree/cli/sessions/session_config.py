@@ -1,4 +1,4 @@
-"""Commands of ``session`` about its config and its messages."""
+"""``session configure``, and the messages of a session for ``log --messages``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -46,11 +46,8 @@ def session_config(
     return members | ({} if situation is None else {"situation": situation})
 
 
-@verb()
-@click.argument("name", metavar="[SESSION]", default="HEAD", type=SESSION)
-@click.option("--limit", "-n", type=click.IntRange(min=1), help="Number of last turns to print.")
-def history(terminal: Terminal, name: str, limit: int | None) -> None:
-    """Print the messages of a session, oldest first."""
+def show_messages(terminal: Terminal, name: str, limit: int) -> None:
+    """Print the messages of the last turns of a session, oldest first."""
 
     async def act(
         opened: CliContext,
@@ -65,8 +62,8 @@ def history(terminal: Terminal, name: str, limit: int | None) -> None:
     if terminal.as_json:
         terminal.documents(_entries(session, turns, calls))
     elif not turns:
-        terminal.note(f"nothing was said in {session.label} yet.")
-        terminal.note(f"next: turntree session send {session.label} MESSAGE")
+        terminal.note(f"there are no messages in {session.label} yet.")
+        terminal.note(f"next: turntree send {session.label} MESSAGE")
     else:
         terminal.page(_lines(terminal, turns))
 

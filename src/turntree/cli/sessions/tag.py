@@ -15,7 +15,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, digits, table, title
 from turntree.cli.param_types import REVISION
-from turntree.cli.programs.nodes import ListedNode, get_node
+from turntree.cli.programs.nodes import ListedNode, find_nodes, get_node
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
@@ -95,13 +95,13 @@ def list_(terminal: Terminal, node: str | None) -> None:
     elif words:
         terminal.page(table([(clean(word), found.name, found.title) for word in words]))
     else:
-        terminal.note(f"there is no word on {found.name}.")
+        terminal.note(f"{found.name} has no tags.")
         terminal.note(f"next: turntree tag add {found.name} WORD")
 
 
 def _mark(terminal: Terminal, text: str, words: tuple[str, ...], *, on: bool) -> None:
     if not all(word.strip() for word in words):
-        raise InvalidOperation("a tag says something: turntree tag add NODE WORD")
+        raise InvalidOperation("a tag cannot be empty")
 
     async def act(opened: CliContext) -> tuple[ListedNode, list[str]]:
         node, turns = await get_node(opened, text), opened.tree.turns
@@ -131,10 +131,10 @@ def at_once(
 ) -> None:
     """Add, remove or list tags of a turn."""
     if revision == "" or not all(word.strip() for word in words):
-        raise click.UsageError("a tag is a word; there is nothing between these quotes")
+        raise click.UsageError("a tag cannot be empty")
     if lists or not words:
         if deletes:
-            raise click.UsageError("say which words to take off: turntree tag --delete REV WORD")
+            raise click.UsageError("name the tags to remove: turntree tag --delete REV TAG")
         _list(terminal, revision)
         return
     assert revision is not None, "click fills the first argument first"
@@ -184,5 +184,5 @@ def _document(word: str, placed: ThreadTurn) -> dict[str, Any]:
     return {"tag": word, "turn": placed.turn.id, "digest": placed.turn.digest}
 
 
-for command in (add, remove, list_, at_once):
+for command in (add, remove, list_, find_nodes, at_once):
     tag.add_command(command)

@@ -7,6 +7,7 @@ import click
 
 from turntree.cli.command import CommandGroup, Terminal, verb
 from turntree.cli.context import load_settings
+from turntree.cli.hints import command_hint
 from turntree.cli.output.text import table
 from turntree.cli.settings import KEYS, Setting, config_path, find_setting, read_file, write_file
 from turntree.cli.setup.server import hide_password
@@ -49,7 +50,7 @@ def get(terminal: Terminal, key: str) -> None:
     if terminal.as_json:
         terminal.document(_document(found))
     elif found.value is None:
-        raise NotFound(f"{key} is not set: see `turntree config list`")
+        raise NotFound(f"{key} is not set", hint=command_hint("turntree config list"))
     else:
         terminal.say(_shown(found))
 
@@ -94,7 +95,8 @@ def unset(terminal: Terminal, key: str) -> None:
     values = read_file()
     before = values.pop(key, None)
     if before is None:
-        raise NotFound(f"{key} is not in {config_path()}: see `turntree config list`")
+        hint = command_hint("turntree config list")
+        raise NotFound(f"{key} is not in {config_path()}", hint=hint)
     path = write_file(values)
     _tell(
         terminal,

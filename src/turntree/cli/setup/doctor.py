@@ -48,7 +48,9 @@ class HealthCheck:
 
 
 @verb()
-@click.option("--fix", is_flag=True, help="Recovery of unfinished plans; see `turntree plans`.")
+@click.option(
+    "--fix", is_flag=True, help="Recovery of unfinished plans, as in turntree plan resume."
+)
 @click.pass_context
 def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
     """Check this installation and print how to repair it.
@@ -104,9 +106,9 @@ def _plans(terminal: Terminal, *, fix: bool) -> HealthCheck:
     try:
         ended, left = with_ledger(terminal, act, waits=False)
     except InvalidOperation as error:
-        return HealthCheck("plans", "fail", str(error), "turntree plans")
+        return HealthCheck("plans", "fail", str(error), "turntree plan list")
     if left:
-        hint = "turntree plans" if fix else "turntree doctor --fix"
+        hint = "turntree plan list" if fix else "turntree doctor --fix"
         return HealthCheck("plans", "warn", f"{left} left in the middle", hint)
     said = f"{ended} brought to an end" if ended else "nothing was left in the middle"
     return HealthCheck("plans", "ok", said)

@@ -52,7 +52,9 @@ def _scope(function: Any) -> Any:
 @verb()
 @click.argument("tool", metavar="TOOL", type=TOOL)
 @_scope
-@click.option("--trust", is_flag=True, help="Trust in these hooks, recorded in Codex.")
+@click.option(
+    "--trust", is_flag=True, help="Approval of these hooks in Codex, without a review there."
+)
 def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
     """Install hooks into a tool: claude-code, codex, gemini or opencode.
 
@@ -131,14 +133,14 @@ def status(terminal: Terminal) -> None:
     if lacking is not None:
         terminal.note(f"next: turntree hook install {lacking.tool}{_option(lacking.scope)}")
     elif waiting:
-        terminal.note("next: turntree hook drain")
+        terminal.note("next: turntree hook sync")
     elif not any(state.installed for state in states):
         terminal.note("next: turntree hook install claude-code")
 
 
 @verb()
 @click.option("--quietly", is_flag=True, help="No output; errors go to a log file.")
-def drain(terminal: Terminal, quietly: bool) -> None:
+def sync(terminal: Terminal, quietly: bool) -> None:
     """Import pending hook events: read the transcripts and snapshot the workspaces.
 
     Hooks start this by themselves. What cannot be imported now, because the database is down or a
@@ -159,7 +161,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
             try:
                 settled = read_spool(terminal, spool)
             except (DatabaseUnavailable, ServerError) as error:
-                spool.complain(f"drain: {error}")
+                spool.complain(f"sync: {error}")
                 if quietly:
                     return
                 waiting = len(spool.list_paths())
@@ -174,7 +176,7 @@ def drain(terminal: Terminal, quietly: bool) -> None:
         _tell_settled(terminal, spool, settled)
 
 
-@verb()
+@verb(hidden=True)
 @click.argument("tool", metavar="TOOL", type=TOOL)
 @click.argument("kind", metavar="KIND", type=click.Choice(SIGHTING_KINDS))
 def run(terminal: Terminal, tool: str, kind: str) -> None:
@@ -197,7 +199,7 @@ def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
             return "warn", clean(why), f"turntree hook install {state.tool}{_option(state.scope)}"
     error = spool.last_error()
     if error is not None:
-        return "warn", clean(error), "turntree hook drain"
+        return "warn", clean(error), "turntree hook sync"
     names = dict.fromkeys(state.tool for state in states if state.installed)
     if not names:
         return "ok", "no tool tells what it does", None
@@ -265,5 +267,5 @@ def _spool_rows(
     yield "error", clean(error) if error else "none"
 
 
-for command in (install, uninstall, status, drain, run):
+for command in (install, uninstall, status, sync, run):
     hook.add_command(command)

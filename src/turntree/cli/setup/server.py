@@ -193,7 +193,7 @@ def _rows(
     )
     yield from _running_rows(counts)
     if counts.plans:
-        yield "plans", f"{counts.plans} left unfinished; turntree plans --reconcile"
+        yield "plans", f"{counts.plans} left unfinished; turntree plan resume"
     current = counts.current
     if current is not None:
         moved = age(current.updated_at, counts.now)

@@ -41,8 +41,8 @@ from turntree.transcripts.imports import Progress
 
 
 @verb()
-@click.option("--yes", "-y", is_flag=True, help="Import without a question.")
-@click.option("--no-import", is_flag=True, help="Start of the database only, without an import.")
+@click.option("--yes", "-y", is_flag=True, help="No question before the import.")
+@click.option("--no-import", is_flag=True, help="Database only, without an import.")
 def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
     """Start the database and import the sessions of your coding agents.
 
@@ -108,7 +108,7 @@ async def _catch_up(terminal: Terminal, opened: CliContext) -> None:
     try:
         outcomes = await opened.tree.plans.reconcile()
     except InvalidOperation as error:
-        terminal.note(f"{error}     next: turntree plans --reconcile")
+        terminal.note(f"{error}     next: turntree plan resume")
         return
     for outcome in outcomes:
         ended = "finished" if outcome.end == "completed" else "taken back"
@@ -216,5 +216,5 @@ def _suggest(terminal: Terminal, tally: ImportSummary) -> None:
     newest = tally.newest or "SESSION"
     terminal.note("next: turntree search WORDS      any half-sentence you remember")
     terminal.note(f"      turntree log {newest}")
-    terminal.note(f"      turntree checkout {newest} --as codex     go on in another tool")
+    terminal.note(f"      turntree handoff {newest} --to codex     continue in another tool")
     terminal.note("      turntree stats             what was spent, by agent and model")

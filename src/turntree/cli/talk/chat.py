@@ -20,6 +20,7 @@ from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
 from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings
 from turntree.cli.head_file import read_head, write_head
+from turntree.cli.hints import command_for
 from turntree.cli.output.dialogue import draw_tail
 from turntree.cli.output.stream_printer import StreamPrinter, write_documents
 from turntree.cli.output.text import clean
@@ -119,6 +120,8 @@ class Chat:
                 self._send(text.removeprefix("/") if text.startswith("//") else line)
         except (TurntreeError, CommandError) as error:
             self.terminal.note(f"{self.terminal.paint_err('error:', 'bad')} {clean(str(error))}")
+            if isinstance(error, TurntreeError) and error.hint is not None:
+                self.terminal.note(f"next: {command_for(error.hint)}")
         return True
 
     def _send(self, text: str) -> None:

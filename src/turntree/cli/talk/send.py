@@ -22,6 +22,7 @@ from turntree.cli.common.reply import (
     wait_for,
 )
 from turntree.cli.context import CliContext
+from turntree.cli.hints import command_hint
 from turntree.cli.output.dialogue import draw_talk
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, digits
@@ -32,6 +33,7 @@ from turntree.core.ids import RunId, SessionId, TurnId, find_long_id
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
+from turntree.routing.router import CANDIDATES_DEFAULT, CANDIDATES_MAX
 from turntree.runs.inbox import QueuedMessage
 
 POLL_S: Final = 0.3
@@ -41,19 +43,47 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
 
 
 @verb()
-@click.argument("session", metavar="SESSION", type=SESSION)
-@click.argument("message", metavar="MESSAGE")
+@click.argument("session", metavar="SESSION", required=False, type=SESSION)
+@click.argument("words", metavar="MESSAGE", nargs=-1)
 @click.option("--model", type=PROGRAM, help="Model to use, this time.")
 @click.option("--situation", help="Situation: the overlay of the model to use, this time.")
-@click.option("--key", help="Idempotency key: a message with the same key is sent only once.")
-@click.option("--fold", is_flag=True, help="Join with a message that is still queued, in one turn.")
+@click.option(
+    "--idempotency-key",
+    "key",
+    help="Idempotency key: a message with the same key is sent only once.",
+)
+@click.option("--join", "fold", is_flag=True,
+              help="Join with a message that is still queued, in one turn.")  # fmt: skip
 @click.option("--wait/--no-wait", default=True, help="Wait for the reply (default).")
 @click.option("--stream", is_flag=True, help="Output as it arrives, with tool calls.")
+@click.option("--dry-run", is_flag=True, help="Where the message would go; nothing is sent.")
+@click.option(
+    "--to",
+    "target",
+    metavar="TARGET",
+    type=REVISION,
+    help="Target with --dry-run, instead of SESSION; without both, the text decides.",
+)
+@click.option("--explain", is_flag=True, help="Reasons and alternatives, with --dry-run.")
+@click.option(
+    "--as",
+    "sender",
+    metavar="NAME",
+    help="Sender with --dry-run; what is hidden from them is not considered.",
+)
+@click.option("-n", "--limit", type=click.IntRange(1, CANDIDATES_MAX), default=CANDIDATES_DEFAULT,
+              show_default=True, help="Number of threads to consider, with --dry-run.")  # fmt: skip
 @talk_options
 def send(
     terminal: Terminal,
-    session: str,
-    message: str,
+    session: str | None,
+    words: tuple[str, ...],
+    *,
+    dry_run: bool,
+    target: str | None,
+    explain: bool,
+    sender: str | None,
+    limit: int,
     key: str | None,
     wait: bool,
     stream: bool,
@@ -66,11 +96,28 @@ def send(
     Creates SESSION if it does not exist. A MESSAGE of - is read from stdin. If no worker serves the
     workspace, this command does, for as long as the reply takes; `turntree worker` serves all
     sessions. Once queued, a message is answered even if processes die: send it again with the same
-    --key to get its reply.
+    --idempotency-key to get its reply.
+
+    With --dry-run a target may also be a turn (any REV), a persona (@(NAME), which has the session
+    NAME:main) or a sender (channel:KIND:ID, entity:NAME). Without a target, the message goes to the
+    thread that fits it best.
     """
-    text = sys.stdin.read() if message == STDIN else message
+    if dry_run:
+        from turntree.cli.sessions.route import RouteQuestion, show_route
+
+        said = [*([] if session is None else [session]), *words]
+        if target is None and words:
+            target, *said = said  # SESSION MESSAGE, as without --dry-run.
+        question = RouteQuestion(" ".join(said), target or "", sender, limit)
+        show_route(terminal, question, explain=explain)
+        return
+    if target is not None or explain or sender is not None:
+        raise click.UsageError("--to, --explain and --as go with --dry-run")
+    if session is None or len(words) != 1:
+        raise click.UsageError("name a session and one message, in quotes if it has several words")
+    text = sys.stdin.read() if words[0] == STDIN else words[0]
     if not text.strip():
-        raise click.UsageError("a message says something")
+        raise click.UsageError("the message is empty")
     # Options that were not given are absent: model, situation, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
@@ -104,7 +151,7 @@ def _tell_posted(
 
 @verb()
 @click.argument("what", metavar="[SESSION|RUN]", default="HEAD", type=SESSION)
-@click.option("--discard", is_flag=True, help="Head stays where it was before.")
+@click.option("--discard", is_flag=True, help="Head left where it was.")
 @click.option("--wait/--no-wait", default=True, help="Wait for its end (default).")
 def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
     """Cancel the running turn of a session, or a single run.
@@ -188,7 +235,7 @@ async def _find(opened: CliContext, *, what: str) -> Session | RunId:
             if await opened.tree.ledger.facts(run) or await opened.tree.runs.find_waiting(run):
                 return run
         raise InvalidOperation(
-            f"{what} is not a session, turn or run: see `turntree status`"
+            f"{what} is not a session, turn or run", hint=command_hint("turntree status")
         ) from error
 
 

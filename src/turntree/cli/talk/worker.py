@@ -12,19 +12,20 @@ from turntree.boot.worker import WorkerRuntime
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
 from turntree.cli.context import load_settings, open_ledger
+from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
 from turntree.cli.programs.secret_hosts import settle_own_hosts
 from turntree.core.errors import Conflict, InvalidOperation
 
-AT_ONCE: Final = 32
-AT_ONCE_MAX: Final = 1000
+CONCURRENCY: Final = 32
+CONCURRENCY_MAX: Final = 1000
 DRAIN_S: Final = 20.0
 
 
 @verb()
 @click.option("--name", help="Name; by default the machine, the process and a random word.")
-@click.option("--at-once", type=click.IntRange(1, AT_ONCE_MAX), default=AT_ONCE, show_default=True,
-              help="Number of sessions to process at once.")  # fmt: skip
+@click.option("--concurrency", type=click.IntRange(1, CONCURRENCY_MAX), default=CONCURRENCY,
+              show_default=True, help="Number of sessions to process at once.")  # fmt: skip
 @click.option("--tools", metavar="MODULE:NAME", multiple=True,
               help="Functions that models may call, as module:name; repeatable.")  # fmt: skip
 @click.option("--folder", "lent", metavar="PATH",
@@ -35,7 +36,7 @@ DRAIN_S: Final = 20.0
 def worker(
     terminal: Terminal,
     name: str | None,
-    at_once: int,
+    concurrency: int,
     tools: tuple[str, ...],
     lent: Path | None,
     drain_s: float,
@@ -60,9 +61,9 @@ def worker(
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async with running.serving(
-                    name=name, at_once=at_once, drain_s=drain_s, oversees=True
+                    name=name, at_once=concurrency, drain_s=drain_s, oversees=True
                 ) as called:
-                    _tell(terminal, running, called, at_once)
+                    _tell(terminal, running, called, concurrency)
                     async for _ in signals:
                         terminal.note(f"stopping; what was begun has {drain_s:g} s to end")
                         break
@@ -71,7 +72,7 @@ def worker(
     try:
         anyio.run(serve)
     except Conflict as error:
-        raise InvalidOperation(f"{error}: see `turntree status`") from error
+        raise InvalidOperation(str(error), hint=command_hint("turntree status")) from error
 
 
 def _tell(terminal: Terminal, running: WorkerRuntime, name: str, at_once: int) -> None:

@@ -38,7 +38,7 @@ PAGE_TURNS_MAX: Final = 500
 @verb()
 @click.argument("revision", metavar="[REV]", required=False, type=REVISION)
 @click.option("--all", "-a", "everything", is_flag=True, help="All turns and sessions.")
-@click.option("--as", "form", type=click.Choice(FORMS), default="jsonl", show_default=True,
+@click.option("--format", "form", type=click.Choice(FORMS), default="jsonl", show_default=True,
               help="Output format.")  # fmt: skip
 @click.option(
     "-o", "--output", metavar="FILE", default="-", help="File to write, instead of stdout."

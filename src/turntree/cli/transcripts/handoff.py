@@ -1,4 +1,4 @@
-"""``checkout`` and ``resume``: write a thread as a session that another tool can continue.
+"""``handoff``: write a thread as a session that another tool can continue.
 
 Knows folders of this machine and how to start a program. The exporters know what a session looks
 like. Files that a tool wrote itself are never touched.
@@ -16,11 +16,12 @@ from typing import Any, Final
 import click
 
 from turntree.boot.open import checkouts_on, load_exporters
-from turntree.cli.command import Function, Terminal, verb
+from turntree.cli.command import Terminal, verb
 from turntree.cli.common.thread_objects import WholeThread, read_whole
 from turntree.cli.common.turn_files import note_standing
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.files.worktree import NewWorktree, make_worktree
+from turntree.cli.hints import command_hint
 from turntree.cli.output.text import cut, digits, title
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
@@ -36,45 +37,43 @@ from turntree.transcripts.incoming import Handoff
 TITLE_CHARS_MAX: Final = 60
 
 
-def _options(function: Function) -> Function:
-    """Add the options of both commands."""
-    for add in (
-        click.option("--flatten", "flat", is_flag=True,
-                     help="Tool calls as text, for a tool that refuses them."),
-        click.option("--files", "-f", "with_files", is_flag=True,
-                     help="New folder to work in, with the files as the turn left them."),
-        click.option("--into", metavar="DIR", type=click.Path(file_okay=False),
-                     help="Folder to work in; by default this one, or a new one beside it."),
-        click.option("--as", "--in", "tool", metavar="TOOL",
-                     help="Tool to continue in: claude-code, codex, gemini or opencode; by default "
-                          "the session's origin."),
-        click.argument("revision", metavar="REV", type=REVISION),
-    ):  # fmt: skip
-        function = add(function)
-    return function
-
-
 @verb()
-@_options
-def checkout(terminal: Terminal, **asked: Any) -> None:
+@click.argument("revision", metavar="REV", type=REVISION)
+@click.option(
+    "--to",
+    "tool",
+    metavar="TOOL",
+    help="Tool to continue in: claude-code, codex, gemini or opencode; by default the "
+    "session's origin.",
+)
+@click.option("--open", "opens", is_flag=True, help="Tool started at once, in the new session.")
+@click.option(
+    "--into",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Folder to work in; by default this one, or a new one beside it.",
+)
+@click.option(
+    "--files",
+    "-f",
+    "with_files",
+    is_flag=True,
+    help="New folder to work in, with the files as the turn left them.",
+)
+@click.option("--flatten", "flat", is_flag=True,
+              help="Tool calls as text, for a tool that refuses them.")  # fmt: skip
+def handoff(terminal: Terminal, opens: bool, **asked: Any) -> None:
     """Write a session that another tool can continue.
 
     The session is a new one, where the tool looks for sessions of the folder. Tool calls and their
-    results are preserved. Nothing that exists is touched. With --files the folder is a new
-    worktree, with the files as the turn left them.
+    results are preserved, and no existing file is changed. With --files the folder is a new
+    worktree, with the files as the turn left them. --open starts the tool; with --json nothing is
+    started.
     """
-    _tell(terminal, _check_out(terminal, _HandoffArgs(**asked)))
-
-
-@verb()
-@_options
-def resume(terminal: Terminal, **asked: Any) -> None:
-    """Write a session that another tool can continue, and start the tool.
-
-    With --files it starts in a new worktree, with the files as the turn left them. With --json
-    nothing is started.
-    """
-    made = _check_out(terminal, _HandoffArgs(**asked))
+    made = _write_session(terminal, _HandoffArgs(**asked))
+    if not opens:
+        _tell(terminal, made)
+        return
     if shutil.which(made.exporter.program) is None:
         _tell(terminal, made)
         terminal.note(
@@ -141,7 +140,7 @@ class HandoffResult:
         }
 
 
-def _check_out(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
+def _write_session(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
     thread = with_ledger(terminal, partial(read_whole, revision=asked.revision, visible=True))
     exporter = _choose(asked.tool, thread)
     told = thread.told()
@@ -196,7 +195,7 @@ def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
         made = make_worktree(terminal, asked.revision, asked.into)
     except PathExists as error:
         raise InvalidOperation(
-            f"{error}: name another with `--into {shlex.quote(error.free)}`"
+            str(error), hint=command_hint(f"add --into {shlex.quote(error.free)}")
         ) from error
     note_standing(terminal, [made.standing])
     if len(made.places) != 1:
@@ -211,7 +210,7 @@ def _choose(tool: str | None, thread: WholeThread) -> Exporter:
         return exporters[name]
     known = ", ".join(sorted(exporters))
     if tool is None:
-        raise click.UsageError(f"say which tool is to continue it with --as: {known}")
+        raise click.UsageError(f"name the tool that is to continue it, with --to: {known}")
     raise click.UsageError(f"no exporter for {tool!r} is installed; there are {known}")
 
 

@@ -1,4 +1,4 @@
-"""``import`` and ``watch``: import sessions from other coding agents, once or continuously."""
+"""``import``: import sessions from other coding agents, once or continuously."""
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -36,8 +36,11 @@ _MB: Final = 1e6
 @click.option("--private/--public", default=None, help="Visibility of new sessions.")
 @click.option("--no-redact", is_flag=True, help="No redaction: secret keys are stored as they are.")
 @click.option(
-    "--reproject", is_flag=True, help="Parse stored records again, with the current readers."
+    "--reparse", is_flag=True, help="Stored records, parsed again with the current importers."
 )
+@click.option("--follow", is_flag=True, help="Every turn when it is complete, until Ctrl-C.")
+@click.option("--for", "seconds", type=float, metavar="SECONDS",
+              help="Time limit of --follow in seconds.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Preview of what would be read; nothing is imported.")
 def import_(
     terminal: Terminal,
@@ -45,22 +48,29 @@ def import_(
     origins: tuple[str, ...],
     private: bool | None,
     no_redact: bool,
-    reproject: bool,
+    reparse: bool,
+    follow: bool,
+    seconds: float | None,
     dry_run: bool,
 ) -> None:
     """Import sessions from other coding agents.
 
     Without a PATH, looks where the tools of this machine store them. Importing again reads only
     what has changed, and a session that you have moved elsewhere stays there. Secret keys are
-    redacted before anything is stored.
+    redacted before anything is stored. --follow imports sessions while the agents work.
 
     You own what you import. With --private, or with `turntree config set import_private yes`, new
     sessions are private; existing ones stay as they are. A session of another user is never moved:
     a transcript with its name creates one of your own.
     """
     importers = _chosen(origins)
-    found = [] if reproject else find_transcripts(importers, paths)
-    if dry_run or not (found or reproject):
+    if follow:
+        if paths or reparse or no_redact or dry_run or private is not None:
+            raise click.UsageError("--follow goes with --from and --for only")
+        _follow(terminal, importers, seconds)
+        return
+    found = [] if reparse else find_transcripts(importers, paths)
+    if dry_run or not (found or reparse):
         _tell_found(terminal, importers, found)
         return
     with progress_bar(terminal) as report:
@@ -69,7 +79,7 @@ def import_(
             importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
             importing.private = imports_privately() if private is None else private
             importing.redacting, importing.report = importing.redacting and not no_redact, report
-            done = await (importing.reproject(importers) if reproject else importing.run(found))
+            done = await (importing.reproject(importers) if reparse else importing.run(found))
             if done.turns_added:
                 await opened.tree.search.fill()
             return done
@@ -78,17 +88,8 @@ def import_(
     _tell_done(terminal, done)
 
 
-@verb()
-@click.option(
-    "--from", "origins", metavar="TOOL", multiple=True, help="Tool to import from; repeatable."
-)
-@click.option("--for", "seconds", type=float, metavar="SECONDS", help="Time limit in seconds.")
-def watch(terminal: Terminal, origins: tuple[str, ...], seconds: float | None) -> None:
-    """Import sessions of other coding agents while they work.
-
-    Every turn is imported when it is complete. Ends with Ctrl-C.
-    """
-    importers = _chosen(origins)
+def _follow(terminal: Terminal, importers: Mapping[str, Importer], seconds: float | None) -> None:
+    """Import turns when they are complete, until the time is over."""
     terminal.note(f"following {', '.join(importers)}; Ctrl-C stops")
 
     async def act(opened: CliContext) -> None:
