@@ -80,7 +80,7 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     short = hit[1] if hit else "none"
     screen.run(f"turntree show {short}", shows=["ledger.py", "children"])
     screen.run(
-        f"turntree checkout {short} --as codex",
+        f"turntree handoff {short} --to codex",
         shows=["is a session of codex now", "1 tool calls", "codex resume"],
     )
     spent = time.monotonic() - began

@@ -192,8 +192,8 @@ async def list_turns(settings: Settings) -> dict[str, Stands]:
 
 
 def check_out(stage: Stage, conninfo: str, revision: str, name: str) -> dict[str, Any]:
-    """Run ``turntree checkout`` in the tool's folder."""
-    return turntree_in(stage, conninfo, "checkout", revision, "--as", name)
+    """Run ``turntree handoff`` in the tool's folder."""
+    return turntree_in(stage, conninfo, "handoff", revision, "--to", name)
 
 
 def turntree_in(stage: Stage, conninfo: str, *words: str) -> dict[str, Any]:

@@ -210,7 +210,7 @@ def prove_down(proof: Proof, program: Program, folder: Path) -> None:
         proof.at_most(f"{name}, down: connections made", _answers(address), "connections", 0)
         server.ensure_running()
         started = time.monotonic()
-        down.call("hook", "drain")
+        down.call("hook", "sync")
         down.wait_until_read()
         proof.note(f"{name}, back: time to catch up", time.monotonic() - started, "s")
         proof.at_most(f"{name}, back: sightings left", len(down.spool.read()), "sightings", 0)

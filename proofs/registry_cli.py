@@ -28,12 +28,12 @@ COMMAND = "from turntree.cli.main import main; main()"
 NAMES = (
     "provider create", "provider list",
     "model create", "model configure", "model invoke",
-    "session create", "session send", "session history",
+    "session create", "send", "log",
     "agent create", "agent assign", "agent status",
     "task create", "task list",
-    "tag add", "tag remove", "tag list", "nodes",
-    "embed", "similar", "embed-stats",
-    "program list", "program get", "program invoke",
+    "tag add", "tag remove", "tag list", "tag find",
+    "index embed", "search", "index status",
+    "program list", "program show", "program invoke",
 )  # fmt: skip
 WALK = """
 provider create cf-gateway --type cloudflare-ai-gateway
@@ -44,9 +44,9 @@ model configure claude-fast --temperature 0 --situation coding
 ! model invoke claude-fast --message "Hello"
 ! model invoke claude-fast --message "Hello" --stream
 session create chat --model claude-fast
-! session send chat "Hello"
-! session send chat "What does gemini think?" --model gemini-flash
-session history chat
+! send chat "Hello"
+! send chat "What does gemini think?" --model gemini-flash
+log --messages chat
 agent create researcher --prompt "You are a researcher." --model claude-fast
 task create "Research quantum computing" --assignee researcher
 task create "Write it up" --criterion '{"type": "file_exists", "path": "report.md"}'
@@ -57,19 +57,19 @@ task list --status in_progress
 tag add claude-fast tag1 tag2 trusted
 tag remove claude-fast tag1
 tag list claude-fast
-nodes --tag trusted
+tag find --tag trusted
 program list --type model
-program get claude-fast
-program get researcher
+program show claude-fast
+program show researcher
 ! program invoke claude-fast
 ! program invoke researcher --message "Hello"
 task complete task-research-quantum-computing
 program invoke task-write-it-up
-human create ana --channel terminal --may approve
+human create ana --channel terminal --permission approve
 program invoke ana --message "It is done."
 information create qubits --type fact --content '{"qubits": 5}'
 program invoke qubits
-provider move cf-gateway published
+provider set-state cf-gateway published
 program versions claude-fast
 program refs claude-fast
 program visibility gemini-flash private
@@ -151,9 +151,9 @@ def walk(proof: Proof, folder: Path) -> None:
     proof.at_least(
         "lines of the walk that ended as they should", right, f"of {len(lines)}", len(lines)
     )
-    said = typed("session history chat --json").out
+    said = typed("log --messages chat --json").out
     proof.at_most("messages that a refused call left behind", len(said.splitlines()), "messages", 0)
-    task = json.loads(typed("program get task-write-it-up --json").out)
+    task = json.loads(typed("program show task-write-it-up --json").out)
     proof.at_least("a task that was invoked is", int(task["state"] == "active"), "active", 1)
 
 

@@ -193,7 +193,7 @@ def go_on(
     work = told.stage.work
     present, git = look(work), look(work / ".git")
     old = turns[GO_ON_FROM - 1].turn.id
-    made = told.ask("resume", old, "--files", "--in", TOOLS[name])
+    made = told.ask("handoff", old, "--files", "--open", "--to", TOOLS[name])
     place = Path(made["folder"])
     differs = differ(states[GO_ON_FROM - 1], look(place))
     proof.at_most(f"{name}, paths in a worktree unlike those of its turn", differs, "paths", 0)

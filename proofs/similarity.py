@@ -2,8 +2,8 @@
 
 A workspace is filled with programs and a vector for each (``proofs.vectors`` says how those lie),
 through COPY and one build of the index, for what is measured is asking and not filling. Then texts
-are compared with them the way ``turntree similar --text`` does it: the text is embedded by the
-model on this machine, if its weights are there, the index is asked, and what it found is described.
+are compared with them the way ``turntree search --like --text`` does it: the text is embedded by
+the model on this machine, if its weights are there, the index is asked, and each result described.
 The vector that is asked for is drawn from the same cloud, so that the nearest ten are known by
 comparing all. Bars: an answer costs little more than embedding the same text and asking pgvector
 itself, and all of ours beside the model at most QUERY_RATIO_MAX bare queries, in the same run and

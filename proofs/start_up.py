@@ -29,10 +29,10 @@ OTHERS = (
     "session create elsewhere",
     "fork HEAD~1 attempt",
     "switch demo/middleware",
-    "pin",
+    "snapshot",
     "rewind demo/middleware~1",
-    "pin",
-    "session replay demo/middleware demo/middleware@{1} --files --yes",
+    "snapshot",
+    "session reset demo/middleware demo/middleware@{1} --files --yes",
     "rewind demo/middleware~1 --files --yes",
     "undo demo/middleware --yes",
     "reflog",
@@ -162,7 +162,7 @@ def prove_opens(proof: Proof, stage: Commands) -> None:
     log = stage.home / "server.log"
     most_opens, most_connections = 0, 0
     for words in (*READS, *OTHERS):
-        if words == "pin":
+        if words == "snapshot":
             (stage.here / "notes.txt").write_text(f"{log.stat().st_size}\n", encoding="utf-8")
         before = log.stat().st_size
         stage.call(words)
