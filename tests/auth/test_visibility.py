@@ -348,10 +348,12 @@ async def test_who_may_only_read_it_writes_nothing(
     await tree.programs.grant("secret", "bob", "read")
     (run,) = await tree.runs.workers.list_open()
     before = await tree.sessions.get("secret")
-    with pytest.raises(
-        PermissionDenied, match=r"human:ana may grant that .*program grant secret bob"
-    ):
+    with pytest.raises(PermissionDenied, match="human:ana may grant that") as refused:
         await WRITES[way](bob, run.run)
+    assert refused.value.hint is not None
+    assert refused.value.hint.action == "program.grant"
+    assert refused.value.hint.arguments["program"] == "secret"
+    assert refused.value.hint.arguments["grantee"] == "bob"
     assert await tree.sessions.get("secret") == before
     assert before.head == closed
     assert [one.is_canceled for one in await tree.runs.workers.list_open()] == [False]

@@ -51,7 +51,7 @@ def test_every_command_of_a_hint_exists(action: str) -> None:
             below = at.get_command(context, words.pop(0))
             assert below is not None, command
             at = below
-        known = {name for param in at.params for name in param.opts}
+        known = {"--help", *(name for param in at.params for name in param.opts)}
         assert {word for word in words if word.startswith("--")} <= known
 
 

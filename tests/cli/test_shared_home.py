@@ -203,7 +203,7 @@ def test_a_young_state_that_is_lost_is_let_go_in_time(turntree: Call, project: P
     refused = turntree("gc")
     assert refused.code == 1
     assert "0" * 64 in refused.err
-    assert "no turn pins it" in refused.err
+    assert "no turn needs it" in refused.err
     assert "fsck" not in refused.err
     age_states(project)
     assert turntree("gc").code == 0

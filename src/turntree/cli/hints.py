@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "after turntree provider create PROVIDER --type TYPE if there is none",
     "model.share_provider": "turntree model configure {model} --provider PROVIDER, "
     "or its owner runs: turntree program invite {provider} NAME",
+    "program.explain_options": "turntree {kind} create --help",
     "program.grant": "turntree program grant {program} {grantee} {access}",
     "program.kinds": "turntree program kinds",
     "program.list": "turntree program list",

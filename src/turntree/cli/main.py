@@ -11,7 +11,7 @@ import turntree
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    if sys.argv[1:] in (["--version"], ["version"]):
+    if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"turntree {turntree.__version__}\n")
         return
     from turntree.cli.root import root

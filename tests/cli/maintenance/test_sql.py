@@ -57,7 +57,7 @@ def test_without_a_statement_the_views_are_listed(reader: Call) -> None:
         ("SELECT 1; SELECT 2", "several statements"),
         ("SET ROLE none", "only a query can be asked"),
         ("SELECT 1 / 0", "division by zero"),
-        ("SELECT pg_sleep(9)", "--timeout gives it more seconds"),
+        ("SELECT pg_sleep(9)", "turntree sql --timeout SECONDS"),
     ],
 )
 def test_what_cannot_be_asked_is_said(reader: Call, statement: str, told: str) -> None:
@@ -182,7 +182,7 @@ def test_a_question_that_gives_itself_time_is_stopped_all_the_same(reader: Call)
     answer = reader(
         "sql", "SELECT set_config('statement_timeout', '0', false), pg_sleep(9)", "--timeout", "0.5"
     )
-    assert "--timeout gives it more seconds" in answer.err
+    assert "turntree sql --timeout SECONDS" in answer.err
 
 
 def test_without_a_login_of_its_own_sql_says_how_to_make_one(

@@ -7,6 +7,7 @@ import pytest
 from turntree.cli.command import Terminal
 from turntree.cli.output.sanitize import HELD_CHARS_MAX, TerminalSanitizer
 from turntree.cli.output.stream_printer import StreamPrinter, heard_document
+from turntree.core.errors import Hint
 from turntree.core.ids import RunId
 from turntree.core.message import ToolResult, ToolUse, assistant, user
 from turntree.runs.follow import (
@@ -140,3 +141,10 @@ def test_everything_that_is_heard_is_a_document() -> None:
         RunNotice("parked", "approval"),
     ):
         assert heard_document(heard)["event"]
+
+
+def test_a_failure_is_followed_by_the_command_of_its_hint() -> None:
+    shown = Screen().show(RunNotice("failed", "no_model: none", Hint("model.create")))
+    assert "next: turntree model create NAME" in shown
+    unknown = Screen().show(RunNotice("failed", "no_model: none", Hint("moon.visit")))
+    assert "next:" not in unknown

@@ -156,13 +156,13 @@ def test_a_session_is_called_by_its_label(turntree: Call) -> None:
     ("words", "said", "then"),
     [
         ("provider create x", "provider_type: is missing (--type)", "provider create --help"),
-        ("provider create gate --type x", "the name gate is taken", "program get gate"),
-        ("provider move gate deprecated", "only to published", "provider move gate published"),
+        ("provider create gate --type x", "the name gate is taken", "program show gate"),
+        ("provider set-state gate deprecated", "only to published", "provider set-state gate"),
         ("model create m --backend x --provider no", "no such program", "program list"),
         ("model create m --backend x --provider gate-task", "is a task", "program list --kind"),
         ("task complete gate-task", "is pending", "task start gate-task"),
         ("task create T --priority P9", "priority: has to be 'P0'", "task create --help"),
-        ("human ask ana deploy", "may not approve anything", "human configure ana --permission approve"),
+        ("human ask ana deploy", "may not approve", "human configure ana --permission approve"),
         ("human approve ana r9", "was not asked for r9", "human show ana"),
         ("information create q --type fact", "content: is missing (--content)", "information"),
         ("code create c --language python", "source: is missing (--source)", "code create"),
@@ -254,7 +254,7 @@ def test_a_kind_is_one_file_and_one_entry_point(
     )
     assert turntree("workflow", "list").code == 2
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert "workflow" in turntree("--help").out
+    assert "workflow" in turntree("help", "--all").out
     assert "workflow" in turntree("program", "kinds").out
     assert turntree("workflow", "create", "release", "--step", "build", "--step", "ship").code == 0
     assert "release" in turntree("workflow", "list").out

@@ -142,7 +142,7 @@ def test_status_shows_what_waits_and_what_went_wrong(bare: Call, home: Path) -> 
     assert bare("hook", "sync", "--quietly").code == 0
     document = bare("hook", "status", "--json").document
     assert document["waiting"] == 2
-    assert "drain" in document["error"]
+    assert "sync" in document["error"]
     assert {hook["installed"] for hook in document["hooks"]} == {False}
     assert "2 sightings wait" in bare("hook", "status").out
 

@@ -76,7 +76,8 @@ def _sentence(done: PinnedNow, short: str) -> str:
     place = shown_path(done.resource.place)
     if done.is_new:
         sizes = f"{shown_size(done.taken.size)}, {shown_size(done.taken.stored)} added to the store"
-        return f"{short} pinned {place}: {counted(done.taken.files, 'file')}, {sizes}"
+        files = counted(done.taken.files, "file")
+        return f"{short} has a snapshot of {place}: {files}, {sizes}"
     if done.already is not None and done.already.external == done.taken.external:
         return f"{short} already has a snapshot of {place}, and nothing changed"
     return f"{short} already has a snapshot of {place}; later changes belong to no turn yet"

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, assert_never
 
 from turntree.cli.command import Paint, Terminal
+from turntree.cli.hints import command_for
 from turntree.cli.output.parts import brief_of
 from turntree.cli.output.sanitize import TerminalSanitizer
 from turntree.cli.output.text import clean, clean_block, cut, digits, duration, usage_sentence
@@ -87,6 +88,8 @@ class StreamPrinter:
         # The outcome already says that a turn was canceled.
         if (told.kind, told.reason) != ("interrupted", "canceled"):
             self._line(f"({told.kind}: {clean(told.reason)})", "warn")
+        if told.hint is not None and (hint := command_for(told.hint)):
+            self._line(f"next: {clean(hint)}", "dim")
 
     def _words(self, words: TextChunk) -> None:
         if words.kind == "tool":

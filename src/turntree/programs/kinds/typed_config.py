@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.program import a_kind, address_of, name_in
 from turntree.programs.kind import Kind
 
@@ -63,9 +63,8 @@ def check_config(
         known = model.model_validate(dict(config))
     except ValidationError as error:
         lines = [f"not a valid config of {a_kind(kind.name)}", *_complaints(error, kind)]
-        raise InvalidOperation(
-            "\n".join(lines) + f": `turntree {kind.name} create --help`"
-        ) from error
+        hint = Hint("program.explain_options", {"kind": kind.name})
+        raise InvalidOperation("\n".join(lines), hint=hint) from error
     return known.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
