@@ -9,6 +9,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -132,23 +133,28 @@ def is_participle(name: str) -> bool:
 def is_stub(function: ast.AST) -> bool:
     match function:
         case ast.FunctionDef(body=[*_, last]) | ast.AsyncFunctionDef(body=[*_, last]):
-            return ast.unparse(last) == "..."
+            return isinstance(last, ast.Expr) and is_ellipsis(last.value)
         case _:
             return False
+
+
+def is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
 
 
 def helpers_used_once(tree: ast.Module) -> Iterator[str]:
     """Yield each private function or method whose name its module uses exactly once."""
     uses = Counter[str]()
+    helpers: list[str] = []
+    # Half a million nodes pass through here, and ``match`` is slower.
     for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name):
-                uses[name] += 1
-            case _:
-                pass
-    for node in ast.walk(tree):
-        if isinstance(node, FUNCTION) and is_private(node.name) and uses[node.name] == 1:
-            yield node.name
+        if isinstance(node, ast.Name):
+            uses[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            uses[node.attr] += 1
+        elif isinstance(node, FUNCTION) and is_private(node.name):
+            helpers.append(node.name)
+    yield from (name for name in helpers if uses[name] == 1)
 
 
 def is_private(name: str) -> bool:
@@ -161,6 +167,10 @@ def is_comment(line: str) -> bool:
 
 def commands_named(text: str) -> list[str]:
     """Return the commands of the command line that a text names."""
+    return command_pattern().findall(text)
+
+
+@cache
+def command_pattern() -> re.Pattern[str]:
     names = [*root.list_commands(click.Context(root)), *aliases.COMMANDS]
-    commands = "|".join(map(re.escape, names))
-    return re.findall(rf"\bturntree (?:{commands})\b", text)
+    return re.compile(rf"\bturntree (?:{'|'.join(map(re.escape, names))})\b")
