@@ -200,7 +200,7 @@ async def test_what_an_ancestor_knew_is_not_handed_to_the_public(tree: Tree) -> 
         await tree.personas.fork("main", "fork", public, context=HUMAN)
 
 
-async def test_whoever_may_not_read_may_not_fork(tree: Tree) -> None:
+async def test_fork_without_read_access_is_refused(tree: Tree) -> None:
     await taken_under(tree, PERSONA)
     blind = ExecutionContext.begin(ANA, Permissions((*tools("*"), *actions("fork"))))
     decided = await tree.personas.decide_fork("main", PERSONA, context=blind)

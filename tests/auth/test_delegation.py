@@ -33,7 +33,7 @@ def test_only_a_human_or_the_system_answers_for_a_chain(root: Principal) -> None
         DelegationChain.begin(root, EVERYTHING)
 
 
-def test_nobody_acts_on_their_own_behalf_by_way_of_others() -> None:
+def test_chain_with_same_principal_twice_is_refused() -> None:
     chain = (
         DelegationChain.begin(ANA, EVERYTHING)
         .delegate(ATLAS, EVERYTHING)
@@ -88,6 +88,6 @@ def test_a_chain_reads_back(chain: DelegationChain) -> None:
     [None, {}, {"kind": "robot", "id": "r", "rights": {}}, {"kind": "human", "id": "ana"},
      {"kind": "human", "id": "", "rights": {}}, {"kind": "human", "id": "ana", "rights": []}],
 )  # fmt: skip
-def test_a_link_that_could_be_anybody_is_refused(document: object) -> None:
+def test_chain_link_without_valid_principal_is_refused(document: object) -> None:
     with pytest.raises(InvalidOperation, match="not a link"):
         link_from_json(document)

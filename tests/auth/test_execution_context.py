@@ -32,7 +32,7 @@ def begun(rights: Permissions = EVERYTHING) -> ExecutionContext:
     return ExecutionContext.begin(ANA, rights, environment=ENVIRONMENT)
 
 
-def test_nobody_acts_outside_of_every_context() -> None:
+def test_current_without_context_is_refused() -> None:
     assert find_current() is None
     with pytest.raises(PermissionDenied, match="no execution context is active"):
         current()
@@ -72,7 +72,7 @@ def test_a_child_has_at_most_the_rights_of_its_parent() -> None:
     assert narrow.principal == ANA
 
 
-def test_whoever_acts_for_somebody_has_what_both_have() -> None:
+def test_delegated_context_has_intersection_of_permissions() -> None:
     acting = begun(Permissions(tools("read", "write"))).delegate(
         ATLAS, Permissions(tools("write", "exec"))
     )

@@ -91,7 +91,9 @@ async def test_a_fork_of_it_is_private_and_its_owners(
 
 
 @pytest.mark.parametrize("revision", ["TURN", "secret~1", "secret@{0}"])
-async def test_however_it_is_named(tree: Tree, bob: Tree, closed: TurnId, revision: str) -> None:
+async def test_fork_by_name_of_private_session_is_private(
+    tree: Tree, bob: Tree, closed: TurnId, revision: str
+) -> None:
     """Also at a turn that an open session holds, if the private one was named."""
     await tree.programs.grant("secret", "bob", "read", on=False)
     named = revision.replace("TURN", closed)
@@ -127,7 +129,7 @@ async def test_no_open_session_is_moved_to_it(tree: Tree, bob: Tree, closed: Tur
     assert (await tree.sessions.replay("hers", closed)).head == closed
 
 
-async def test_no_private_session_of_somebody_else_is_moved_to_it(
+async def test_private_session_is_not_reset_to_private_turn_of_another_user(
     tree: Tree, bob: Tree, carl: Tree, closed: TurnId
 ) -> None:
     """Whoever owns a session lets others in, and here that is not the turn's owner."""
@@ -195,7 +197,7 @@ async def test_a_fork_with_files_is_private(tree: Tree, bob: Tree, closed: TurnI
     assert await tree.programs.find("opened") is None
 
 
-async def test_what_came_home_to_it_is_private(
+async def test_imported_handoff_of_private_session_is_private(
     tree: Tree, carl: Tree, closed: TurnId, database: Database, world: FakeClock
 ) -> None:
     """An import hangs turns below a private one before any session holds them."""

@@ -25,7 +25,7 @@ from turntree.testing.auth_strategies import patterns, rights, single_rights
 READ, WRITE = right("tool", "fs.read"), right("tool", "fs.write")
 
 
-def test_what_nobody_allowed_is_denied_and_says_so() -> None:
+def test_permission_that_nothing_allows_is_denied_with_reason() -> None:
     decision = NOTHING.decide(READ)
     assert (decision.allowed, decision.reason) == (False, "nothing allows tool:fs.read")
 

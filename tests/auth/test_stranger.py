@@ -295,9 +295,7 @@ async def test_same_bytes_stored_by_two_are_read_by_both(tree: Tree, stranger: S
     assert (await carol.threads.threads.get_turn(made.turn.id)).turn.id == made.turn.id
 
 
-async def test_erased_message_takes_its_object_along_for_everybody(
-    tree: Tree, stranger: Stranger
-) -> None:
+async def test_erased_message_deletes_its_object(tree: Tree, stranger: Stranger) -> None:
     await tree.turns.erase(stranger.known.turn, 1, reason="secret")
     with pytest.raises(NotFound):
         await tree.ledger.get_object(stranger.known.large)

@@ -185,7 +185,7 @@ async def test_a_stranger_finds_no_part_of_it_by_an_id_they_know(
         await bob.verify(closed)
 
 
-async def test_who_cannot_see_a_turn_erases_nothing_in_it(
+async def test_erase_of_hidden_turn_is_refused(
     tree: Tree, bob: Tree, closed: TurnId, world: FakeClock
 ) -> None:
     for turn in (closed, TurnId(world.new_id())):

@@ -86,7 +86,7 @@ def test_no_block_can_be_exchanged() -> None:
 
 
 @given(st.data())
-def test_one_changed_sign_is_noticed(data: st.DataObject) -> None:
+def test_token_with_one_changed_character_is_refused(data: st.DataObject) -> None:
     text = narrow(token(), rights=Permissions(tools("read")))
     place = data.draw(st.integers(0, len(text) - 1))
     sign = data.draw(st.sampled_from("abzAZ09-_.=+ é"))
@@ -126,7 +126,7 @@ def test_limits_only_get_tighter() -> None:
             opened(elsewhere, audience=audience)
 
 
-def test_who_acts_for_whom_travels_too() -> None:
+def test_token_contains_chain_of_principals() -> None:
     text = narrow(token(), to=ATLAS, rights=Permissions(tools("read", "write")))
     assert opened(text).chain.principal == Principal("agent", "atlas", ANA)
     again = narrow(narrow(text, to=VERA, rights=EVERYTHING), to=ATLAS, rights=EVERYTHING)

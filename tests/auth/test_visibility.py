@@ -169,7 +169,7 @@ LISTS: dict[str, Callable[[Tree, Database, TurnId], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("what", LISTS)
-async def test_no_list_tells_of_it(
+async def test_private_session_is_in_no_list(
     tree: Tree, bob: Tree, database: Database, closed: TurnId, what: str
 ) -> None:
     """What is listed holds nothing of it: no name, no id, no word."""
@@ -200,7 +200,7 @@ async def test_what_is_closed_takes_no_place_among_what_is_like_a_text(
         assert (closed in [one.id for one in near]) is (who is tree)
 
 
-async def test_who_is_let_in_sees_it(tree: Tree, bob: Tree, closed: TurnId) -> None:
+async def test_grantee_sees_private_session(tree: Tree, bob: Tree, closed: TurnId) -> None:
     """An invitation opens it, and taking it back closes it again."""
     await tree.programs.grant("secret", "bob", "read")
     assert (await bob.resolve("secret")).turn == closed
@@ -222,7 +222,7 @@ async def test_what_an_open_thread_shares_with_it_stays_open(
     assert (await bob.turns.record("beside", [user("me too")], [assistant("yes")])).depth == 2
 
 
-async def test_who_may_not_read_it_neither_ends_its_runs_nor_reads_what_waits(
+async def test_viewer_without_access_cannot_cancel_or_list_waiting(
     tree: Tree, bob: Tree, closed: TurnId
 ) -> None:
     """A run's address is of no use to them: there is no such run."""
@@ -341,7 +341,7 @@ async def test_what_is_shared_with_it_is_whose_session_it_was_said_in(
 
 
 @pytest.mark.parametrize("way", WRITES)
-async def test_who_may_only_read_it_writes_nothing(
+async def test_read_access_does_not_allow_to_write(
     tree: Tree, bob: Tree, closed: TurnId, way: str
 ) -> None:
     """The refusal says what is missing and who may grant it; nothing has changed."""
@@ -359,7 +359,7 @@ async def test_who_may_only_read_it_writes_nothing(
     assert [one.is_canceled for one in await tree.runs.workers.list_open()] == [False]
 
 
-async def test_a_message_that_is_denied_is_noted_whoever_opens_the_transaction(
+async def test_denied_message_is_recorded_in_any_transaction(
     tree: Tree, database: Database, world: FakeClock, place: Path, closed: TurnId
 ) -> None:
     """Also where the engine has connections of its own."""
@@ -382,7 +382,7 @@ async def test_a_message_that_is_denied_is_noted_whoever_opens_the_transaction(
     )
 
 
-async def test_its_name_is_taken_and_nothing_more_is_told(bob: Tree, closed: TurnId) -> None:
+async def test_name_of_private_session_is_only_reported_as_taken(bob: Tree, closed: TurnId) -> None:
     """Whoever wants its name is told what is told of any other that is taken."""
     del closed
     await bob.sessions.create("beside")
@@ -394,7 +394,7 @@ async def test_its_name_is_taken_and_nothing_more_is_told(bob: Tree, closed: Tur
             await bob.sessions.create(name)
 
 
-async def test_who_tries_again_and_again_makes_no_stream_grow(
+async def test_repeated_denials_do_not_grow_stream(
     tree: Tree, database: Database, world: FakeClock, place: Path, closed: TurnId
 ) -> None:
     """Each of two who try in turn is noted once."""
@@ -410,7 +410,9 @@ async def test_who_tries_again_and_again_makes_no_stream_grow(
     assert len(await tree.ledger.facts(session.id)) == before + 2
 
 
-async def test_who_may_invoke_it_goes_on_in_it(tree: Tree, bob: Tree, closed: TurnId) -> None:
+async def test_invoke_access_allows_to_continue_session(
+    tree: Tree, bob: Tree, closed: TurnId
+) -> None:
     """Whoever is invited appends and sends; its name stays its owner's business."""
     await tree.programs.invite("secret", "bob")
     made = await bob.turns.record("secret", [user("me too")], [assistant("yes")])
@@ -480,7 +482,7 @@ async def test_an_agent_that_is_busy_in_private_does_not_say_with_what(
     assert WORD not in repr([one async for one in bob.programs.list_all()])
 
 
-async def test_who_serves_sees_everything(database: Database, closed: TurnId) -> None:
+async def test_worker_sees_private_sessions(database: Database, closed: TurnId) -> None:
     """A connection that nobody looks through is the system's; one that is lent on is not."""
     bob = database.seen_by(Sight("human:bob"))
     asked = {"turn": UUID(closed)}

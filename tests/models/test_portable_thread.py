@@ -148,7 +148,7 @@ def test_what_only_a_provider_understands_stays_behind() -> None:
     ("provider", "signature", "kept"),
     [("anthropic", "sig", 1), ("anthropic", None, 0), ("openai", "sig", 0)],
 )
-def test_reasoning_goes_back_only_to_whoever_signed_it(
+def test_reasoning_is_returned_only_to_vendor_that_signed_it(
     provider: str, signature: str | None, kept: int
 ) -> None:
     said = [assistant(Reasoning("hm", signature), "yes")]

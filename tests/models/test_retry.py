@@ -22,13 +22,15 @@ def test_every_kind_ends(kind: Failure, chance: float) -> None:
 
 
 @given(st.integers(1, 5), st.floats(0, RETRY_AFTER_MAX_S), chances)
-def test_nobody_is_asked_earlier_than_they_want(attempt: int, after: float, chance: float) -> None:
+def test_retry_never_comes_before_requested_delay(
+    attempt: int, after: float, chance: float
+) -> None:
     pause = find_pause("rate_limited", attempt, retry_after_s=after, chance=chance)
     assert pause is not None
     assert pause >= after
 
 
-def test_nobody_is_waited_for_who_wants_to_be_asked_tomorrow() -> None:
+def test_retry_delay_that_is_too_long_is_not_awaited() -> None:
     assert find_pause("rate_limited", 1, retry_after_s=86_400.0, chance=0.0) is None
 
 

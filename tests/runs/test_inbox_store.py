@@ -89,7 +89,7 @@ async def desk(tree: Tree, database: Database, world: FakeClock) -> Desk:
     return Desk(InboxStore(database, engine), engine, tree, world, session.id)
 
 
-async def test_a_message_has_the_address_of_its_turn_before_anybody_looks_at_it(desk: Desk) -> None:
+async def test_post_returns_turn_address_before_run_starts(desk: Desk) -> None:
     posted = await desk.post("hello")
     (waiting,) = await desk.inbox.list_waiting(desk.session)
     assert posted == QueuedMessage(waiting.run, 1)
@@ -223,7 +223,7 @@ async def test_messages_fold_into_one_turn_on_request(desk: Desk) -> None:
     assert [one.message for one in found.messages] == [user("one"), user("two")]
 
 
-async def test_nothing_folds_into_what_is_in_somebodys_hands(desk: Desk) -> None:
+async def test_message_does_not_join_claimed_message(desk: Desk) -> None:
     one = await desk.post("one")
     await desk.work()
     late = await desk.post("late", fold=True)
@@ -233,7 +233,7 @@ async def test_nothing_folds_into_what_is_in_somebodys_hands(desk: Desk) -> None
     assert [one.run for one in await desk.inbox.list_waiting(desk.session)] == [late.run]
 
 
-async def test_nothing_folds_into_what_was_taken_back(desk: Desk) -> None:
+async def test_message_does_not_join_canceled_message(desk: Desk) -> None:
     one = await desk.post("one")
     await desk.inbox.cancel_one(one.run, by="human:ana", at=desk.world.now())
     two = await desk.post("two", fold=True)
@@ -278,7 +278,7 @@ async def test_an_open_run_is_taken_over_and_its_last_owner_fenced_off(desk: Des
     await desk.inbox.append_facts([desk.fact(run, 1, "model_call.started")], epoch=epoch + 1)
 
 
-async def test_whoever_came_second_leaves_a_session_to_one_who_lives(desk: Desk) -> None:
+async def test_second_worker_leaves_session_to_live_worker(desk: Desk) -> None:
     workers = WorkerStore(desk.inbox.database, desk.engine)
     await workers.lease("w1")
     await desk.post("one")
@@ -383,7 +383,7 @@ async def test_words_leave_the_inbox_when_their_run_begins(desk: Desk) -> None:
     assert "secret" not in row[0]
 
 
-async def test_whoever_is_cut_short_in_a_statement_costs_nobody_a_connection(desk: Desk) -> None:
+async def test_canceled_statement_does_not_leak_connection(desk: Desk) -> None:
     database = desk.inbox.database
     for _ in range(2 * CONNECTIONS_MAX):
         with anyio.move_on_after(0.02):

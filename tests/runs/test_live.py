@@ -44,12 +44,12 @@ def test_a_piece_that_comes_twice_counts_once() -> None:
     assert read(first, second, first, second).text == "ab"
 
 
-def test_a_restart_takes_back_what_was_said() -> None:
+def test_restart_discards_partial_text() -> None:
     again = piece(2, 1, 2, "", "restart")
     assert read(piece(2, 1, 1, "fo"), again, piece(2, 1, 3, "five")).text == "five"
 
 
-def test_another_epoch_takes_back_what_was_said() -> None:
+def test_new_epoch_discards_partial_text() -> None:
     assert read(piece(2, 1, 9, "fo"), piece(2, 2, 1, "five")).text == "five"
 
 
@@ -59,5 +59,5 @@ def test_what_is_recorded_is_no_longer_partial() -> None:
     assert partial.recorded(2) == PartialMessage(StreamPosition(3))
 
 
-def test_thoughts_are_no_words() -> None:
+def test_reasoning_is_not_part_of_text() -> None:
     assert read(piece(2, 1, 1, "hm", "reasoning"), piece(2, 1, 2, "four")).text == "four"

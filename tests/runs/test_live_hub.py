@@ -36,7 +36,7 @@ def test_neither_does_a_worker_that_took_over() -> None:
     assert said(hub) == "five degrees"
 
 
-def test_whoever_was_cut_off_reads_on_where_they_were() -> None:
+def test_follower_continues_from_its_position() -> None:
     hub = LiveHub()
     for piece in "abcdef":
         hub.publish(RUN, StreamPosition(2, 1), 1, "text", piece)
@@ -44,7 +44,7 @@ def test_whoever_was_cut_off_reads_on_where_they_were() -> None:
     assert [live.text for live in hub.pieces(RUN, third.position)] == ["d", "e", "f"]
 
 
-def test_whoever_was_cut_off_before_a_restart_hears_of_it() -> None:
+def test_follower_cut_off_before_restart_gets_restart() -> None:
     hub = LiveHub()
     hub.publish(RUN, StreamPosition(2, 1), 1, "text", "a")
     partial = PartialMessage().read(hub.pieces(RUN, StreamPosition())[0])
@@ -79,7 +79,7 @@ async def test_news_between_looking_and_waiting_is_not_missed() -> None:
         await hub.wait(RUN, since=news, timeout_s=60)
 
 
-async def test_whoever_waits_hears_of_a_fact() -> None:
+async def test_waiting_follower_is_notified_of_event() -> None:
     hub = LiveHub()
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:

@@ -58,13 +58,13 @@ async def test_an_answer_comes_with_its_latency() -> None:
     assert (answered.attempts, answered.latency_ms) == (1, 250)
 
 
-async def test_words_are_told_while_they_come() -> None:
+async def test_text_is_streamed_while_it_arrives() -> None:
     asked = Asked()
     await asked.ask("hello")
     assert "".join(live.text for live in asked.hub.pieces(RUN, StreamPosition())) == "hello!"
 
 
-async def test_whoever_is_overloaded_is_asked_again_when_they_want() -> None:
+async def test_overloaded_provider_is_retried_after_requested_delay() -> None:
     asked = Asked()
     answered = await asked.ask("busy")
     assert answered.attempts == 3
@@ -72,7 +72,7 @@ async def test_whoever_is_overloaded_is_asked_again_when_they_want() -> None:
     assert asked.pauses == [0.25, 0.25]
 
 
-async def test_a_stream_that_broke_is_taken_back() -> None:
+async def test_broken_stream_is_discarded() -> None:
     asked = Asked()
     answered = await asked.ask("broken")
     assert answered.attempts == 2
@@ -82,7 +82,7 @@ async def test_a_stream_that_broke_is_taken_back() -> None:
     assert partial.text == "broken!"
 
 
-async def test_whoever_refuses_is_asked_once() -> None:
+async def test_provider_refusal_is_not_retried() -> None:
     provider = EchoProvider()
     with pytest.raises(ProviderError, match="this request fails"):
         await Asked().ask("silence", provider)

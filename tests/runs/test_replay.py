@@ -173,7 +173,7 @@ async def test_a_turn_that_was_canceled_is_canceled_again(stage: Workshop) -> No
     assert played.is_same
 
 
-async def test_words_that_were_cut_off_are_cut_off_again(stage: Workshop) -> None:
+async def test_replay_repeats_partial_reply(stage: Workshop) -> None:
     begun, heard = anyio.Event(), list[str]()
 
     async def hang(piece: str) -> None:

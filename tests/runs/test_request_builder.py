@@ -183,7 +183,7 @@ async def test_a_message_names_its_own_model_parameters_and_situation(models: Tr
     assert pins["provider"]["version"] == 1
 
 
-async def test_a_model_that_nobody_answers_for_is_no_crash(tree: Tree) -> None:
+async def test_model_without_provider_raises_provider_not_configured(tree: Tree) -> None:
     await tree.programs.create("model", "lonely", {"model_id": "grok-9"})
     with pytest.raises(ProviderNotConfigured, match="names no provider") as refused:
         await ask(assembly_on(tree), tree)

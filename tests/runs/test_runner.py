@@ -255,7 +255,7 @@ async def test_a_tool_that_raises_tells_the_model(shop: Workshop) -> None:
     assert turn.header.outcome == "completed"
 
 
-async def test_a_run_that_is_parked_leaves_nobody_waiting(shop: Workshop) -> None:
+async def test_parked_run_keeps_no_worker_waiting(shop: Workshop) -> None:
     async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
         del uses
         kinds = [fact.event.kind for fact in attempt.facts]
@@ -390,7 +390,7 @@ async def test_a_session_that_was_moved_meanwhile_keeps_its_place(shop: Workshop
     assert (await shop.tree.sessions.get("main")).head == TurnId(first)
 
 
-async def test_of_two_who_pump_one_session_one_lets_go(shop: Workshop) -> None:
+async def test_second_worker_of_a_session_gives_up(shop: Workshop) -> None:
     begun, go = anyio.Event(), anyio.Event()
 
     async def wait(piece: str) -> None:

@@ -77,9 +77,7 @@ async def test_a_private_session_is_answered_as_its_owner_configured_it(
         assert await send(bob, "quiet") == "I am his."
 
 
-async def test_a_program_that_a_model_has_run_is_run_by_whoever_sent_the_message(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_code_tool_runs_as_sender_of_message(database: Database, tmp_path: Path) -> None:
     async with served_by_ana(database, tmp_path) as (_, bob):
         await add_model(bob, "his", visibility="private", calls="add")
         code: dict[str, Json] = {"language": "python", "source": "print(1)"}

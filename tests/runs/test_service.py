@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 SOON_S = 30.0
 
 
-async def test_the_address_works_from_the_first_moment(shop: Workshop) -> None:
+async def test_posted_run_is_waiting_then_finished(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post("main", "hello")
     assert await runs.status(posted.run) == "waiting"
@@ -28,7 +28,7 @@ async def test_the_address_works_from_the_first_moment(shop: Workshop) -> None:
     assert RunId((await runs.wait(posted.run)).turn.id) == posted.run
 
 
-async def test_a_run_says_how_far_it_has_got(shop: Workshop) -> None:
+async def test_status_follows_the_run(shop: Workshop) -> None:
     async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
         del attempt, uses
         return "approval"
@@ -60,7 +60,7 @@ async def test_a_message_is_sent_once_under_a_key(shop: Workshop) -> None:
     assert len(await runs.list_waiting("main")) == 1
 
 
-async def test_what_a_sender_asks_for_stands_in_the_journal(shop: Workshop) -> None:
+async def test_post_options_are_recorded_in_run_started(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post(
         "main", "hello", model="fast", params={"temperature": 0.5}, situation="draft", max_steps=3
@@ -73,7 +73,7 @@ async def test_what_a_sender_asks_for_stands_in_the_journal(shop: Workshop) -> N
     assert (first["reason"], first["by"], first["max_steps"]) == ("user", "human:ana", 3)
 
 
-async def test_an_agent_acts_for_whoever_asked(shop: Workshop) -> None:
+async def test_agent_acts_on_behalf_of_sender(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post("main", "hello", agent="atlas")
     await shop.actor().handle(shop.session)
@@ -142,7 +142,7 @@ async def test_a_run_is_followed_from_its_first_word_to_its_end(shop: Workshop) 
     assert texts == ["let me see", "broken!"]
 
 
-async def test_whoever_comes_late_is_told_by_the_ledger(shop: Workshop) -> None:
+async def test_late_follower_reads_events_from_ledger(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post("main", "tool")
     await shop.actor().handle(shop.session)
@@ -191,7 +191,7 @@ async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
     assert await runs.cancel(second.run) is None
 
 
-async def test_nothing_to_cancel_is_said_so(shop: Workshop) -> None:
+async def test_cancel_without_run_returns_none(shop: Workshop) -> None:
     assert await shop.runs().cancel("main") is None
 
 

@@ -132,7 +132,7 @@ def test_crashes_leave_no_trace(conninfo: str, story: list[Scene], fates: list[F
     anyio.run(both)
 
 
-def test_a_world_where_a_write_is_lost_would_be_noticed(conninfo: str) -> None:
+def test_simulation_detects_lost_write(conninfo: str) -> None:
     """The control: the picture shows a single scene, and a single word, that is missing."""
 
     async def compare() -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 SOON_S = 30.0
 
 
-async def test_what_is_sent_is_answered(shop: Workshop) -> None:
+async def test_posted_messages_are_answered_in_order(shop: Workshop) -> None:
     runs = shop.runs()
     async with shop.worker().running():
         posted = [await runs.post("main", f"word{number} ") for number in range(3)]
@@ -27,7 +27,7 @@ async def test_what_is_sent_is_answered(shop: Workshop) -> None:
     assert await shop.workers.list_workers() == []
 
 
-async def test_what_was_sent_before_anybody_worked_is_answered(shop: Workshop) -> None:
+async def test_message_sent_before_worker_started_is_answered(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post("main", "hello")
     async with shop.worker().running():
@@ -183,7 +183,7 @@ async def die_in_the_middle(shop: Workshop, name: str) -> None:
     shop.tools.before = work
 
 
-async def test_a_worker_survives_whatever_happens_in_a_run(
+async def test_worker_survives_any_error_in_a_run(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, worker = shop.runs(), shop.worker()

@@ -96,7 +96,7 @@ async def test_the_name_is_held_before_the_first_beat(house: House) -> None:
     assert await house.workers.list_dead(silent_s=LONG_S) == []
 
 
-async def test_whoever_lost_its_connection_is_dead(house: House) -> None:
+async def test_worker_that_lost_its_connection_counts_as_dead(house: House) -> None:
     await house.workers.lease("w1")
     await house.workers.lease("w2")
     cut_off(house, "w1")
@@ -106,7 +106,7 @@ async def test_whoever_lost_its_connection_is_dead(house: House) -> None:
     assert await house.workers.list_dead(silent_s=LONG_S) == []
 
 
-async def test_whoever_lost_its_connection_comes_back_with_a_later_beat(house: House) -> None:
+async def test_worker_that_lost_its_connection_returns_with_later_heartbeat(house: House) -> None:
     await house.workers.lease("w1")
     cut_off(house, "w1")
     with pytest.raises(DatabaseUnavailable):
@@ -115,7 +115,7 @@ async def test_whoever_lost_its_connection_comes_back_with_a_later_beat(house: H
     assert await house.workers.list_workers() == ["w1"]
 
 
-async def test_whoever_leaves_in_the_middle_of_a_beat_gives_its_name_back(house: House) -> None:
+async def test_worker_leaving_during_heartbeat_releases_its_name(house: House) -> None:
     await house.workers.lease("w1")
     with anyio.move_on_after(0.0002):
         await house.workers.beat("w1")
@@ -131,7 +131,7 @@ async def test_whoever_leaves_in_the_middle_of_a_beat_gives_its_name_back(house:
     await until(is_free)
 
 
-async def test_whoever_is_silent_is_dead_though_it_holds_its_name(house: House) -> None:
+async def test_silent_worker_counts_as_dead_despite_its_lock(house: House) -> None:
     await house.workers.lease("w1")
     house.execute("UPDATE turntree.workers SET heartbeat_at = heartbeat_at - interval '1 minute'")
     assert await house.workers.list_dead(silent_s=10) == ["w1"]
@@ -139,7 +139,7 @@ async def test_whoever_is_silent_is_dead_though_it_holds_its_name(house: House) 
     assert await house.workers.list_dead(silent_s=10) == []
 
 
-async def test_a_buried_worker_that_lives_is_known_again(house: House) -> None:
+async def test_worker_declared_dead_is_recognized_when_it_returns(house: House) -> None:
     await house.workers.lease("w1")
     await house.workers.bury(["w1"])
     await house.workers.beat("w1")
@@ -207,7 +207,7 @@ async def test_a_session_whose_wake_up_is_under_way_is_left_alone(house: House) 
     assert await house.another_life().wake_stuck(silent_s=10) == 1
 
 
-async def test_what_nobody_took_is_found_before_a_silent_worker_is_dead(house: House) -> None:
+async def test_unclaimed_session_is_found_before_worker_counts_as_dead(house: House) -> None:
     later = house.another_life()
     await house.inbox.post(house.session, user("hi"), by="human:ana", at=house.world.now())
     assert await later.wake_stuck(silent_s=LONG_S) == 0
@@ -220,7 +220,7 @@ async def test_what_nobody_took_is_found_before_a_silent_worker_is_dead(house: H
         await later.leave(name)
 
 
-async def test_parked_runs_are_looked_at_by_nobody(house: House) -> None:
+async def test_sweepers_do_not_read_parked_runs(house: House) -> None:
     await house.workers.lease("w1")
     run = await house.begin("w1")
     await house.park(run)

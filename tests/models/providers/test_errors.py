@@ -112,7 +112,7 @@ async def test_when_to_ask_again_is_heard_in_each_spelling(vendor: Vendor) -> No
 @every_vendor
 @pytest.mark.parametrize("is_reset", [False, True], ids=["ended", "reset"])
 @pytest.mark.parametrize("after", [0, 1])
-async def test_half_an_answer_is_no_answer(vendor: Vendor, after: int, is_reset: bool) -> None:  # noqa: FBT001 (a parameter of the test)
+async def test_partial_reply_is_an_error(vendor: Vendor, after: int, is_reset: bool) -> None:  # noqa: FBT001 (a parameter of the test)
     said = Reply("Some words and some more.", breaks=Break(after, is_reset=is_reset))
     with ScriptedModel([said]) as server:
         async with provider_of(vendor, server) as provider:
@@ -135,7 +135,7 @@ async def test_a_vendor_that_says_nothing_times_out(vendor: Vendor) -> None:
 
 
 @every_vendor
-async def test_nobody_there_is_broken(vendor: Vendor) -> None:
+async def test_unreachable_provider_is_broken(vendor: Vendor) -> None:
     with ScriptedModel() as server:
         gone = server
     async with provider_of(vendor, gone) as provider:

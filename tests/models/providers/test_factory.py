@@ -59,7 +59,7 @@ def test_a_server_may_be_named_after_whose_models_it_has() -> None:
     assert build_provider(config, key).name == "deepseek"
 
 
-def test_a_type_that_nobody_knows_is_told_with_those_that_are_known() -> None:
+def test_unknown_provider_type_lists_known_types() -> None:
     with pytest.raises(ProviderNotConfigured, match="there are anthropic"):
         build_provider({"provider_type": "abacus"}, key)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 PROMPT = Prompt((), (user("hello"),))
 
 
-async def test_everybody_else_goes_on_while_it_loads() -> None:
+async def test_loading_a_vendor_does_not_block_other_tasks() -> None:
     gate, began = threading.Event(), threading.Event()
 
     def build() -> Provider:

@@ -101,7 +101,7 @@ def test_what_a_store_did_to_an_answer_changes_nothing_that_is_sent(message: Mes
 
 
 @given(answers())
-def test_nobody_else_is_given_thoughts_signatures_or_ids(message: Message) -> None:
+def test_vendor_metadata_is_not_sent_to_other_vendors(message: Message) -> None:
     request = asked(Prompt((), (user("hi"), message)), OTHER, {}).messages
     for found in request:
         for part in found.parts:
@@ -112,7 +112,7 @@ def test_nobody_else_is_given_thoughts_signatures_or_ids(message: Message) -> No
 
 @settings(max_examples=50)
 @given(st.lists(exchanges(), min_size=1, max_size=3))
-def test_every_lawful_thread_can_be_sent_to_anybody(turns: list[Any]) -> None:
+def test_every_valid_thread_fits_every_vendor(turns: list[Any]) -> None:
     said = [message for query, reply in turns for message in (*query, *reply)]
     prompt = Prompt((), tuple(said))
     # What was lifted or attached is fetched; here each object is some text.
@@ -140,13 +140,13 @@ def test_arguments_are_read_as_the_values_they_are(written: str, args: Json) -> 
     assert returned(response).parts == (ToolUse("c1", "look", args),)
 
 
-def test_numbers_that_not_everybody_can_write_stay_text() -> None:
+def test_unsafe_numbers_stay_text() -> None:
     written = json.dumps({"n": 2**60})
     response = ModelResponse(parts=[ToolCallPart("look", written, tool_call_id="c1")])
     assert returned(response).parts == (ToolUse("c1", "look", written),)
 
 
-def test_half_a_sign_does_not_spoil_an_answer() -> None:
+def test_lone_surrogate_does_not_break_reply() -> None:
     message = returned(ModelResponse(parts=[TextPart("one \ud83d")]))
     assert line_of(message)
     assert message.text == "one ?"
@@ -172,7 +172,7 @@ def test_a_part_without_a_name_here_goes_back_as_it_came_and_only_to_its_author(
     assert [type(part) for part in sent(message, OTHER).parts] == [TextPart]
 
 
-def test_an_opaque_part_that_nobody_can_read_any_more_is_left_out() -> None:
+def test_unreadable_opaque_part_is_left_out() -> None:
     part = OpaquePart({"kind": "vendor.part", **AUTHOR.to_json(), "part": {"part_kind": "future"}})
     message = Message("assistant", (Text("so"), part), meta=native_meta(AUTHOR, [{}, {}]))
     assert [type(one) for one in sent(message).parts] == [TextPart]

@@ -200,7 +200,7 @@ async def test_anthropics_cache_is_told_to_keep_tools_instructions_query_and_end
         assert len(list(members(body, "cache_control"))) == 4
 
 
-async def test_whoever_wants_no_cache_gets_none() -> None:
+async def test_cache_can_be_disabled() -> None:
     with ScriptedModel([Reply("Hi.")]) as server:
         async with provider_of(ANTHROPIC, server, {"cache": False}) as provider:
             await whole(provider, ANTHROPIC, user("hi"))

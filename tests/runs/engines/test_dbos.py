@@ -45,7 +45,7 @@ class TestDbosEngine(EngineContract):
     """The engine on DBOS."""
 
 
-async def test_who_only_sends_leaves_what_dbos_would_have_left(
+async def test_outbox_writes_same_rows_as_dbos(
     engine: DbosEngine, database: Database, conninfo: str
 ) -> None:
     light = DbosEngine(engine.url, engine.workspace, DbosQueue(database))

@@ -49,7 +49,7 @@ class TestEngineOfItsOwnLogin(EngineContract):
         "SET ROLE turntree_engine",
     ],
 )
-async def test_who_sends_cannot_write_to_the_queue(
+async def test_sender_login_cannot_write_engine_tables(
     engine: LazyEngine, conninfo: str, statement: str
 ) -> None:
     await wake(engine, ONE)

@@ -13,7 +13,7 @@ pytest.importorskip("dbos")
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_nobody_finds_half_of_the_tables(database: Database) -> None:
+async def test_concurrent_engines_create_tables_once(database: Database) -> None:
     url, workspace = sqlalchemy_url(database.conninfo), WorkspaceId(str(database.workspace))
     async with AsyncExitStack() as stack:
         engines = [await stack.enter_async_context(open_dbos(url, workspace)) for _ in range(4)]

@@ -86,7 +86,7 @@ async def scene(tree: Tree, database: Database, world: FakeClock) -> AsyncGenera
         yield Scene(engine, inbox, WorkerStore(database, engine), database, session)
 
 
-async def test_whoever_is_killed_leaves_its_sessions_to_others(scene: Scene) -> None:
+async def test_killed_workers_sessions_are_taken_over(scene: Scene) -> None:
     found: list[Work] = []
     async with scene.other_process("w1") as process:
         (held,) = await scene.workers.list_open()
@@ -130,7 +130,7 @@ async def test_what_another_has_taken_since_is_not_woken_again(scene: Scene) -> 
     await late.close()
 
 
-async def test_whoever_hangs_is_found_by_its_silence(scene: Scene) -> None:
+async def test_hung_worker_is_detected_by_missing_heartbeat(scene: Scene) -> None:
     found: list[Work] = []
     async with scene.other_process("w1") as process:
         process.send_signal(signal.SIGSTOP)
