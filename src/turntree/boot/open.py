@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -493,7 +493,7 @@ def tree_on(
         world,
         by,
         settings.session,
-        redactor=lambda: find_redactor(settings),
+        redactor=cache(lambda: find_redactor(settings)),
         embedder=lambda: embedder or find_embedder(settings),
         engine=lambda: engine or engine_on(database.seen_by(EVERYTHING)),
         execution_host=lambda: workplace or workplace_in(Path(), settings.home),
