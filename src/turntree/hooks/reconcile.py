@@ -99,6 +99,8 @@ class HookReconciler:
                 key = bundle.origin, bundle.id
                 found[key] = importer, bundle
                 until[key] = max(sighting.at, until.get(key, sighting.at), key=unix_ms)
+        # The agent may be writing its next turn already. Importing only up to the end that a hook
+        # reported keeps half a turn out of the ledger.
         self.importing.hold_open, self.importing.hold_after = True, until
         settled.progress = await self.importing.run(list(found.values()))
         for name, reason in settled.progress.failed.items():
@@ -119,6 +121,7 @@ class HookReconciler:
         except (NotFound, InvalidOperation, Conflict) as error:
             # One hook event that cannot be placed must not hold back the others.
             settled.complaints.append(f"{sighting.stream.session} was not made known: {error}")
+        # Done in any case: a second try would meet the same error.
         settled.done.append(sighting)
 
     async def _find_session(self, stream: AgentStream) -> str | None:
@@ -180,11 +183,14 @@ class HookReconciler:
     ) -> None:
         begin, end = span.begin, span.end
         after = states.get(end.id)
+        # The hook could not take a snapshot, or the agent had no folder. The turn is recorded
+        # without one.
         if end.place is None or after is None:
             return
         session = await self._find_session(stream)
         resource = await self.pinning.ensure_directory(end.place, session)
         is_same = begin is not None and begin.place == end.place
+        # A snapshot of another folder would show every file as changed.
         before = states.get(begin.id) if begin is not None and is_same else None
         began = turn.started_at if begin is None else begin.at
         pinned = await self.pinning.pin(turn.id, resource, before, after, began, end.at)
@@ -200,6 +206,7 @@ class HookReconciler:
             low = max(1, high - PAGE_TURNS + 1)
             page = await self.threads.list_range(head, low=low, high=high)
             turns |= {one.turn.id: one.turn.header for one in page}
+            # Sealed before the first event, so that no older turn can belong to a span.
             if not page or unix_ms(page[0].turn.header.sealed_at) < first:
                 break
             high = low - 1

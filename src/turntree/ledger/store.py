@@ -73,6 +73,8 @@ class Ledger:
         """
         request = {"by": by, "at": at, "key": key, "epoch": epoch, "session": as_uuid(session)}
         params = {**turn_params(sealed, parent, calls), **_journal_params(journal), **request}
+        # One function does all of it in one round trip and one transaction. Split, each part would
+        # need the lock on the session while the client thinks.
         return _stored(await self.database.fetch_one(SQL["append_turn"], **params))
 
     async def seal_at_head(
@@ -100,6 +102,7 @@ class Ledger:
                 raise NotFound(f"there is no session {session}")
             head, raw = rows[0]
             digest = None if raw is None else digest_from_raw(bytes(raw))
+            # Built under the lock, because the turn's digest contains that of its parent.
             sealed, journal = build(head, digest)
             params = {**turn_params(sealed, head, calls), **_journal_params(journal)}
             request = {"by": by, "at": at, "key": key, "epoch": None}
@@ -156,6 +159,8 @@ class Ledger:
 
     async def facts(self, stream: str, *, after: int = 0) -> list[RunEvent]:
         """Return the events of a stream in order, from a position on."""
+        # In pages, until one is empty: a run that streams for hours has more events than one reply
+        # should hold.
         recorded: list[RunEvent] = []
         while rows := await self.database.fetch(
             SQL["list_run_events"],

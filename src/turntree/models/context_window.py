@@ -89,6 +89,8 @@ def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
     if whole_from == 0 and view.is_whole:
         return view.turns
     assert whole_from > 0, "a view reaches back until it does not fit"
+    # The cut is not placed where the budget ends but at the roundest depth between half and all of
+    # it. So it moves only every few turns, and a provider's prompt cache stays valid in between.
     half_from = _fitting(view.costs, room // 2)
     if whole_from == len(view.turns):
         return ()

@@ -157,6 +157,8 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
     system: list[str] = []
     tools: list[ToolSpec] = []
     for entry in manifest.entries:
+        # Permissions and parameters are recorded in the manifest too. They are not text for the
+        # model.
         if entry.kind not in ("persona", "prompt", "rules", "tool"):
             continue
         if entry.object not in objects:
@@ -217,6 +219,8 @@ def assemble(
     thread: list[Message] = []
     if view.summary is not None:
         thread += show_turn(view.summary.turn)
+    # After the summary and before the turns, where the gap is. Its number changes only when the cut
+    # moves, so the cached prefix stays the same meanwhile.
     if left_out:
         thread.append(told(LEFT_OUT_TEXT.format(count=left_out)))
     for entry in shown:

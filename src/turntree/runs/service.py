@@ -102,12 +102,14 @@ class Runs:
         messages = [user(said)] if isinstance(said, str) else said
         queued: list[Message] = []
         redacted = 0
+            # Before anything is stored: an append-only ledger cannot take a key back.
         for original in [messages] if isinstance(messages, Message) else messages:
             message, count = without_secrets(original, self.redactor)
             queued.append(await self._take(message))
             redacted += count
         if not queued:
             raise InvalidOperation("a message says something")
+        # After the checks, so that a refused message creates no session.
         target = await self.sessions.get_or_create(session)
         options = {name: value for name, value in asked.items() if value is not None}
         posted = await self.inbox.post(
@@ -126,6 +128,7 @@ class Runs:
             NotFound: No such session.
         """
         by, at = str(self.by), self.world.now()
+        # The id may be a session's own; then its open run is meant.
         if (run_id := find_long_id(of)) is not None and await self.sessions.ledger.find(of) is None:
             is_found = await self.inbox.cancel_one(RunId(run_id), by=by, at=at, discard=discard)
             run = RunId(run_id) if is_found else None
@@ -149,6 +152,7 @@ class Runs:
         """
         with anyio.fail_after(timeout_s):
             while True:
+                # Read before looking: a seal between the two lines then ends the wait at once.
                 news = self.hub.news(run)
                 sealed = await self._find(run)
                 if sealed is not None:
@@ -178,6 +182,7 @@ class Runs:
         """Return the state of a run; one that has not started is waiting."""
         facts = await self.ledger.facts(run)
         if not facts:
+            # A turn that was recorded elsewhere has no run.
             return "waiting" if await self._find(run) is None else "finished"
         match Run.replay(run, facts).next_step():
             case Done():
