@@ -111,12 +111,16 @@ class Assignments:
         seen: list[ThreadTurn] = []
         while True:
             async with self.holding(_key_of(found)) as is_held:
+                # Read again under the lock: another process may have finished it while this one
+                # waited.
                 found = await self.programs.get(found.id)
                 if seen and found.state != "active":
                     verdicts: Any = found.details.get("verdicts") or ()
                     return AssignmentStatus(found, tuple(seen), tuple(verdicts))
                 if is_held:
                     return await self._work(found.id, hear)
+            # Another process drives the task, but its messages have keys: sending the first one
+            # again returns the run that is already there, which can be followed.
             if not seen:
                 _, _, posted = await self.begin(found.id)
                 seen.append(await self.following.follow(posted.run, hear))
@@ -149,6 +153,7 @@ class Assignments:
                 posted = await self._send(found, agent, number, reflection_on(verdicts))
             placed = await self._follow(posted.run, watch, hear)
             turns.append(placed)
+            # A person may have taken the task from the agent while it worked.
             if not await watch.is_at_work():
                 return AssignmentStatus(
                     await self.programs.get(found.id), tuple(turns), tuple(verdicts)
@@ -174,6 +179,8 @@ class Assignments:
 
     async def _send(self, task: Program, agent: Program, number: int, text: str) -> QueuedMessage:
         session = str(task.details["session"])
+        # The same after a crash, so a process that takes over continues the turn of the one that
+        # died instead of asking the model a second time.
         key = f"assignment/{task.id}/{session}/{number}"
         options: PostOptions = {"agent": agent.name}
         if (steps := HarnessLimits.of(agent).max_steps) is not None:
@@ -188,6 +195,8 @@ class Assignments:
         self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]
     ) -> ThreadTurn:
         """Follow a run to its end, and record in order what the agent does meanwhile."""
+        # Unbounded: the follower must not wait for the database, or its text would arrive in
+        # bursts.
         send, receive = anyio.create_memory_object_stream[Heard](float("inf"))
 
         def heard(one: Heard) -> None:
@@ -213,6 +222,7 @@ class Assignments:
         """End an attempt whose turn did not complete; a canceled task may be assigned again."""
         outcome = placed.turn.header.outcome
         task = await self.programs.get(watch.task.id)
+        # Only a failure ends the task. One that was canceled or interrupted can be assigned again.
         if outcome == "failed":
             await watch.move("error", {"task": task.name, "reason": watch.reason})
             return await self._fail(task, watch.reason or outcome)
@@ -284,6 +294,7 @@ class _Watch:
                 await self.move("executing")
             case ToolCallFinished(use):
                 self.open_calls.discard(str(use.call_id))
+                # Calls run concurrently, so the agent thinks again only after the last of them.
                 if not self.open_calls:
                     await self.move("thinking")
             case RunNotice("failed", reason):

@@ -91,6 +91,7 @@ class RangeScanner:
             for turn, places in gaps.items()
             if not events.receipts.issuperset((turn, place) for place in places)
         ]
+        # Asked at the end of the range, once for all its runs.
         passage.complaints += self._check_interrupted(events.interrupted)
         return passage
 
@@ -121,6 +122,7 @@ class RangeScanner:
 
     def _read_events(self, after: UUID, last: UUID, passage: ScanResult) -> EventChecker:
         events = EventChecker()
+        # The largest position, so that the page starts with the first event of the next stream.
         stream, seq, since = after, 2**31 - 1, after
         while rows := self._fetch(
             SQL["fsck_events"], after=stream, seq=seq, last=last, limit=PAGE_EVENTS_MAX
@@ -201,6 +203,7 @@ class RangeScanner:
         holders = {d: turn for turn, d, _ in page.manifests if d not in self.manifests}
         if not holders:
             return
+        # Also those that turn out to be missing: each is read and reported once.
         self.manifests |= dict.fromkeys(holders)
         entries: dict[str, str] = {}
         digests = [digest_raw(parse_digest(digest)) for digest in holders]

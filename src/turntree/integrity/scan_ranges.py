@@ -56,6 +56,8 @@ class SharedSnapshot:
                 taken = connection.execute(DATABASE_SQL["set_role"], role).fetchone()
                 assert taken is not None, "it has one row"
                 require_direct(connection, taken[0])
+                # All readers see one state. A turn that is sealed while we read would otherwise be
+                # in one table and not in another, and look like damage.
                 connection.isolation_level = IsolationLevel.REPEATABLE_READ
                 connection.read_only = True
                 connection.prepare_threshold = 0
@@ -88,6 +90,7 @@ class RangeScan:
         Raises:
             DatabaseUnavailable: The database is unreachable.
         """
+        # Taken from the end by ``pop``, so the oldest comes first.
         self.ranges.reverse()
         is_large = turns >= SECOND_PROCESS_FROM_TURNS and (os.cpu_count() or 1) > 1
         async with anyio.create_task_group() as group:
@@ -107,10 +110,13 @@ class RangeScan:
             connection = await anyio.to_thread.run_sync(joined.enter_context, self.moment.joined())
             with joined:
                 reader = RangeScanner(connection, self.moment.workspace, examine)
+                # Whichever process is free takes the next range: turns differ in size too much to
+                # divide them beforehand.
                 while self.ranges and not self.failures:
                     wanted = self.ranges.pop()
                     passage = await anyio.to_thread.run_sync(reader.read, *wanted)
                     if not self.found(passage):
+                        # Enough was found. The other process stops after its range.
                         self.ranges.clear()
         except (TurntreeError, psycopg.Error) as error:
             # Not raised here, because the task group would wrap it in a group of its own.

@@ -123,6 +123,8 @@ class Router:
         if is_plain and named is not None and await self._find(named) is not None:
             return ToSession(Label(named))
         found = await self.sessions.revisions.resolve_parsed(revision)
+        # ``HEAD``, or a turn that is a session's head, means the session: the message continues it
+        # instead of forking.
         if is_plain and found.session is not None and found.session.head == found.turn:
             return ToSession(found.session.label)
         return ToTurn(found.turn)
@@ -130,6 +132,7 @@ class Router:
     async def _to_turn(self, target: Target, turn: TurnId, who: str) -> Route:
         placed = await self.sessions.revisions.threads.get_turn(turn)
         holders = (await self.matcher.reader.list_holders([turn], to=who))[turn]
+        # A turn that only hidden sessions hold does not exist for this sender.
         if holders and all(holder.is_closed for holder in holders):
             raise NotFound(f"there is no turn {turn}")
         short = placed.turn.digest.removeprefix("sha256:")[:8]
@@ -137,6 +140,7 @@ class Router:
 
     async def _to_session(self, target: Target, label: Label, who: str) -> Route:
         session = await self._find(label)
+        # The same answer for a hidden session and for none: an error must not reveal a name.
         if session is None or await self._is_closed(session, who):
             raise NotFound(f"there is no session {label!r}", hint=Hint("session.list"))
         return _at(target, session, label)
@@ -153,6 +157,7 @@ class Router:
         raise NotFound(f"there is no persona {name!r}", hint=Hint("program.list"))
 
     async def _to_sender(self, target: Target, key: Label, who: str) -> Route:
+        # Aliases are found as well, so a sender who was identified keeps their session.
         session = await self._find(key)
         if session is None:
             steps = (f"no label and no alias is {key}", "a session begins under this name")
