@@ -96,6 +96,8 @@ class Programs(Registry):
         """
         changes = await self.beginning(kind, name, config, visibility, owner or self.by)
         begun = next(change for change in changes if isinstance(change, CreateProgram))
+        # The task and its assignment in one commit: a task that exists without its agent would wait
+        # for ever.
         if kind == "task" and config.get("assignee") is not None:
             checked, _ = await self.check(self.kind(kind), config)
             at = self.world.now()
@@ -127,7 +129,9 @@ class Programs(Registry):
             InvalidOperation: It cannot be done.
         """
         program = await self.get(name)
+        # Before the version is looked up, so that a refusal tells nothing about the program.
         await self.check_right(program, "invoke")
+        # A turn must get what it was promised, even if the program was changed while it ran.
         if version is not None and version != program.version.digest:
             program = replace(program, version=await self._find_version(program, version))
         around = _InvocationContext(self, program, hear, told or {})
@@ -160,6 +164,7 @@ class Programs(Registry):
         agent = await self.get(str(named))
         current = agent.details.get("current_task")
         if not await self.is_free(agent, task):
+            # The name of a private task is private too.
             seen = await self.find(str(current)) is not None
             if not seen:
                 raise InvalidOperation(
@@ -219,6 +224,8 @@ class Programs(Registry):
         """
         program = await self.get(name)
         kind, target = self.kind(program.kind).kind, self.state_word(state)
+        # A state such as ``completed`` has to be earned: setting it by hand would skip the
+        # criteria.
         if (request := kind.earned.get(target)) is not None:
             self._check_move(program, target)
             await self.check_right(program, "configure")
@@ -244,6 +251,7 @@ class Programs(Registry):
         """
         if self.user is None or program.owner != str(self.user):
             return False
+        # One foreign version is enough: the members it set may still be in the newest one.
         return {row.by for row in await self.store.list_versions(program.id)} == {str(self.user)}
 
     async def check_folder(self, program: Program) -> None:
@@ -253,6 +261,7 @@ class Programs(Registry):
             PermissionDenied: It is another person's, and the folder is not lent.
         """
         is_lent = self.workplace is not None and self.workplace.is_lent
+        # A folder holds files that the author of a program could not read otherwise.
         if not is_lent and not await self.is_own(program):
             raise PermissionDenied(
                 f"{program.address} was not written by {self.user or 'the user of this process'} "

@@ -126,6 +126,7 @@ class ImportService:
 
     async def run(self, found: Sequence[tuple[Importer, TranscriptRef]]) -> Progress:
         """Import everything that has changed since it was last read."""
+        # Read once: handoffs that are written while this runs belong to the next import.
         self._grafts = await self.checkouts.list_all()
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         self.progress.bundles += len(found)
@@ -265,6 +266,8 @@ class ImportService:
     async def _store(self, batch: Sequence[_ReadTranscript]) -> None:
         if not batch:
             return
+        # Committed asynchronously, because the cursors that follow are durable. Lost work is simply
+        # read again.
         async with self.imports.database.hurry():
             cursors = await self._store_all(batch)
         await self.imports.mark(cursors, self.world.now())
@@ -307,6 +310,7 @@ class ImportService:
     async def _place_all(self, taken: _ReadTranscript) -> dict[str, Any]:
         heads = taken.read.heads
         told: dict[str, Any] = {}
+        # A subagent's session names the turn of its parent, which therefore has to exist first.
         for session in _parents_first(taken.read.sessions):
             head = None if session.head is None else heads.get(session.head)
             await self._place(taken.bundle, session, head, heads)

@@ -58,6 +58,8 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
 
 
 async def _remember(response: httpx2.Response) -> None:
+    # Set only while a stream is being opened, in its own task: requests of other tasks are not ours
+    # to close.
     arrived = _ANSWERS.get()
     if arrived is not None:
         arrived.append(response)
@@ -82,6 +84,8 @@ async def _opened(
         try:
             yield response
         finally:
+            # Shielded, because this runs when the caller was canceled, and that is when it matters
+            # most.
             with anyio.move_on_after(CLOSING_TIMEOUT_S, shield=True):
                 for event in arrived:
                     await event.aclose()
@@ -190,6 +194,7 @@ class DirectProvider:
         return asked(prompt, self._author, objects, cache=kept), cast("ModelSettings", chosen)
 
     def _model(self, name: str) -> Model:
+        # Building one resolves its profile; a worker asks the same few models all day.
         if name not in self._models:
             self._models[name] = self._model_of(name)
         return self._models[name]
