@@ -78,6 +78,15 @@ class DraftTurn:
 
 
 @value
+class SpawnCall:
+    """The call that started a subagent, until the subagent's own session is read."""
+
+    turn: Key
+    call: str
+    task: str | None
+
+
+@value
 class DraftSpawn:
     """The tool call that started a subagent's session, as the source describes it."""
 

@@ -17,7 +17,7 @@ from turntree.core.ids import SessionId
 from turntree.core.message import Message, Part
 from turntree.core.value import value
 from turntree.ledger.raw_codec import RawRecord
-from turntree.transcripts.drafts import DraftSession, DraftTurn, Key, KnownTurn, Projection
+from turntree.transcripts.drafts import DraftTurn, Key, KnownTurn, Projection
 
 
 @value
@@ -189,14 +189,10 @@ def _needed(projection: Projection, others: Iterable[DraftTurn]) -> Iterable[Key
         if turn.parent is not None:
             yield turn.parent
     for session in projection.sessions:
-        yield from _needed_by(session)
-
-
-def _needed_by(session: DraftSession) -> Iterable[Key]:
-    if session.head is not None:
-        yield session.head
-    if session.spawn is not None:
-        yield session.spawn.parent_turn
+        if session.head is not None:
+            yield session.head
+        if session.spawn is not None:
+            yield session.spawn.parent_turn
 
 
 def _words(turn: DraftTurn) -> list[tuple[str, tuple[Part, ...]]]:

@@ -99,7 +99,15 @@ def exchange(
     said = messages_from(_told_apart(map(_dump, messages)), source=source)
     answers = [_dump(completion) for completion in completions]
     first = next((i for i, m in enumerate(said) if m.role == "assistant"), len(said))
-    calls = tuple(_model_call(answer, provider) for answer in answers)
+    calls = tuple(
+        ModelCall(
+            str(answer.get("model") or "unknown"),
+            _usage(_members(answer, "usage")),
+            provider,
+            _call_id(answer.get("id"), answer.get("created")),
+        )
+        for answer in answers
+    )
     return ChatExchange(tuple(said[:first]), tuple(_annotated(said[first:], answers)), calls)
 
 
@@ -243,15 +251,6 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         raise NotCanonical("a member is named twice")
     return members
-
-
-def _model_call(completion: Mapping[str, Any], provider: str | None) -> ModelCall:
-    return ModelCall(
-        str(completion.get("model") or "unknown"),
-        _usage(_members(completion, "usage")),
-        provider,
-        _call_id(completion.get("id"), completion.get("created")),
-    )
 
 
 def _call_id(id: str | None, created: int | None) -> str | None:

@@ -101,7 +101,11 @@ def node_of(
     if role not in ("user", "system", "assistant", "tool"):
         unknown = f"role {role[:40]}"
     if role == "user" and kind not in _INSTRUCTIONS:
-        asked = Message("user", tuple(parts), "human", at, _files(inside), meta)
+        named = (word(mapping(told).get("name")) for told in entries(inside.get("attachments")))
+        files = [TouchedFile("attached", name).to_json() for name in named if name is not None]
+        asked = Message(
+            "user", tuple(parts), "human", at, {"files": files} if files else None, meta
+        )
         return replace(node, asks=True, messages=(asked,)), unknown
     # Added by the service: hidden instructions, custom instructions, memories.
     told = Message("system", tuple(parts), None, at, None, meta)
@@ -250,12 +254,6 @@ def _attachments(inside: Mapping[str, Any], assets: Assets) -> list[Part]:
         if name is not None and not mime.startswith("image/"):
             parts.append(Media("file", mime, name=name))
     return parts
-
-
-def _files(inside: Mapping[str, Any]) -> dict[str, Json] | None:
-    named = (word(mapping(told).get("name")) for told in entries(inside.get("attachments")))
-    files = [TouchedFile("attached", name).to_json() for name in named if name is not None]
-    return {"files": files} if files else None
 
 
 def _meta(

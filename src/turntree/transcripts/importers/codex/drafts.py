@@ -10,8 +10,7 @@ from turntree.core.ids import Timestamp, instant
 from turntree.core.message import Message, ToolResult, ToolUse
 from turntree.core.message_context import FileUse, TouchedFile
 from turntree.core.usage import ModelCall
-from turntree.core.value import value
-from turntree.transcripts.drafts import DraftTurn, Key
+from turntree.transcripts.drafts import DraftTurn, Key, SpawnCall
 from turntree.transcripts.importers.codex.records import ToolReport, files_patched
 from turntree.transcripts.importers.shared.lenient_json import entries, mapping, number, text, word
 
@@ -133,15 +132,6 @@ class OpenTurn:
             calls=[*self.calls],
             records=[*self.records],
         )
-
-
-@value
-class SpawnCall:
-    """The call that started a subagent."""
-
-    turn: Key
-    call: str
-    task: str | None
 
 
 @dataclass(slots=True)

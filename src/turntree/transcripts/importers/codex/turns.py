@@ -16,12 +16,11 @@ from turntree.core.ids import instant
 from turntree.core.message import Message, OpaquePart, Part, Source, Text, ToolResult, ToolStatus
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
-from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
+from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key, SpawnCall
 from turntree.transcripts.importers.codex.drafts import (
     OpenTurn,
     ParseState,
     RolloutLine,
-    SpawnCall,
     attached_files,
     less,
     moment_in,

@@ -92,7 +92,12 @@ def _files(bubble: Mapping[str, Any]) -> Iterator[TouchedFile]:
     for chunk in entries(bubble.get("attachedCodeChunks")):
         yield from _chunk("attached", chunk)
     for chosen in (*entries(inside.get("fileSelections")), *entries(inside.get("selections"))):
-        yield from _chosen(chosen)
+        told = mapping(chosen)
+        if path := path_of(told.get("uri")) or path_of(chosen):
+            span = mapping(told.get("range"))
+            first = _line(span, "selectionStartLineNumber", "startLineNumber")
+            last = _line(span, "positionLineNumber", "endLineNumber")
+            yield TouchedFile("attached", path, first, last)
     for folder in entries(inside.get("folderSelections")):
         yield from _named("attached", folder)
     for name in ("relevantFiles", "suggestedCodeBlocks", "codeBlocks"):
@@ -120,15 +125,6 @@ def _chunk(use: FileUse, value: object) -> Iterator[TouchedFile]:
     first, lines = _line(told, "startLineNumber"), entries(told.get("lines"))
     last = first + len(lines) - 1 if first is not None and lines else None
     yield TouchedFile(use, path, first, last)
-
-
-def _chosen(value: object) -> Iterator[TouchedFile]:
-    told = mapping(value)
-    if path := path_of(told.get("uri")) or path_of(value):
-        span = mapping(told.get("range"))
-        first = _line(span, "selectionStartLineNumber", "startLineNumber")
-        last = _line(span, "positionLineNumber", "endLineNumber")
-        yield TouchedFile("attached", path, first, last)
 
 
 def _lints(bubble: Mapping[str, Any]) -> Iterator[dict[str, Json]]:

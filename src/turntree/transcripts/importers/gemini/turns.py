@@ -14,8 +14,7 @@ from turntree.core.ids import Timestamp, instant
 from turntree.core.message import Message, Source, Text, ToolUse
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
-from turntree.core.value import value
-from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
+from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key, SpawnCall
 from turntree.transcripts.importers.gemini.records import (
     called,
     result_of,
@@ -150,15 +149,6 @@ class Conversation:
         self._by_id[id] = node
         self._path.append(node)
         return node
-
-
-@value
-class SpawnCall:
-    """The call that started a subagent."""
-
-    turn: Key
-    call: str
-    task: str | None
 
 
 @dataclass(slots=True)

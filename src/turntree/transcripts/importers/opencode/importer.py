@@ -12,7 +12,14 @@ from typing import Final
 
 from turntree.core.canonical import Json, tidy
 from turntree.ledger.raw_codec import RawRecord
-from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
+from turntree.transcripts.drafts import (
+    DraftSession,
+    DraftSpawn,
+    DraftTurn,
+    Key,
+    Projection,
+    SpawnCall,
+)
 from turntree.transcripts.importer import ToolPaths, TranscriptRef
 from turntree.transcripts.importers.opencode.storage import (
     ORIGIN,
@@ -26,7 +33,6 @@ from turntree.transcripts.importers.opencode.storage import (
 )
 from turntree.transcripts.importers.opencode.turns import (
     Exchange,
-    SpawnCall,
     TurnBuilder,
     exchanges_in,
 )

@@ -15,7 +15,6 @@ from turntree.core.message import Message, Part, Source, Text
 from turntree.core.message_context import TouchedFile
 from turntree.core.turn import Outcome
 from turntree.core.usage import ModelCall
-from turntree.core.value import value
 from turntree.transcripts.drafts import DraftCompaction, DraftTurn, Key
 from turntree.transcripts.importers.opencode.parts import (
     ToolCallPart,
@@ -71,15 +70,6 @@ def created_at(message: Document) -> Timestamp | None:
     """Return when a message began."""
     told = mapping(message.told.get("time"))
     return moment(told.get("created")) or moment(message.told.get("time_created"))
-
-
-@value
-class SpawnCall:
-    """The call that started a subagent."""
-
-    turn: Key
-    call: str
-    task: str | None
 
 
 class TurnBuilder:
