@@ -59,7 +59,13 @@ async def ask(
     async with _open_console(database, console, timeout_s) as connection:
         try:
             with anyio.fail_after(timeout_s + PATIENCE_S):
-                return await _first_rows(connection, statement, limit)
+                # A server-side cursor: the server parses the statement as a query or rejects it,
+                # there can be no second statement, and it computes no more rows than are fetched.
+                async with connection.cursor(name="question") as cursor:
+                    await cursor.execute(cast("Any", statement))
+                    rows = await cursor.fetchmany(limit + 1)
+                    columns = tuple(column.name for column in cursor.description or ())
+                return QueryResult(columns, rows[:limit], is_cut=len(rows) > limit)
         except TimeoutError as error:
             raise InvalidOperation(TOOK_TOO_LONG, hint=Hint("sql.extend_timeout")) from error
         except psycopg.Error as error:

@@ -581,20 +581,17 @@ class _PooledConnection(AbstractAsyncContextManager[Connection]):
     async def __aenter__(self) -> Connection:
         try:
             self._connection = await self._database.pool.getconn()
-            await self._take_sight()
+            is_taken = False
+            try:
+                await self._database.sights.take(self._connection, self._database.sight)
+                is_taken = True
+            finally:
+                if not is_taken:
+                    await self._database.pool.putconn(self._connection)
         except psycopg.Error as error:
             _raise_translated(error)
             raise
         return self._connection
-
-    async def _take_sight(self) -> None:
-        is_taken = False
-        try:
-            await self._database.sights.take(self._connection, self._database.sight)
-            is_taken = True
-        finally:
-            if not is_taken:
-                await self._database.pool.putconn(self._connection)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # Ours are in autocommit mode; those of the drills are not, so that they can be killed in

@@ -56,20 +56,16 @@ async def examine_programs(fetch: Fetch) -> list[Complaint]:
     after = UUID(int=0)
     while rows := await fetch(SQL["fsck_programs"], after=after, limit=PAGE_PROGRAMS_MAX):
         ids = [UUID(row[0]) for row in rows]
-        stored = await _read(fetch, ids)
+        stored = gather(
+            await fetch(SQL["fsck_program_events"], programs=ids),
+            await fetch(SQL["fsck_program_versions"], programs=ids),
+            await fetch(SQL["fsck_program_refs"], programs=ids),
+            await fetch(SQL["fsck_program_grants"], programs=ids),
+        )
         for row in rows:
             complaints += _judge(row, stored[row[0]])
         after = ids[-1]
     return complaints
-
-
-async def _read(fetch: Fetch, ids: Sequence[UUID]) -> dict[str, StoredProgram]:
-    return gather(
-        await fetch(SQL["fsck_program_events"], programs=ids),
-        await fetch(SQL["fsck_program_versions"], programs=ids),
-        await fetch(SQL["fsck_program_refs"], programs=ids),
-        await fetch(SQL["fsck_program_grants"], programs=ids),
-    )
 
 
 def gather(

@@ -40,17 +40,14 @@ class NamespaceWatch:
         while process.returncode is None and self.why is None:
             first = first or _first_inside(self.status)
             if first is not None:
-                self._judge(first)
+                inside = _members(first)
+                if len(inside) > self.processes_max:
+                    self.why = f"it started more than {self.processes_max} processes"
+                elif sum(map(_resident_bytes, inside)) > self.memory_bytes_max:
+                    self.why = f"it took more than {self.memory_bytes_max} bytes of memory"
+                if self.why is not None:
+                    _kill(first)
             await anyio.sleep(INTERVAL_S)
-
-    def _judge(self, first: int) -> None:
-        inside = _members(first)
-        if len(inside) > self.processes_max:
-            self.why = f"it started more than {self.processes_max} processes"
-        elif sum(map(_resident_bytes, inside)) > self.memory_bytes_max:
-            self.why = f"it took more than {self.memory_bytes_max} bytes of memory"
-        if self.why is not None:
-            _kill(first)
 
 
 def _first_inside(status: IO[bytes]) -> int | None:

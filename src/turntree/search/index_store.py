@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from turntree.core.event import FeedPosition
 from turntree.core.ids import TurnId
 from turntree.core.value import value
-from turntree.db.database import Connection, Database, Row, fetch, run, translated
+from turntree.db.database import Database, Row, fetch, run, translated
 from turntree.db.sql import load_statements
 from turntree.search.document import RECIPE, SearchDocument
 from turntree.search.results import WORDS, IndexBatch, Vector
@@ -105,7 +105,11 @@ class IndexStore:
         async with self.database.connection() as connection, connection.transaction():
             await run(connection, SQL["search_lock"], scope)
             if rows:
-                await _copy(connection, rows)
+                await run(connection, SQL["search_stage"])
+                async with connection.cursor().copy(SQL["search_copy"]) as copy:
+                    copy.set_types(["uuid", "text[]", "float4[]"])
+                    for row in rows:
+                        await copy.write_row(row)
                 seen = {"seen_from": str(batch.seen_from)}
                 await run(connection, query, {**scope, **seen, **_scope(index)})
             if (at := batch.position) is not None:
@@ -154,11 +158,3 @@ class IndexStore:
 
 def _scope(index: str) -> dict[str, Any]:
     return {"recipe": RECIPE} if index == WORDS else {"embedder": index}
-
-
-async def _copy(connection: Connection, rows: Sequence[Row]) -> None:
-    await run(connection, SQL["search_stage"])
-    async with connection.cursor().copy(SQL["search_copy"]) as copy:
-        copy.set_types(["uuid", "text[]", "float4[]"])
-        for row in rows:
-            await copy.write_row(row)

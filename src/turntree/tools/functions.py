@@ -133,6 +133,7 @@ class FunctionTools:
         if known.occasion is not None:
             arguments[known.occasion] = occasion
         function = partial(known.call, **arguments)
+        # A synchronous function would block the loop, and with it every other run of the worker.
         if not inspect.iscoroutinefunction(known.call):
             ended = await call_in_thread(function)
         elif self.apart is None:
@@ -141,7 +142,8 @@ class FunctionTools:
             ended = await self.apart.call(function)
         if ended.error is not None:
             return ToolResult(use.call_id, "error", ended.said)
-        return ToolResult(use.call_id, "ok", _written(ended.value))
+        # A value without a canonical form becomes text.
+        return ToolResult(use.call_id, "ok", tidy(to_jsonable_python(ended.value, fallback=str)))
 
 
 def _read(function: Callable[..., Any]) -> _Function:
@@ -150,6 +152,7 @@ def _read(function: Callable[..., Any]) -> _Function:
     fields: dict[str, Any] = {}
     occasion = None
     for name, parameter in inspect.signature(function).parameters.items():
+        # Without types the model would have to guess, and nothing would check its guess.
         if name not in hints:
             raise InvalidOperation(f"{function.__name__}: the parameter {name} has no type")
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -161,6 +164,8 @@ def _read(function: Callable[..., Any]) -> _Function:
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[name] = (_described(hints[name]), default)
+    # ``forbid``: an argument that is silently ignored would leave the model believing it had an
+    # effect.
     shape = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
     schema = shape.model_json_schema()
     # The function's name is not part of its arguments' schema.
@@ -189,8 +194,3 @@ def _complaint(error: ValidationError) -> str:
         f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()
     ]
     return "the arguments do not fit: " + "; ".join(wrong)
-
-
-def _written(value: object) -> Json:
-    """Return a value as JSON; a value without a canonical form becomes text."""
-    return tidy(to_jsonable_python(value, fallback=str))

@@ -75,6 +75,7 @@ class MiniLm:
         # A query is too short to split: several threads would mostly wait for each other, and they
         # spin while waiting, which takes ten times as long on busy processors.
         with self._loaded.threads.limit(limits=1 if kind == "query" else None):
+            # Texts of one length need no padding, which would be computed like everything else.
             return self._embed_all(self._loaded, texts)
 
     def _embed_all(self, network: "_Network", texts: list[str]) -> list[Vector]:
