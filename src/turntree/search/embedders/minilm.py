@@ -76,18 +76,14 @@ class MiniLm:
         # spin while waiting, which takes ten times as long on busy processors.
         with self._loaded.threads.limit(limits=1 if kind == "query" else None):
             # Texts of one length need no padding, which would be computed like everything else.
-            return self._embed_all(self._loaded, texts)
-
-    def _embed_all(self, network: "_Network", texts: list[str]) -> list[Vector]:
-        # Texts of one length need no padding, which would be computed like everything else.
-        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-        vectors: list[Vector] = [()] * len(texts)
-        for first in range(0, len(order), TEXTS_A_BATCH):
-            batch = order[first : first + TEXTS_A_BATCH]
-            rows = network.embed([texts[index] for index in batch])
-            for index, row in zip(batch, rows, strict=True):
-                vectors[index] = row
-        return vectors
+            order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+            vectors: list[Vector] = [()] * len(texts)
+            for first in range(0, len(order), TEXTS_A_BATCH):
+                batch = order[first : first + TEXTS_A_BATCH]
+                rows = self._loaded.embed([texts[index] for index in batch])
+                for index, row in zip(batch, rows, strict=True):
+                    vectors[index] = row
+            return vectors
 
 
 def _load(folder: Path) -> "_Network":
