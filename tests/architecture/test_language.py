@@ -20,9 +20,9 @@ from turntree.cli.root import root
 
 PRONOUNS_MAX = 24  # goal: 40, reached
 PARTICIPLE_CLASSES_MAX = 4  # goal: 10, reached
-DUPLICATE_CLASSES_MAX = 10  # goal: 10, reached
-HELPERS_USED_ONCE_SHARE_MAX = 0.2773  # goal: 0.12
-COMMENT_SHARE_MIN = 0.0078  # goal: 0.025
+DUPLICATE_CLASSES_MAX = 0  # goal: 10, reached
+HELPERS_USED_ONCE_SHARE_MAX = 0.265  # goal: 0.12
+COMMENT_SHARE_MIN = 0.013  # goal: 0.025
 COMMANDS_NAMED_MAX = 0  # goal: 0, reached
 FILES_PER_FOLDER_MAX = 25  # goal: 25, reached
 

@@ -126,16 +126,6 @@ async def _bind(database: Database, connection: Connection) -> None:
         raise InvalidOperation("console_url names another database than the ledger's")
 
 
-async def _first_rows(connection: Connection, statement: str, limit: int) -> QueryResult:
-    # A server-side cursor: the server parses the statement as a query or rejects it, there can be
-    # no second statement, and it computes no more rows than are fetched.
-    async with connection.cursor(name="question") as cursor:
-        await cursor.execute(cast("Any", statement))
-        rows = await cursor.fetchmany(limit + 1)
-        columns = tuple(column.name for column in cursor.description or ())
-    return QueryResult(columns, rows[:limit], is_cut=len(rows) > limit)
-
-
 def _explain(error: psycopg.Error) -> InvalidOperation:
     message = error.diag.message_primary or str(error).strip()
     match error:

@@ -102,8 +102,8 @@ class Runs:
         messages = [user(said)] if isinstance(said, str) else said
         queued: list[Message] = []
         redacted = 0
-            # Before anything is stored: an append-only ledger cannot take a key back.
         for original in [messages] if isinstance(messages, Message) else messages:
+            # Before anything is stored: an append-only ledger cannot take a key back.
             message, count = without_secrets(original, self.redactor)
             queued.append(await self._take(message))
             redacted += count
