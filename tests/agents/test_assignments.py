@@ -182,7 +182,7 @@ async def test_only_whoever_it_was_given_to_works_on_it(database: Database, tmp_
         await hire(running, [])
         programs = running.tree.programs
         await programs.create("task", "second", {"title": "Second"})
-        with pytest.raises(InvalidOperation, match="no agent's"):
+        with pytest.raises(InvalidOperation, match="is not assigned to an agent"):
             await running.assignments.work("second")
         await programs.assign("second", "writer")
         with pytest.raises(InvalidOperation, match="busy with paper"):
@@ -238,7 +238,7 @@ async def test_a_pending_task_given_to_another_leaves_nobody_behind(
         given = await programs.assign("paper", "ana")
         assert "session" not in given.details
         assert "current_task" not in (await programs.get("writer")).details
-        with pytest.raises(InvalidOperation, match="no agent's"):
+        with pytest.raises(InvalidOperation, match="is not assigned to an agent"):
             await running.assignments.begin("paper")
 
 
