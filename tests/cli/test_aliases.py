@@ -4,6 +4,7 @@ import shlex
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from tests.cli.conftest import Call
 from turntree.cli.aliases import COMMANDS, OPTIONS, rewrite
@@ -109,6 +110,15 @@ def test_help_lists_the_main_commands_and_help_all_the_others(bare: Call) -> Non
 def test_help_of_a_command_is_its_help_page(bare: Call) -> None:
     assert bare("help", "index", "build").out == bare("index", "build", "--help").out
     assert bare("help", "index", "nothing").code == 2
+
+
+@pytest.mark.parametrize(("args", "offered"), [(["index"], "build"), (["plan"], "resume")])
+def test_completion_offers_the_commands_of_a_group(
+    args: list[str], offered: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complete = ShellComplete(root, {}, "turntree", "_TURNTREE_COMPLETE")
+    assert offered in {one.value for one in complete.get_completions(args, "")}
+    assert capsys.readouterr().err == ""
 
 
 def test_no_main_command_is_also_an_earlier_name() -> None:

@@ -260,9 +260,12 @@ class Root(click.Group):
         """
         from turntree.cli.aliases import rewrite
 
-        args, renamed = rewrite(args)
+        # While a shell completes `index`, its command is still missing, not left out.
+        is_incomplete = ctx.resilient_parsing and args[0] == "index"
+        args, renamed = (args, []) if is_incomplete else rewrite(args)
         terminal = ctx.ensure_object(Terminal)
-        if not terminal.as_json and "--json" not in args:
+        is_quiet = terminal.as_json or "--json" in args or ctx.resilient_parsing
+        if not is_quiet:
             for old, new in renamed:
                 terminal.note(f"{old} is called {new} now")
         if args[0] == "--version":
