@@ -93,13 +93,18 @@ def digest_from_raw(raw: bytes) -> Digest:
     return Digest(_ALGORITHM + raw.hex())
 
 
+def is_digest(text: str) -> bool:
+    """Return whether a text is written like a whole digest."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def parse_digest(text: str) -> Digest:
     """Return ``text`` as a digest; one digest has one spelling, so capitals are refused.
 
     Raises:
         NotCanonical: another algorithm, another length or other characters.
     """
-    if _DIGEST.fullmatch(text) is None:
+    if not is_digest(text):
         raise NotCanonical(f"{_shown(text)} is not sha256: followed by 64 digits of 0-9 and a-f")
     return Digest(text)
 

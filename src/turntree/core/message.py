@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal, TypeGuard, cast
 
+import orjson
+
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, Timestamp
@@ -27,6 +29,7 @@ SOURCES = ("human", "agent", "trigger", "webhook", "cron", "event")
 TOOL_STATUSES = ("ok", "error", "timeout", "canceled", "interrupted")
 PART_INLINE_MAX_BYTES = 8 * 1024
 """A larger part is stored as an object, and the message holds its digest."""
+EXCERPT_CHARS_MAX = 200
 PARTIAL = "partial"
 """The member of a message's meta that marks it as incomplete."""
 _AROUND_MAX_BYTES = 96
@@ -81,7 +84,7 @@ class ToolResult:
 class ObjectRef:
     """A part too large for the message: its canonical document is an object.
 
-    Call id, tool and status stay readable without the object.
+    Call id, tool, status and the beginning of a text stay readable without the object.
     """
 
     of: str
@@ -90,6 +93,8 @@ class ObjectRef:
     call_id: str | None = None
     tool: str | None = None
     status: ToolStatus | None = None
+    excerpt: str | None = None
+    """The first characters of a text, for titles."""
 
 
 @value
@@ -122,6 +127,15 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
+    def opening(self) -> str:
+        """The text, of which a part that is stored as an object gives only its beginning."""
+        return "".join(
+            part.text if isinstance(part, Text) else part.excerpt or ""
+            for part in self.parts
+            if isinstance(part, Text | ObjectRef)
+        )
+
+    @property
     def tool_uses(self) -> tuple[ToolUse | ObjectRef, ...]:
         """The tool calls that this message requests."""
         return tuple(part for part in self.parts if calls_tool(part))
@@ -140,6 +154,7 @@ class ErasedMessage:
     role: Literal["erased"] = field(default="erased", init=False)
     parts: tuple[Part, ...] = field(default=(), init=False)
     text: str = field(default="", init=False)
+    opening: str = field(default="", init=False)
 
 
 def calls_tool(part: Part) -> TypeGuard[ToolUse | ObjectRef]:
@@ -254,6 +269,7 @@ def lift(part: Part) -> tuple[Part, bytes | None]:
             call_id=document.get("call_id"),
             tool=document.get("tool"),
             status=document.get("status"),
+            excerpt=part.text[:EXCERPT_CHARS_MAX] if isinstance(part, Text) else None,
         ),
         data,
     )
@@ -274,6 +290,21 @@ def lift_parts(
         parts.append(inline)
         changed = changed or inline is not part
     return replace(message, parts=tuple(parts)) if changed else message
+
+
+def restore_parts(message: Message, objects: Mapping[Digest, bytes]) -> Message:
+    """Return the message with the parts that ``lift_parts`` moved, as far as objects has them."""
+    if not any(isinstance(part, ObjectRef) and part.object in objects for part in message.parts):
+        return message
+    return replace(
+        message,
+        parts=tuple(
+            part_from_json(orjson.loads(objects[part.object]))
+            if isinstance(part, ObjectRef) and part.object in objects
+            else part
+            for part in message.parts
+        ),
+    )
 
 
 def _is_small(part: Part) -> bool:
@@ -349,10 +380,10 @@ def part_to_json(part: Part) -> dict[str, Any]:
             return _present(kind="reasoning", text=text, signature=signature)
         case Media(kind, media_type, url, object_, name):
             return _present(kind=kind, media_type=media_type, url=url, object=object_, name=name)
-        case ObjectRef(of, object_, size, call_id, tool_name, status):
+        case ObjectRef(of, object_, size, call_id, tool_name, status, excerpt):
             return _present(
                 kind="object_ref", part=of, object=object_, size_bytes=size,
-                call_id=call_id, tool=tool_name, status=status,
+                call_id=call_id, tool=tool_name, status=status, excerpt=excerpt,
             )  # fmt: skip
         case OpaquePart(document):
             return dict(document)
@@ -378,6 +409,7 @@ def _lifted(p: Mapping[str, Any]) -> Part:
     return ObjectRef(
         p["part"], p["object"], p["size_bytes"],
         call_id=p.get("call_id"), tool=p.get("tool"), status=p.get("status"),
+        excerpt=p.get("excerpt"),
     )  # fmt: skip
 
 

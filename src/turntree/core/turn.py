@@ -96,7 +96,7 @@ class Turn:
         """The text of the first user message that has any, else of the first message."""
         prompts = (message for message in self.query if message.role == "user")
         for message in (*prompts, *self.query, *self.reply):
-            if words := message.text.split():
+            if words := message.opening.split():
                 return " ".join(words)
         return ""
 

@@ -1,12 +1,14 @@
 """Operations on turns and threads: record, read, compare, tag and erase."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Unpack
 
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
-from turntree.core.message import Message
+from turntree.core.message import Message, ObjectRef, restore_parts
 from turntree.core.principal import Principal
 from turntree.core.redaction import BY_FORMAT, Redactor
 from turntree.core.thread import Comparison, ThreadTurn
@@ -64,6 +66,37 @@ class Turns:
             NotFound: It names nothing.
         """
         return await self.threads.get_turn((await self.revisions.resolve(revision)).turn)
+
+    async def restore(self, turns: Sequence[ThreadTurn]) -> tuple[ThreadTurn, ...]:
+        """Return the turns with the parts that are stored as objects, for people who read them.
+
+        A part whose object was erased stays a reference. The result is not what was sealed: its
+        messages have other digests.
+        """
+        digests = {
+            part.object
+            for placed in turns
+            for message in placed.turn.messages
+            for part in message.parts
+            if isinstance(part, ObjectRef)
+        }
+        objects: dict[Digest, bytes] = {}
+        for digest in digests:
+            with suppress(NotFound):
+                objects[digest] = await self.ledger.get_object(digest)
+        return tuple(
+            replace(
+                placed,
+                turn=replace(
+                    placed.turn,
+                    messages=tuple(
+                        restore_parts(message, objects) if isinstance(message, Message) else message
+                        for message in placed.turn.messages
+                    ),
+                ),
+            )
+            for placed in turns
+        )
 
     async def list_newest(self, *, limit: int = 100) -> list[ThreadTurn]:
         """Return turns of all sessions, newest first."""

@@ -24,7 +24,7 @@ async def read_last(opened: CliContext, session: Session, count: int) -> tuple[T
     failed = await tree.runs.list_failed(session.label)
     beside = [await threads.get_turn(TurnId(one.run)) for one in failed[-count:]]
     found = {placed.turn.id: placed for placed in (*thread, *beside)}
-    return tuple(reversed(newest_first(found.values())[:count]))
+    return await tree.turns.restore([*reversed(newest_first(found.values())[:count])])
 
 
 def newest_first(turns: Iterable[ThreadTurn]) -> list[ThreadTurn]:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
@@ -135,6 +136,8 @@ def _sides(compared: ThreadComparison, *, thread: bool) -> tuple[list[Turn], lis
 
 async def _read(opened: CliContext, *, left: str, right: str) -> ThreadComparison:
     parted = await opened.tree.threads.compare(left, right)
+    restore = opened.tree.turns.restore
+    parted = replace(parted, left=await restore(parted.left), right=await restore(parted.right))
     base = [] if parted.base is None else [parted.base]
     legend = await read_legend(opened, [*base, *parted.left, *parted.right])
     return ThreadComparison((left, right), parted, legend)

@@ -3,6 +3,7 @@
 Gathers the data; ``cli.output.turn`` prints it.
 """
 
+import json
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,10 @@ from turntree.cli.output.annotations import list_call_documents, name_sessions, 
 from turntree.cli.output.parts import Level, draw_part, find_part, part_document
 from turntree.cli.output.turn import TurnView, draw_turn
 from turntree.cli.param_types import REVISION
-from turntree.core.ids import TurnId
+from turntree.core.canonical import is_digest
+from turntree.core.errors import NotFound
+from turntree.core.ids import Digest, TurnId
+from turntree.core.message import Message, Text, part_from_json
 from turntree.transcripts.exporters.jsonl import header_document, message_document
 
 SESSIONS_READ_MAX = 20
@@ -45,7 +49,8 @@ def show(
 ) -> None:
     """Show a turn: its author, messages, tool calls and children.
 
-    REV:tool/2 shows one tool call of a turn, by its number; REV:msg/0 one message.
+    REV:tool/2 shows one tool call of a turn, by its number; REV:msg/0 one message. A digest that is
+    not a turn's shows the object of that digest.
 
     --context shows the instructions and tools, the thread, and the turn's own messages as the model
     saw them. Prompts are not stored: they are assembled again from what was recorded, and each
@@ -60,7 +65,9 @@ def show(
         terminal.say(with_ledger(terminal, partial(_read_raw, revision=revision)))
         return
     shown = with_ledger(terminal, partial(_read, revision=revision))
-    if shown.part is not None:
+    if isinstance(shown, bytes):
+        _show_object(terminal, shown)
+    elif shown.part is not None:
         part = find_part(shown.placed.turn, shown.part)
         if terminal.as_json:
             terminal.document(part_document(part))
@@ -79,10 +86,28 @@ async def _read_raw(opened: CliContext, *, revision: str) -> str:
     return stored[1]
 
 
-async def _read(opened: CliContext, *, revision: str) -> TurnView:
+def _show_object(terminal: Terminal, data: bytes) -> None:
+    """Show a part that is stored as an object, or say how large something else is."""
+    try:
+        document = json.loads(data)
+        part = part_from_json(document)
+    except (ValueError, KeyError, TypeError):
+        document, part = {"size_bytes": len(data)}, Text(f"{len(data):,} bytes, not a text")
+    if terminal.as_json:
+        terminal.document(document)
+    else:
+        terminal.page(draw_part(Message("assistant", (part,))))
+
+
+async def _read(opened: CliContext, *, revision: str) -> TurnView | bytes:
     tree = opened.tree
-    found = await tree.resolve(revision)
-    placed = await tree.turns.get(found.turn)
+    try:
+        found = await tree.resolve(revision)
+    except NotFound:
+        if not is_digest(revision):
+            raise
+        return await tree.ledger.get_object(Digest(revision))
+    (placed,) = await tree.turns.restore([await tree.turns.get(found.turn)])
     children = await tree.turns.list_children(found.turn)
     read = [await tree.turns.get(child) for child in children[:CHILDREN_READ_MAX]]
     parent = None if placed.parent is None else await tree.turns.get(placed.parent)

@@ -235,19 +235,10 @@ class _Mapping:
 
 def _whole(message: Message, objects: Mapping[Digest, bytes]) -> Message:
     """Return a message with its offloaded parts restored."""
-    if not any(isinstance(part, ObjectRef) for part in message.parts):
-        return message
-    documents: list[Any] = []
     for part in message.parts:
-        if not isinstance(part, ObjectRef):
-            documents.append(said.part_to_json(part))
-        elif part.object in objects:
-            documents.append(orjson.loads(objects[part.object]))
-        else:
+        if isinstance(part, ObjectRef) and part.object not in objects:
             raise ProviderError(f"the object {part.object} was not handed in", "refused")
-    restored = said.from_json({**said.to_json(message), "parts": documents})
-    assert isinstance(restored, Message), "it has parts"
-    return restored
+    return said.restore_parts(message, objects)
 
 
 def _returned(document: Mapping[str, Json], author: ReplyAuthor) -> Iterator[ModelResponsePart]:
