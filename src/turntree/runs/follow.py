@@ -113,7 +113,8 @@ class RunFollower:
 
     async def follow(self, run: RunId, hear: Callable[[Heard], None]) -> ThreadTurn:
         """Report a run until its turn is sealed; return the turn."""
-        journal, sealed = _Journal(run), dict[str, Message]()
+        journal = _Journal(run)
+        sealed: dict[str, Message] = {}
         async with aclosing(self.runs.follow(run)) as news:
             async for one in news:
                 if isinstance(one, LiveChunk):
