@@ -35,7 +35,7 @@ _KEY_SHORT: Final = tuple(
     (mark.translate(None, _DROPPED), mark)
     for mark in (
         b"AKIA", b"ASIA", b"AIza", b"GOCSPX-", b"PRIVATE KEY-----", b"AGE-SECRET-KEY-1",
-        b"AccountKey=", b"ATATT3",
+        b"AccountKey=", b"ATATT3", b":AA",
     )
 )  # fmt: skip
 """Marks reduced to the letters that are left, and as they occur in the text."""
@@ -66,7 +66,6 @@ _SIGNS: Final = (
         rb"\.(?<=[1sbr9G]\.)(?=[A-Za-z0-9_-]{8})(?:(?<=tt1\.)|(?<=hv[sbr]\.)|(?<=ya29\.)"
         rb"|(?<=SG\.))"
     ),
-    pattern(rb":AA(?=[A-Za-z0-9_-]{33})(?<=[0-9]{8}:AA)"),
 )
 _HEADER_SIGN: Final = pattern(rb"B(?=(?:earer|asic) [A-Za-z0-9._~+/-]{12})")
 _KEY_WORDS: Final = (*(mark for _, mark in _KEY_SHORT), *_KEY_LONG)
@@ -320,8 +319,14 @@ def _find_marked(
     begins = [0, *accumulate(len(text) + 1 for text in texts)] if hits else []
     indexes = {bisect_right(begins, at) - 1 for at in hits}
     for short, mark in short_marks:
-        near = {left.count(b"\0", 0, at) for at in _find_word(left, short)}
-        indexes.update(index for index in near if mark in texts[index])
+        index, counted, at = 0, 0, left.find(short)
+        while at >= 0:
+            index += left.count(b"\0", counted, at)
+            if mark in texts[index]:
+                indexes.add(index)
+            # One hit in a text is enough: what is left of a picture may be full of them.
+            counted = left.find(b"\0", at)
+            at = left.find(short, counted) if counted >= 0 else -1
     return sorted(indexes)
 
 
