@@ -312,7 +312,7 @@ def _find_marked(
         return list(range(len(texts)))  # A text contains NUL, so it is unclear where each ends.
     hits = {match.start() for pattern in _SIGNS for match in pattern.finditer(whole)}
     for word in (*long_marks, *live):
-        hits.update(_find_word(whole, word))
+        hits.update(found.start() for found in re.finditer(re.escape(word), whole))
     if has_values:
         hits.update(_find_addresses(whole))
         hits.update(found.start() for found in _HEADER_SIGN.finditer(whole))
@@ -328,13 +328,6 @@ def _find_marked(
             counted = left.find(b"\0", at)
             at = left.find(short, counted) if counted >= 0 else -1
     return sorted(indexes)
-
-
-def _find_word(text: bytes, word: bytes) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + len(word))
 
 
 def _find_addresses(text: bytes) -> Iterator[int]:
