@@ -1,4 +1,4 @@
-"""A program that serves: it ends when its block ends, whatever is lost on the way."""
+"""A program that serves: it ends with its block, even if a cancellation is lost."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Show a turn: whatever was said can be read, however long it is."""
+"""Show a turn: everything that was said can be read, however long it is."""
 
 import json
 from pathlib import Path
