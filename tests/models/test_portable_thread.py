@@ -18,6 +18,7 @@ from turntree.core.message import (
     ToolUse,
     assistant,
     lift,
+    lift_parts,
     tool,
     user,
 )
@@ -115,6 +116,15 @@ def test_a_compaction_is_told_as_its_summary() -> None:
     assert told[0].is_summary
     assert "We looked." in told[0].text
     assert "compact this" not in told[0].text
+
+
+def test_long_summary_of_a_compaction_is_handed_over() -> None:
+    objects: list[bytes] = []
+    summary = lift_parts(assistant("what was decided " * 1_000), objects)
+    compacted = turn([], [summary], compaction=Compaction(TurnId("old"), None, 1))
+    (message,) = hand_over([compacted], {digest_bytes(data): data for data in objects})
+    assert message.is_summary
+    assert message.text.count("what was decided") == 1_000
 
 
 def test_a_large_part_is_whole_again() -> None:

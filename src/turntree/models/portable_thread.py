@@ -151,7 +151,13 @@ def _turn(turn: Turn, objects: Mapping[Digest, bytes]) -> Iterator[PortableMessa
         "assistant", (), turn.id, header.sealed_at, header.model, header.provider
     )
     if header.compaction is not None:
-        summary = "\n\n".join(said.text for said in turn.reply if said.text)
+        # Restored first: most summaries are long enough to be stored as objects.
+        texts = (
+            _said(message, reply, objects).text
+            for message in turn.reply
+            if isinstance(message, Message)
+        )
+        summary = "\n\n".join(text for text in texts if text)
         if summary:
             yield replace(query, parts=(Text(SUMMARY_TEXT + summary),), is_summary=True)
         return
