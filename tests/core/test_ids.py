@@ -54,13 +54,13 @@ def test_short_ids_sort_as_ids_do(left: str, right: str) -> None:
 
 
 def test_find_long_id_of_other_text_is_none() -> None:
-    # The first sign of a short id holds three bits, so an 8 is already too large.
+    # The first character of a short id holds three bits, so an 8 is already too large.
     for text in ("", "main", "z" * 26, "8" + "0" * 25, "i" * 26, "g" * 32, "0" * 31, "0" * 64):
         assert find_long_id(text) is None
 
 
 @given(st.text(max_size=40))
-def test_tokenizer_accepts_any_text(text: str) -> None:
+def test_find_long_id_of_any_text_is_none_or_long(text: str) -> None:
     found = find_long_id(text)
     assert found is None or find_long_id(found) == found
 

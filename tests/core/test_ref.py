@@ -50,7 +50,9 @@ def test_a_reference_reads_back(ref: Ref) -> None:
         (ExtRef("tar", "7"), {"kind": "tar", "id": "7"}, "tar:7"),
     ],
 )
-def test_redact_recognizes_every_known_format(ref: Ref, document: dict[str, Json], id: str) -> None:
+def test_ref_becomes_its_document_and_its_node_id(
+    ref: Ref, document: dict[str, Json], id: str
+) -> None:
     assert to_json(ref) == document
     assert node_id(ref) == id
 

@@ -23,7 +23,7 @@ line for a list. There are two exceptions: `config` alone takes no options, so a
 Colours appear on a terminal only, and never if `NO_COLOR` is set. `log` and `show` use a pager on a
 terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
 
-`turntree --help` lists the commands of the first six sections, and `turntree help --all` all.
+`turntree --help` lists the commands of the first six sections, and `turntree help --all` lists all.
 
 | exit code | meaning |
 |---|---|
@@ -35,8 +35,8 @@ terminal: `TURNTREE_PAGER`, `PAGER`, or `less -FRX`.
 | 5 | the database cannot be reached |
 | 130 | stopped by the user |
 
-A `REV` is a session (`main`), the beginning of a turn's digest (`e9177`), an ancestor (`main~3`), a
-place in a session's past (`main@{2}`, `main@{yesterday}`), words that were said (`:/redirect`), a
+A `REV` is a session (`main`), the beginning of a turn's digest (`e9177`), an ancestor (`main~3`),
+an earlier head of a session (`main@{2}`, `main@{yesterday}`), words of a message (`:/redirect`), a
 part (`main:tool/2`, `main:msg/0`), or `HEAD`, the current session: `TURNTREE_SESSION`, or what
 `.turntree/HEAD` in the nearest folder above says, or the session that last worked in this folder,
 or `main`, or the only active session.

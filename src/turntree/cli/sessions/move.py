@@ -182,8 +182,8 @@ def rewind(
 def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
     """Undo the last move of a session.
 
-    Twice undoes two moves. A move with files restores them as they were before it; files changed
-    since then are refused, unless --keep or --exact decides.
+    Run it twice to undo two moves. A move with files restores them as they were before it; files
+    changed since then are refused, unless --keep or --exact decides.
     """
     how = HowToMove(**chosen)
     if with_ledger(terminal, partial(_took_files, session=session)):

@@ -57,7 +57,7 @@ def chat(
 ) -> None:
     """Chat with a session in the terminal.
 
-    Without a SESSION it is the one you have chosen, else main; creates it if it does not exist.
+    Without a SESSION, uses the one you have chosen, else main. Creates it if it does not exist.
     Every line is sent, except those that begin with a slash: /help lists them. Ctrl-C cancels the
     reply in progress, and a second Ctrl-C leaves the chat. A terminal that is killed loses nothing:
     `turntree chat` in the same folder continues.

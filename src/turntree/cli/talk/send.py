@@ -151,7 +151,7 @@ def _tell_posted(
 
 @verb()
 @click.argument("what", metavar="[SESSION|RUN]", default="HEAD", type=SESSION)
-@click.option("--discard", is_flag=True, help="Head left where it was.")
+@click.option("--discard", is_flag=True, help="No move of the head, even if a tool had started.")
 @click.option("--wait/--no-wait", default=True, help="Wait for its end (default).")
 def cancel(terminal: Terminal, what: str, discard: bool, wait: bool) -> None:
     """Cancel the running turn of a session, or a single run.

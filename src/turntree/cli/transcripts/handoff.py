@@ -46,7 +46,7 @@ TITLE_CHARS_MAX: Final = 60
     help="Tool to continue in: claude-code, codex, gemini or opencode; by default the "
     "session's origin.",
 )
-@click.option("--open", "opens", is_flag=True, help="Tool started at once, in the new session.")
+@click.option("--open", "opens", is_flag=True, help="Start of the tool, in the new session.")
 @click.option(
     "--into",
     metavar="DIR",

@@ -38,7 +38,9 @@ _MB: Final = 1e6
 @click.option(
     "--reparse", is_flag=True, help="Stored records, parsed again with the current importers."
 )
-@click.option("--follow", is_flag=True, help="Every turn when it is complete, until Ctrl-C.")
+@click.option(
+    "--follow", is_flag=True, help="Import of each turn once it is complete, until Ctrl-C."
+)
 @click.option("--for", "seconds", type=float, metavar="SECONDS",
               help="Time limit of --follow in seconds.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Preview of what would be read; nothing is imported.")
