@@ -193,6 +193,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "maintenance.audit",
         "List permissions that were granted, used, denied or never used.",
     ),
+    "erase": CommandEntry(
+        "Maintain",
+        "maintenance.erase",
+        "Erase a message for good; a receipt and the message's digest stay.",
+    ),
     "gc": CommandEntry("Maintain", "files.gc", "Remove file snapshots that no turn refers to."),
     "worker": CommandEntry(
         "Maintain", "talk.worker", "Serve the sessions of a workspace until stopped."
