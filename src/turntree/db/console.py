@@ -15,6 +15,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
+from turntree.core.pattern import pattern
 from turntree.core.value import value
 from turntree.db.database import (
     CONNECT_TIMEOUT_S,
@@ -33,6 +34,14 @@ SQL = load_statements(__file__)
 
 READER = "turntree_reader"
 TOOK_TOO_LONG = "the query took too long"
+READ_ONLY = "the console is read-only"
+# How a statement begins that is valid SQL but not a query, after blanks and comments.
+CHANGES = pattern(
+    r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/|\()*"
+    r"(?:alter|analyze|begin|call|cluster|comment|commit|copy|create|delete|do|drop|grant|import"
+    r"|insert|listen|lock|merge|notify|reassign|refresh|reindex|reset|revoke|rollback|set|truncate"
+    r"|update|vacuum)\b"
+)
 PATIENCE_S = 5.0
 """Seconds to wait after the server's own timeout should have ended the query."""
 
@@ -71,7 +80,7 @@ async def ask(
         except psycopg.Error as error:
             known = translated(error)
             if known is error or isinstance(error, psycopg.errors.QueryCanceled):
-                raise _explain(error) from error
+                raise _explain(error, statement) from error
             raise known from error
 
 
@@ -126,7 +135,7 @@ async def _bind(database: Database, connection: Connection) -> None:
         raise InvalidOperation("console_url names another database than the ledger's")
 
 
-def _explain(error: psycopg.Error) -> InvalidOperation:
+def _explain(error: psycopg.Error, statement: str) -> InvalidOperation:
     message = error.diag.message_primary or str(error).strip()
     match error:
         case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
@@ -135,6 +144,17 @@ def _explain(error: psycopg.Error) -> InvalidOperation:
             return InvalidOperation(TOOK_TOO_LONG, hint=Hint("sql.extend_timeout"))
         case psycopg.errors.SyntaxError() if "multiple commands" in message:
             return InvalidOperation("several statements given: run one query at a time")
+        case psycopg.errors.SyntaxError() if CHANGES.match(statement):
+            return InvalidOperation(
+                f"{READ_ONLY}\nonly a query can be asked (SELECT, VALUES, TABLE or WITH)",
+                hint=Hint("sql.list_views"),
+            )
+        case psycopg.errors.ReadOnlySqlTransaction() | psycopg.errors.FeatureNotSupported() if (
+            "read-only" in message or "data-modifying" in message
+        ):
+            return InvalidOperation(
+                f"{READ_ONLY}: the query would change something", hint=Hint("sql.list_views")
+            )
         case psycopg.errors.SyntaxError():
             return InvalidOperation(
                 f"{message}: only a query can be asked (SELECT, VALUES, TABLE or WITH)"

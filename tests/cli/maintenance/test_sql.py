@@ -67,6 +67,27 @@ def test_what_cannot_be_asked_is_said(reader: Call, statement: str, told: str) -
     assert answer.out == ""
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from turns",
+        "/* all */ -- of it\n  DELETE FROM sessions WHERE true",
+        "UPDATE sessions SET label = 'x'",
+        "truncate turns",
+        "WITH gone AS (DELETE FROM turntree.turns RETURNING id) SELECT id FROM gone",
+        "SELECT lo_create(0)",
+    ],
+)
+def test_a_change_is_answered_with_read_only_in_plain_words(reader: Call, statement: str) -> None:
+    answer = reader("sql", statement)
+    assert answer.code == 1
+    assert answer.err.startswith("error: the console is read-only")
+    assert answer.err.endswith("\nnext: turntree sql\n")
+    assert "permission" not in answer.err
+    assert "syntax" not in answer.err
+    assert max(map(len, answer.err.splitlines())) <= 80
+
+
 def test_rows_are_counted_off_and_not_gathered(reader: Call) -> None:
     answer = reader("sql", "SELECT generate_series(1, 1000000000)", "--rows", "2")
     assert answer.lines == ["generate_series", "1", "2"]

@@ -40,7 +40,8 @@ def sql(terminal: Terminal, statement: str | None, rows: int, timeout: float, wh
     listed. You see the current workspace, and of its private sessions those you have access to.
     """
     if statement is None:
-        _list_views(terminal, with_ledger(terminal, _read_views, waits=False))
+        views = with_ledger(terminal, lambda opened: list_views(opened.database), waits=False)
+        _list_views(terminal, views)
         return
     asked = sys.stdin.read() if statement == "-" else statement
     if not asked.strip():
@@ -76,10 +77,6 @@ def _find_console(opened: CliContext) -> str:
             f"  turntree config set console_url postgresql://{CONSOLE}:…@HOST/DATABASE"
         )
     return opened.settings.console_url
-
-
-async def _read_views(opened: CliContext) -> list[tuple[str, list[str]]]:
-    return await list_views(opened.database)
 
 
 def _list_views(terminal: Terminal, views: list[tuple[str, list[str]]]) -> None:
