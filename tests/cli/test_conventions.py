@@ -1,6 +1,7 @@
 """Exit codes, streams, JSON, colours and start-up: what scripts rely on."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import turntree as package
 from tests.cli.conftest import Call
@@ -61,6 +63,47 @@ def test_an_unreachable_database_ends_with_five_and_hides_the_password(bare: Cal
     assert answer.err.endswith("next: turntree doctor\n")
     for words in (["doctor"], ["config"], ["up"]):
         assert ":secret" not in bare(*words).out + bare(*words).err
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"password": "hunter2"}, "wrong password for the user 'turntree' at "),
+        ({"password": "", "passfile": "/dev/null"}, "no password is given for the user 'turntree'"),
+        ({"dbname": "elsewhere"}, "there is no database 'elsewhere' at "),
+        ({"user": "nemo", "password": "hunter2"}, "wrong password for the user 'nemo' at "),
+    ],
+)
+def test_a_connection_that_fails_says_which_part_of_the_address_is_wrong(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], sentence: str
+) -> None:
+    address = os.environ["TURNTREE_DATABASE_URL"]
+    monkeypatch.setenv("TURNTREE_DATABASE_URL", make_conninfo(address, **change))
+    answer = turntree("log")
+    assert answer.code == 5
+    assert answer.err.startswith(f"error: {sentence}")
+    assert answer.err.endswith("\nnext: turntree config list\n")
+    assert len(answer.err.splitlines()) == 2
+    shown = answer.err + turntree("doctor").out + turntree("config", "list").out
+    assert sentence in turntree("doctor").out
+    assert "hunter2" not in shown
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password(bare: Call) -> None:
+    answer = bare("log")
+    assert answer.err.startswith("error: no server answers at 127.0.0.1:1: Connection refused\n")
+    assert "secret" not in answer.err
+
+
+def test_a_wrong_password_of_the_console_names_its_user(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = make_conninfo(os.environ["TURNTREE_CONSOLE_URL"], password="hunter2")
+    monkeypatch.setenv("TURNTREE_CONSOLE_URL", address)
+    answer = turntree("sql", "SELECT 1")
+    assert answer.code == 5
+    assert answer.err.startswith("error: wrong password for the user 'turntree_console' at ")
+    assert "hunter2" not in answer.err
 
 
 def test_an_address_that_is_none_is_no_traceback(

@@ -13,6 +13,7 @@ from turntree.core.errors import Hint
 COMMANDS: Final[Mapping[str, str]] = {
     "agent.assign": "turntree agent assign AGENT {task}",
     "config.allow_host": "turntree config add secret_hosts {host}",
+    "config.list": "turntree config list",
     "config.unset": "turntree config unset {key}",
     "demo": "turntree demo",
     "file.blame": "turntree blame PATH",

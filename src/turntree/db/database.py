@@ -639,8 +639,37 @@ def translated(error: psycopg.Error) -> TurntreeError | psycopg.Error:
     if isinstance(error, psycopg.DataError | psycopg.errors.CheckViolation):
         return InvalidOperation(message)
     if isinstance(error, psycopg.OperationalError):
-        return DatabaseUnavailable(f"the database does not answer: {message}")
+        return _explain_unavailable(error, message)
     return error
+
+
+def _explain_unavailable(error: psycopg.OperationalError, message: str) -> DatabaseUnavailable:
+    """Return why a connection could not be made, in a sentence without the password."""
+    # The driver has no SQLSTATE for an attempt to connect, so the server's words decide. In a
+    # language that is not English they stay as they are.
+    server = error.pgconn
+    if server is None or error.sqlstate is not None:
+        return DatabaseUnavailable(f"the database does not answer: {message}")
+    host, port, user, name = (
+        (word or b"").decode(errors="replace")
+        for word in (server.host, server.port, server.user, server.db)
+    )
+    place = host if host.startswith("/") else f"{host or 'localhost'}:{port}"
+    address: Hint | None = Hint("config.list")
+    if server.needs_password:
+        sentence = f"no password is given for the user {user!r} at {place}"
+    elif "password authentication failed" in message:
+        sentence = f"wrong password for the user {user!r} at {place}"
+    elif "role " in message and "does not exist" in message:
+        sentence = f"there is no user {user!r} at {place}"
+    elif "database " in message and "does not exist" in message:
+        sentence = f"there is no database {name!r} at {place}: create it, or correct the name"
+    elif "FATAL" not in message:
+        first = message.rpartition(" failed: ")[2].partition("\n")[0]
+        sentence, address = f"no server answers at {place}: {first}", None
+    else:
+        sentence, address = f"the database does not answer: {message}", None
+    return DatabaseUnavailable(sentence, hint=address)
 
 
 def _detail(error: psycopg.Error) -> dict[str, Any]:
