@@ -29,6 +29,7 @@ from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId
 from turntree.core.principal import Principal
 from turntree.core.secret_refs import SecretHosts
+from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.ledger.session_store import SessionStore
@@ -36,6 +37,7 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.providers.factory import ProviderCache
+from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
@@ -103,6 +105,38 @@ class WorkerRuntime:
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """The tools that models may call here."""
         return self._get_runner().calling.specs
+
+    async def check_model(self, session: Session | None, options: Mapping[str, Json]) -> Choice:
+        """Return the model that would answer a message now, without storing anything.
+
+        If this process would answer, it also checks that the provider can be used from here: its
+        library is installed and its key may be sent.
+
+        Raises:
+            InvalidOperation: No model is configured, or the situation does not exist.
+            NotFound: A program that is named does not exist.
+            ProviderNotConfigured: The model has no provider, or one that cannot be used from here.
+            PermissionDenied: The provider needs a secret that may not be sent to it.
+        """
+        database = self.parts.database
+        resolver = RequestResolver(
+            replace(
+                self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
+            ),
+            Ledger(database),
+            PermissionStore(database),
+        )
+        started: dict[str, Json] = {"by": str(self.tree.runs.by), "options": dict(options)}
+        if session is None:
+            choice = await resolver.preview(None, None, started)
+        else:
+            choice = await resolver.preview(session.id, session.head, started)
+        if choice.provider is None:
+            raise without_provider(choice.model.address)
+        # Another worker has its own keys and libraries, which this process cannot see.
+        if self._own is not None:
+            self.providers.build(choice.provider)
+        return choice
 
     async def ensure_served(self) -> None:
         """Serve from now on, unless a worker in this or another process does."""

@@ -90,20 +90,7 @@ class RequestResolver:
             InvalidOperation: No model is configured, or the situation does not exist.
             NotFound: A program that is named does not exist.
         """
-        options = _mapping(started.get("options"))
-        programs = await self._gather(session, started, options)
-        home = None if session is None else await programs.store.find(session, by=str(programs.by))
-        persona = await self._find_persona(session, parent)
-        agent = await _find_agent(programs, options, home, persona)
-        situation = options.get("situation")
-        choice = await choose_for(
-            programs,
-            turn={**_mapping(options.get("params")), "model": options.get("model")},
-            session=home,
-            persona=None if persona is None else persona.model.to_json(),
-            agent=agent,
-            situation=None if situation is None else str(situation),
-        )
+        programs, home, persona, agent, choice = await self._resolve(session, parent, started)
         code = [] if agent is None else await _list_code(programs, agent)
         tools, lacking = offered(self.toolsets, agent, persona, code)
         entries = await self._pin(choice, persona, agent, tools, code)
@@ -117,7 +104,7 @@ class RequestResolver:
         recorded: dict[str, Json] = {
             "param_sources": document.pop("values"),
             "versions": {**document, **pins},
-            "situation": situation,
+            "situation": _mapping(started.get("options")).get("situation"),
             "missing_tools": lacking or None,
         }
         pinned = ResolvedRequest(
@@ -131,6 +118,18 @@ class RequestResolver:
             {name: value for name, value in recorded.items() if value is not None},
         )
         return pinned, await self.read(entries)
+
+    async def preview(
+        self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
+    ) -> Choice:
+        """Return the model that a run would use, without storing anything.
+
+        Raises:
+            InvalidOperation: No model is configured, or the situation does not exist.
+            NotFound: A program that is named does not exist.
+        """
+        *_, choice = await self._resolve(session, parent, started)
+        return choice
 
     async def restore(
         self, request: Mapping[str, Json]
@@ -196,6 +195,26 @@ class RequestResolver:
         """
         digests = [e.object for e in manifest.entries if e.kind not in ("program", "params")]
         return {digest: await self._get(digest) for digest in digests}
+
+    async def _resolve(
+        self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
+    ) -> tuple[Registry, Program | None, Persona | None, Program | None, Choice]:
+        """Return the programs as the sender sees them, and who replies: session, persona, agent."""
+        options = _mapping(started.get("options"))
+        programs = await self._gather(session, started, options)
+        home = None if session is None else await programs.store.find(session, by=str(programs.by))
+        persona = await self._find_persona(session, parent)
+        agent = await _find_agent(programs, options, home, persona)
+        situation = options.get("situation")
+        choice = await choose_for(
+            programs,
+            turn={**_mapping(options.get("params")), "model": options.get("model")},
+            session=home,
+            persona=None if persona is None else persona.model.to_json(),
+            agent=agent,
+            situation=None if situation is None else str(situation),
+        )
+        return programs, home, persona, agent, choice
 
     async def _gather(
         self, session: SessionId | None, started: Mapping[str, Json], options: Mapping[str, Json]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import readline
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ import pytest
 from tests.cli.conftest import Call
 from tests.cli.talker import TOOLS, chat, furnish
 from turntree.cli.head_file import read_head
-from turntree.cli.talk.chat import Lines, without_keys
+from turntree.cli.talk.line_editor import read_history, without_keys, write_history
+from turntree.testing.scripted.server import MODEL, Reply, ScriptedModel
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -97,11 +97,49 @@ def test_a_line_may_begin_with_a_slash_or_go_on(turntree: Call) -> None:
     assert out[3:5] == ["one", "two"]
 
 
-def test_nobody_says_which_model(turntree: Call) -> None:
+@pytest.mark.parametrize("session", ["fresh", "main"])
+def test_chat_without_a_model_fails_before_the_prompt_and_leaves_nothing(
+    turntree: Call, session: str
+) -> None:
     turntree("session", "create", "main")
+    told = chat(["hello"], session)
+    assert told.code != 0
+    assert "there is no model that could answer" in told.err
+    assert "ANTHROPIC_API_KEY" in told.err
+    assert "next: turntree model create" in told.err
+    assert turntree("log", "--all", "--json").documents == []
+    assert [one["label"] for one in turntree("session", "list", "--json").documents] == ["main"]
+    assert read_head(Path.cwd()) is None
+
+
+def test_chat_with_a_model_whose_key_is_missing_leaves_nothing(turntree: Call) -> None:
+    turntree("provider", "create", "claude", "--type", "anthropic")
+    turntree("model", "create", "opus", "--backend", "claude-opus-4-8", "--provider", "claude")
     told = chat(["hello"])
-    assert "no_model" in told.out
-    assert "turntree model create" in told.out
+    assert told.code != 0
+    assert "ANTHROPIC_API_KEY" in told.err
+    assert turntree("session", "list", "--json").documents == []
+
+
+def test_a_key_in_the_environment_is_enough(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedModel([Reply("Hello from the vendor.")]) as model:
+        host = model.url.removeprefix("http://")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        refused = chat(["hello"])
+        assert refused.code != 0
+        assert f"ANTHROPIC_API_KEY may not be sent to {host} yet" in refused.err
+        assert model.exchanges == []
+        allow = refused.err.partition("next: turntree ")[2].split()
+        assert turntree(*allow).code == 0
+        told = chat(["hello"])
+        assert told.code == 0, told.err
+        assert "Hello from the vendor." in told.lines
+        assert f"@(claude) ({MODEL}) answers via @(anthropic)" in told.err
+        undo = told.err.partition("undo with: turntree ")[2].splitlines()[0].split()
+        assert turntree(*undo).code == 0
 
 
 def test_programs_may_chat_in_json(turntree: Call) -> None:
@@ -136,20 +174,14 @@ PEM = ["-----BEGIN PRIVATE KEY-----", "MIIE" * 16, "MIIE" * 16, "-----END PRIVAT
 
 
 def test_what_was_typed_is_kept_without_secret_keys(tmp_path: Path) -> None:
-    readline.clear_history()
-    try:
-        for line in ("hello", f"my key is {KEY}", "two \\", "lines"):
-            readline.add_history(line)
-        Lines(tmp_path, is_person=True).keep()
-        kept = tmp_path / "chat.history"
-        assert kept.stat().st_mode & 0o777 == 0o600
-        lines = kept.read_text(encoding="utf-8").splitlines()
-        assert lines[0] == "hello"
-        assert lines[1].startswith("my key is [redacted:")
-        assert lines[2:] == ["two \\", "lines"]
-        assert KEY not in kept.read_text(encoding="utf-8")
-    finally:
-        readline.clear_history()
+    kept = tmp_path / "chat.history"
+    write_history(kept, ["hello", f"my key is {KEY}", "two \\\nlines", "a path \\"])
+    assert kept.stat().st_mode & 0o777 == 0o600
+    messages = read_history(kept)
+    assert messages[0] == "hello"
+    assert messages[1].startswith("my key is [redacted:")
+    assert messages[2:] == ["two \\\nlines", "a path \\ "]
+    assert KEY not in kept.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("end", ["", "\\"])
@@ -161,6 +193,40 @@ def test_a_key_of_several_lines_is_not_kept_either(end: str) -> None:
     assert without_keys(typed[-2:]) == typed[-2:]
 
 
+PASTE = "first line\n\n  /indented\nlast line"
+
+
+def type_into_chat(*options: str) -> Any:
+    environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
+    return pexpect.spawn(
+        sys.executable, ["-m", "turntree.cli.main", "chat", *options],
+        env=environment, timeout=60, encoding="utf-8", dimensions=(24, 80),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("breaks", ["\n", "\r", "\r\n"])
+def test_a_paste_of_several_lines_is_one_message(turntree: Call, breaks: str) -> None:
+    furnish(turntree)
+    typed = type_into_chat()
+    typed.expect_exact("main>")
+    typed.send(f"\x1b[200~{PASTE.replace(chr(10), breaks)}{breaks}\x1b[201~")
+    typed.expect_exact("last line")
+    typed.send("\r")
+    typed.expect_exact("tokens")
+    typed.expect_exact("main>")
+    typed.send("one\x1b\rtwo\r")
+    typed.expect_exact("tokens")
+    typed.expect_exact("main>")
+    typed.sendeof()
+    typed.expect_exact("go on with: turntree chat main")
+    typed.expect(pexpect.EOF)
+    typed.close()
+    assert typed.exitstatus == 0
+    messages = json.loads(turntree("export", "main", "--format", "openai").out)
+    assert [one["content"] for one in messages if one["role"] == "user"] == [PASTE, "one\ntwo"]
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_an_answer_and_pressed_again_the_chat(turntree: Call) -> None:
     furnish(turntree, [{"when": "long", "replies": [{"text": "word " * 200}]}],
@@ -169,12 +235,12 @@ def test_ctrl_c_ends_an_answer_and_pressed_again_the_chat(turntree: Call) -> Non
     typed = pexpect.spawn(
         f"{sys.executable} -m turntree.cli.main chat", env=environment, timeout=60, encoding="utf-8"
     )
-    typed.expect_exact("main> ")
+    typed.expect_exact("main>")
     typed.sendline("a long one")
     typed.expect_exact("word word word")
     typed.sendintr()
     typed.expect_exact("(canceled)")
-    typed.expect_exact("main> ")
+    typed.expect_exact("main>")
     interrupt(typed, "Ctrl-C again")
     interrupt(typed, pexpect.EOF)
     typed.close()

@@ -252,19 +252,33 @@ def test_what_failed_in_a_private_session_is_told_to_its_readers_only(
     assert "broken" not in talk("log", "main").out
 
 
-def test_a_model_that_is_not_there_is_told_of_afterwards(talk: Call) -> None:
-    talk("send", "main", "hello", "--model", "nobody", "--no-wait")
-    chat([])
-    (failed,) = talk("status", "--json").document["failed"]
-    assert failed["reason"].startswith("no_model: ")
-    assert "nobody" in failed["reason"]
+def test_send_to_a_model_that_does_not_exist_is_refused_and_leaves_nothing(talk: Call) -> None:
+    for more in ([], ["--no-wait"]):
+        refused = talk("send", "fresh", "hello", "--model", "nobody", *more)
+        assert refused.code == 3
+        assert "there is no program 'nobody'" in refused.err
+    assert talk("log", "--all", "--json").documents == []
+    assert [one["label"] for one in talk("session", "list", "--json").documents] == ["main"]
+
+
+def test_send_without_a_chosen_model_is_refused_and_leaves_nothing(talk: Call) -> None:
+    talk("model", "create", "second", "--backend", "scripted-1", "--provider", "script")
+    refused = talk("send", "main", "hello")
+    assert "no model is chosen" in refused.err
+    assert "next: turntree session configure SESSION --model " in refused.err
+    assert talk("log", "--all", "--json").documents == []
+
+
+def test_send_with_a_key_of_an_answered_message_needs_no_model(talk: Call) -> None:
+    assert talk("send", "main", "hello", "--idempotency-key", "k").out == "hello\n"
+    talk("model", "create", "second", "--backend", "scripted-1", "--provider", "script")
+    assert talk("send", "main", "hello", "--idempotency-key", "k").out == "hello\n"
 
 
 def test_what_failed_is_asked_again_as_it_is_told_to(talk: Call) -> None:
-    talk("model", "create", "second", "--backend", "scripted-1", "--provider", "script")
-    assert "no model is chosen" in talk("send", "main", "hello").err
+    assert "provider_denied" in talk("send", "main", "broken").err
     (failed,) = talk("status", "--json").document["failed"]
-    talk("session", "configure", "main", "--model", "second")
+    talk("provider", "configure", "script", "--set", "rules=[]")
     again = talk("rerun", failed["run"], "--json")
     assert (again.code, again.document["outcome"]) == (0, "completed")
     assert talk("status", "--json").document["failed"] == []

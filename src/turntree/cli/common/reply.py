@@ -12,6 +12,7 @@ import click
 from turntree.agents.inference import check_outcome
 from turntree.cli.command import Terminal
 from turntree.cli.common.listen import ChatSession, Hear, ReplyListener
+from turntree.cli.common.model_setup import ensure_model
 from turntree.cli.context import CliContext
 from turntree.cli.output.stream_printer import (
     FindCost,
@@ -21,9 +22,8 @@ from turntree.cli.output.stream_printer import (
 )
 from turntree.cli.output.text import clean, clean_block
 from turntree.core.canonical import Json
-from turntree.core.errors import Hint, NotFound
+from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import RunId
-from turntree.core.session import Session
 from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.runs.follow import Heard, RunNotice
@@ -69,10 +69,28 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
     begun: list[str] = []
 
     async def act(opened: CliContext) -> QueuedMessage:
-        session, near = await _get_or_begin(opened, outgoing.session)
-        if near is not None:
-            begun.extend((session.label, *near))
         options: dict[str, Any] = dict(outgoing.options or {})
+        sessions, name = opened.tree.sessions, outgoing.session
+        existing = await (sessions.get(name) if name == "HEAD" else sessions.ledger.find(name))
+        if existing is None and _LIKE_A_TURN.fullmatch(name):
+            raise NotFound(
+                f"there is no session {name!r}, and it looks like a turn",
+                hint=Hint("session.fork", {"revision": name}),
+            )
+        try:
+            # Before anything is stored: a set-up that fails leaves no session and no turn.
+            await ensure_model(opened, terminal, existing, options)
+        except TurntreeError:
+            # A message with a key may have been answered before, and its reply can be read without
+            # a model.
+            if outgoing.key is None or existing is None:
+                raise
+        session = existing
+        if session is None:
+            page = await sessions.ledger.list_page(limit=LABELS_READ_MAX)
+            session = await sessions.get_or_create(name)
+            known = [one.label for one in page]
+            begun.extend((session.label, *difflib.get_close_matches(session.label, known, 1)))
         return await opened.tree.runs.post(
             session.label, outgoing.text, key=outgoing.key, **options
         )
@@ -87,20 +105,6 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
             terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
     note_redacted(terminal, posted)
     return posted
-
-
-async def _get_or_begin(opened: CliContext, name: str) -> tuple[Session, list[str] | None]:
-    """Return a session; for a new one, also the existing labels that look much the same."""
-    sessions = opened.tree.sessions
-    if name == "HEAD" or await sessions.ledger.find(name) is not None:
-        return await sessions.get(name), None
-    if _LIKE_A_TURN.fullmatch(name):
-        raise NotFound(
-            f"there is no session {name!r}, and it looks like a turn",
-            hint=Hint("session.fork", {"revision": name}),
-        )
-    known = [session.label for session in await sessions.ledger.list_page(limit=LABELS_READ_MAX)]
-    return await sessions.get_or_create(name), difflib.get_close_matches(name, known, 1)
 
 
 def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:

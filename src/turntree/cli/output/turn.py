@@ -45,6 +45,8 @@ MARGIN: Final = 9
 WIDTH_MAX: Final = 110
 LINES_SHOWN_MAX: Final = 16
 NAMES_SHOWN_MAX: Final = 5
+# One more than the longest status, "interrupted", so that the answer does not touch it.
+STATUS_WIDTH: Final = 12
 DIGEST_FRONT: Final = 12
 DIGEST_BACK: Final = 4
 
@@ -203,11 +205,11 @@ def _draw_tools(
     for call, name in zip(calls, names, strict=True):
         status = "open" if call.result is None else str(call.result.status)
         number = pad(str(call.number), len(str(len(calls))))
-        rest = width - MARGIN - cells(number) - name_width - 17
+        rest = width - MARGIN - cells(number) - name_width - STATUS_WIDTH - 6
         args_width = max(rest * 3 // 5, 10)
         args = pad(cut(brief_of(call.use), args_width, ellipsis=ellipsis), args_width)
         answer = "" if call.result is None else brief_of(call.result)
-        shown = terminal.paint(pad(status, 11), "good" if status == "ok" else "bad")
+        shown = terminal.paint(pad(status, STATUS_WIDTH), "good" if status == "ok" else "bad")
         label = "tools" if call.number == 1 else ""
         line = f"{number}  {pad(name, name_width)}  {args}  {shown}"
         yield _fact(

@@ -6,8 +6,7 @@ is, and any reply that was generated meanwhile. ``cli.talk.chat_commands`` has t
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ import click
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.failed_runs import read_last
 from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
+from turntree.cli.common.model_setup import ensure_model
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
 from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings
 from turntree.cli.head_file import read_head, write_head
@@ -26,9 +26,9 @@ from turntree.cli.output.stream_printer import StreamPrinter, write_documents
 from turntree.cli.output.text import clean
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.talk.chat_commands import ChatState, CommandError, run_command
+from turntree.cli.talk.line_editor import LineEditor
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId, TurnId
-from turntree.core.redaction import redact
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.runs.follow import Heard, RunNotice
@@ -38,8 +38,6 @@ from turntree.runs.service import PostOptions
 TAIL_TURNS: Final = 3
 PARKED_S: Final = 0.5
 """How long a run must be parked before the chat says that it waits."""
-HISTORY_FILE: Final = "chat.history"
-HISTORY_LINES_MAX: Final = 1000
 
 
 @verb()
@@ -58,27 +56,38 @@ def chat(
     """Chat with a session in the terminal.
 
     Without a SESSION, uses the one you have chosen, else main. Creates it if it does not exist.
-    Every line is sent, except those that begin with a slash: /help lists them. Ctrl-C cancels the
-    reply in progress, and a second Ctrl-C leaves the chat. A terminal that is killed loses nothing:
+    If you have no model yet, a key in the environment is enough: ANTHROPIC_API_KEY, OPENAI_API_KEY
+    or GEMINI_API_KEY. Every line is sent, except those that begin with a slash: /help lists them. A
+    paste of several lines is one message, and Alt-Enter begins a new line. Ctrl-C cancels the reply
+    in progress, and a second Ctrl-C leaves the chat. A terminal that is killed loses nothing:
     `turntree chat` in the same folder continues.
     """
     with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
-        found = talk.call(lambda opened: _begin(opened, session, model))
+        found = talk.call(lambda opened: _begin(opened, terminal, session, model, situation))
         # A default is not stored as HEAD: `turntree undo` here may mean an agent's session.
         is_current = talk.opened.current == found.label
         if session is not None or (is_current and read_head(Path.cwd()) is None):
             write_head(Path.cwd(), found.label)
-        line = Lines(talk.opened.settings.home)
-        Chat(terminal, talk, ChatState(terminal, found.label, situation), line).run()
+        editor = LineEditor(talk.opened.settings.home)
+        Chat(terminal, talk, ChatState(terminal, found.label, situation), editor).run()
 
 
-async def _begin(opened: CliContext, name: str | None, model: str | None) -> Session:
+async def _begin(
+    opened: CliContext,
+    terminal: Terminal,
+    name: str | None,
+    model: str | None,
+    situation: str | None,
+) -> Session:
     tree = opened.tree
     # Never continue an agent's session by default, only if the user has chosen it.
     label = name or load_settings().session or SESSION_DEFAULT
-    found = await (
-        tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.get_or_create(label)
+    session = await (
+        tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.ledger.find(label)
     )
+    # Before the session is created and before the user types: a set-up that fails leaves nothing.
+    await ensure_model(opened, terminal, session, {"model": model, "situation": situation})
+    found = session or await tree.sessions.get_or_create(label)
     if model is not None:
         named = await tree.programs.get(model)
         await tree.programs.configure(found.label, {"default_model": named.address})
@@ -92,7 +101,7 @@ class Chat:
     terminal: Terminal
     talk: ChatSession
     chatting: ChatState
-    lines: "Lines"
+    editor: LineEditor
     _was_interrupted: bool = field(default=False, init=False)
 
     def run(self) -> None:
@@ -106,7 +115,7 @@ class Chat:
         except KeyboardInterrupt:
             self.terminal.note("")
         finally:
-            self.lines.keep()
+            self.editor.keep()
         label = clean(self.chatting.label)
         self.terminal.note(f"go on with: turntree chat {label}")
 
@@ -114,10 +123,12 @@ class Chat:
         """Process a line; False ends the chat."""
         text = line.strip()
         try:
-            if text.startswith("/") and not text.startswith("//"):
+            # A command is one line: a paste that begins with a slash is a path or code.
+            is_command = text.startswith("/") and "\n" not in text
+            if is_command and not text.startswith("//"):
                 return run_command(self.talk, self.chatting, text)
             if text:
-                self._send(text.removeprefix("/") if text.startswith("//") else line)
+                self._send(text.removeprefix("/") if is_command else line)
         except (TurntreeError, CommandError) as error:
             self.terminal.note(f"{self.terminal.paint_err('error:', 'bad')} {clean(str(error))}")
             if isinstance(error, TurntreeError) and error.hint is not None:
@@ -200,11 +211,11 @@ class Chat:
 
     def _read(self) -> str | None:
         r"""Return the next line, or None at the end; a line that ends in \ continues."""
-        prompt = self.lines.prompt(self.terminal, self.chatting.label)
+        prompt = self.terminal.paint(f"{clean(self.chatting.label)}> ", "label")
         text = ""
         while True:
             try:
-                line = self.lines.read(prompt)
+                line = self.editor.read(prompt)
             except EOFError:
                 return None
             except KeyboardInterrupt:
@@ -218,74 +229,6 @@ class Chat:
             if not line.endswith("\\"):
                 return text + line
             text += line[:-1] + "\n"
-
-
-@dataclass(slots=True)
-class Lines:
-    """Lines from a person, with a history of earlier lines, or from a pipe."""
-
-    home: Path
-    is_person: bool = field(default_factory=lambda: sys.stdin.isatty() and sys.stdout.isatty())
-
-    def __post_init__(self) -> None:
-        """Load the history."""
-        if self.is_person:
-            # Not every Python has readline; lines can be typed without it.
-            with suppress(ImportError, OSError):
-                import readline
-
-                readline.set_history_length(HISTORY_LINES_MAX)
-                readline.read_history_file(self.home / HISTORY_FILE)
-
-    def prompt(self, terminal: Terminal, label: str) -> str:
-        """Return the prompt."""
-        if not self.is_person:
-            return ""
-        plain = f"{clean(label)}> "
-        painted = terminal.paint(plain, "label")
-        if painted == plain:
-            return plain
-        # \x01 and \x02 mark characters without width: otherwise a long line would wrap too early.
-        before, _, after = painted.partition(plain)
-        return f"\x01{before}\x02{plain}\x01{after}\x02"
-
-    def read(self, prompt: str) -> str:
-        """Return one line.
-
-        Raises:
-            EOFError: There are no more.
-        """
-        if self.is_person:
-            return input(prompt)
-        line = sys.stdin.readline()
-        if not line:
-            raise EOFError
-        return line.rstrip("\n")
-
-    def keep(self) -> None:
-        """Save the history for the next chat, without what looks like a secret key."""
-        if self.is_person:
-            with suppress(ImportError, OSError):
-                import readline
-
-                count = readline.get_current_history_length()
-                lines = [readline.get_history_item(place + 1) for place in range(count)]
-                readline.clear_history()
-                for line in without_keys(lines):
-                    readline.add_history(line)
-                path = self.home / HISTORY_FILE
-                path.touch(mode=0o600)
-                readline.write_history_file(path)
-
-
-def without_keys(lines: Sequence[str]) -> list[str]:
-    """Return lines with a placeholder for each secret key, even one that spans lines."""
-    # A continued line ends in a backslash, which no key contains; a long key may contain spaces.
-    text = "\n".join(lines).replace("\\\n", "\v")
-    clear, count = redact(text.encode("utf-8", "surrogateescape"))
-    if not count:
-        return list(lines)
-    return clear.decode("utf-8", "surrogateescape").replace("\v", "\\\n").split("\n")
 
 
 def _write(text: str) -> None:
