@@ -442,9 +442,9 @@ async def test_nothing_is_pulled_away_from_a_closed_session_unseen(
     with pytest.raises(InvalidOperation, match="hidden from you"):
         await attachments.leave(folder.id, state.id, by="human:bob", at=at)
     assert await tree.resources.attachments.list_holders(folder.id) == [session.id]
-    assert (
-        await tree.resources.attachments.find_last_holder("directory", "here", ["/srv"])
-        == session.id
+    assert await tree.resources.attachments.find_last_holder("directory", "here", ["/srv"]) == (
+        session.id,
+        "/srv",
     )
     assert await attachments.find_last_holder("directory", "here", ["/srv"]) is None
     left = await attachments.leave(folder.id, state.id, by="human:bob", at=at, force=True)

@@ -201,3 +201,74 @@ def test_no_folder_that_is_a_link_is_followed(tmp_path: Path) -> None:
         with pytest.raises(InvalidOperation, match=r"\.turntree is a link"):
             act()
     assert (git / "HEAD").read_text() == "ref: refs/heads/main\n"
+
+
+def test_an_agent_here_comes_before_a_choice_made_above(
+    turntree: Call, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turntree("session", "create", "chosen-above")
+    write_head(project.folder.parent, "chosen-above")
+    assert turntree("status", "--json").document["head"] == "chosen-above"
+    project.turn("Work", {"a": "1"}, session="agent")
+    assert turntree("status", "--json").document["head"] == "agent"
+    (project.folder / "deep").mkdir()
+    monkeypatch.chdir(project.folder / "deep")
+    assert turntree("status", "--json").document["head"] == "agent"
+    monkeypatch.chdir(project.folder.parent)
+    assert turntree("status", "--json").document["head"] == "chosen-above"
+    # What is chosen where the agent works comes first again, and the folder above keeps its own.
+    monkeypatch.chdir(project.folder / "deep")
+    turntree("session", "create", "mine")
+    answer = turntree("switch", "mine")
+    assert turntree("status", "--json").document["head"] == "mine"
+    assert (project.folder / ".turntree/HEAD").read_text() == "mine\n"
+    assert read_head(project.folder.parent) == "chosen-above"
+    assert "undo with: turntree switch" in answer.err
+
+
+def test_an_archived_session_is_never_head(turntree: Call) -> None:
+    for label in ("main", "old"):
+        turntree("session", "create", label)
+    turntree("switch", "old")
+    turntree("session", "archive", "old")
+    assert turntree("status", "--json").document["head"] == "main"
+    refused = turntree("switch", "old")
+    assert refused.code == 1
+    assert "error: old is archived, so it cannot be HEAD" in refused.err
+    assert "next: turntree session unarchive old" in refused.err
+    turntree("session", "unarchive", "old")
+    assert turntree("status", "--json").document["head"] == "old"
+    turntree("switch", "--none")
+    turntree("session", "archive", "main")
+    assert turntree("status", "--json").document["head"] == "old", "the only one that is active"
+
+
+def test_switch_none_deletes_the_choice_and_says_how_to_go_back(turntree: Call) -> None:
+    for label in ("main", "other"):
+        turntree("session", "create", label)
+    assert "undo with: turntree switch --none" in turntree("switch", "other").err
+    answer = turntree("switch", "--none")
+    assert answer.out == f"{Path.cwd() / '.turntree/HEAD'} is deleted; HEAD is main now\n"
+    assert answer.err == "undo with: turntree switch other\n"
+    assert not Path(".turntree").exists()
+    again = turntree("switch", "--none", "--json").document
+    assert again == {"place": None, "before": None, "head": "main", "undo": None}
+    assert turntree("switch", "other", "--none").code == 2
+    turntree("switch", "other")
+    assert Path(".turntree/HEAD").read_text() == "other\n"
+
+
+def test_rewind_files_names_the_session_that_worked_here(turntree: Call, project: Project) -> None:
+    project.turn("First", {"a": "1"}, session="agent")
+    project.turn("Second", {"a": "2"}, session="agent")
+    project.say("One", session="talk")
+    project.say("Two", session="talk")
+    turntree("switch", "talk")
+    answer = turntree("rewind", "HEAD~1", "--files")
+    assert answer.code == 3
+    assert answer.err == (
+        "error: talk has no snapshots of files, and agent worked in this folder\n"
+        "next: turntree switch agent\n"
+    )
+    turntree("switch", "agent")
+    assert turntree("rewind", "HEAD~1", "--files").code == 0

@@ -96,7 +96,7 @@ async def test_who_worked_last_at_the_nearest_place_is_found(tree: Tree, workspa
 
     async def last() -> str | None:
         found = await tree.resources.find_last_holder("directory", places)
-        return None if found is None else (await tree.sessions.ledger.get(found)).label
+        return None if found is None else (await tree.sessions.ledger.get(found[0])).label
 
     assert await last() == "first"
     await tree.sessions.set_status("first", "archived")

@@ -5,6 +5,7 @@ has just ended, so that ``HEAD`` is where its agent left it. Must never print da
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
@@ -25,9 +26,10 @@ from turntree.boot.open import (
     workplace_in,
 )
 from turntree.cli.command import Terminal
+from turntree.cli.head_file import FOLDER, find_place, write_head, write_own_head
 from turntree.cli.hook_process.entry import SPOOL
 from turntree.cli.settings import merged_environment
-from turntree.core.ids import Timestamp
+from turntree.core.ids import SessionId, Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.core.viewer import sight_of
@@ -36,7 +38,6 @@ from turntree.system.clock import SystemClock
 if TYPE_CHECKING:
     from turntree.boot.worker import WorkerRuntime
     from turntree.db.database import Database
-    from turntree.transcripts.store import ImportStore
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
@@ -51,6 +52,8 @@ class CliContext:
     database: "Database"
     settings: Settings
     now: Timestamp
+    chosen: str | None = None
+    """The session that the user chose, with ``TURNTREE_SESSION`` or for this folder."""
 
     @property
     def running(self) -> "WorkerRuntime":
@@ -66,6 +69,20 @@ class CliContext:
         """Return the current session, or None if there is none."""
         name = self.settings.session
         return None if name is None else await self.tree.sessions.ledger.find(name)
+
+    async def choose(self, label: str) -> Path:
+        """Make a session the current one in this folder, and return where that is stored.
+
+        That is the nearest ``.turntree`` above, as long as no agent worked in a folder below it:
+        there its session would still be the current one.
+        """
+        here = Path.cwd()
+        place = find_place(here)
+        worked = await find_worked(self.tree, self.database, below(here, place))
+        if place is None or worked is None:
+            return write_head(here, label)
+        write_own_head(worked[1], label)
+        return worked[1] / FOLDER
 
 
 def load_settings() -> Settings:
@@ -175,12 +192,16 @@ async def _open_on(
 
     tree = open_tree()
     seen = database.seen_by(sight_of(tree.sessions.by))
-    if settings.session is None:
-        imports = imports_on(seen)
-        settings = replace(settings, session=await _likely_session(tree, imports, Path.cwd()))
+    chosen = await _find_choice(tree, settings)
+    session = chosen
+    # The variable is the choice of one shell, so nothing that is stored overrides it.
+    if not os.environ.get("TURNTREE_SESSION"):
+        session = await _find_head(tree, seen, chosen, Path.cwd())
+    if session != settings.session:
+        settings = replace(settings, session=session)
         tree = open_tree()
     try:
-        yield CliContext(tree, runtime, seen, settings, world.now())
+        yield CliContext(tree, runtime, seen, settings, world.now(), chosen)
     finally:
         await runtime.aclose()
         await engine.close()
@@ -194,19 +215,52 @@ def _has_unread(spool: Path) -> bool:
         return False
 
 
-async def _likely_session(tree: Tree, imports: "ImportStore", here: Path) -> str | None:
-    """Return the default session: the last that worked here, main, or the only one."""
-    if (found := await _last_session_in(tree, here)) is not None:
-        return found
-    if (id := await imports.find_last_in(str(here))) is not None:
-        return (await tree.sessions.ledger.get(id)).label
-    if await tree.sessions.ledger.find(SESSION_DEFAULT) is not None:
+async def _find_choice(tree: Tree, settings: Settings) -> str | None:
+    """Return the session that the user chose, unless it is archived; it may not exist yet."""
+    if settings.session is None:
+        return None
+    status = await tree.sessions.ledger.find_status(settings.session)
+    return settings.session if status in (None, "active") else None
+
+
+async def _find_head(
+    tree: Tree, database: "Database", chosen: str | None, here: Path
+) -> str | None:
+    """Return the session that HEAD names in a folder.
+
+    What was chosen in this folder comes first, then the last session that worked here, then what
+    was chosen for a folder above: a choice made in a home directory must not hide the agents that
+    work in the projects below it. Without any of these it is main, or the only session.
+    """
+    worked = await find_worked(
+        tree, database, below(here, None if chosen is None else find_place(here))
+    )
+    if worked is not None:
+        return (await tree.sessions.ledger.get(worked[0])).label
+    if chosen is not None:
+        return chosen
+    if await tree.sessions.ledger.find_status(SESSION_DEFAULT) == "active":
         return SESSION_DEFAULT
     first = await tree.sessions.ledger.list_page(limit=2)
     return first[0].label if len(first) == 1 else None
 
 
-async def _last_session_in(tree: Tree, here: Path) -> str | None:
-    folders = [str(folder) for folder in (here, *here.parents)]
-    found = await tree.resources.find_last_holder("directory", folders)
-    return None if found is None else (await tree.sessions.ledger.get(found)).label
+def below(here: Path, place: Path | None) -> list[Path]:
+    """Return this folder and those above it, as far as they are below the one with the choice."""
+    folders = [here, *here.parents]
+    return folders if place is None else folders[: folders.index(place.parent)]
+
+
+async def find_worked(
+    tree: Tree, database: "Database", folders: Sequence[Path]
+) -> tuple[SessionId, Path] | None:
+    """Return the session that last worked in the first of some folders with any, and the folder."""
+    if not folders:
+        return None
+    holder = await tree.resources.find_last_holder("directory", [str(one) for one in folders])
+    if holder is not None:
+        return holder[0], Path(holder[1])
+    # Imported transcripts name the folder that they come from, and only that one counts: an agent
+    # that once ran in a home directory did not work in the projects below it.
+    imported = await imports_on(database).find_last_in(str(folders[0]))
+    return None if imported is None else (imported, folders[0])

@@ -62,6 +62,28 @@ def write_head(start: Path, label: str) -> Path:
     return _write(find_place(start) or start / FOLDER, label)
 
 
+def remove_head(start: Path) -> Path | None:
+    """Delete the choice that applies here, and return the folder that held it, if there is any.
+
+    The folder itself is deleted too where the next choice would make it again at the same place.
+
+    Raises:
+        InvalidOperation: The folder cannot be written.
+    """
+    place = find_place(start)
+    if place is None or not (_own(place) / "HEAD").exists():
+        return None
+    try:
+        (place / "HEAD").unlink()
+        alone = {path.name for path in place.iterdir()} <= {".gitignore"}
+        if place.parent == start and alone and find_place(start.parent) is None:
+            (place / ".gitignore").unlink(missing_ok=True)
+            place.rmdir()
+    except OSError as error:
+        raise InvalidOperation(f"{place} cannot be changed: {error.strerror}") from error
+    return place
+
+
 def write_own_head(place: Path, label: str) -> None:
     """Make a session the current one in a folder, regardless of folders above it.
 

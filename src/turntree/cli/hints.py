@@ -43,6 +43,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "session.fork": "turntree fork {revision} LABEL",
     "session.list": "turntree session list",
     "session.rename": "turntree session rename {session} NAME",
+    "session.switch_to": "turntree switch {session}",
+    "session.unarchive": "turntree session unarchive {session}",
     "session.switch": "turntree switch SESSION",
     "sql.extend_timeout": "turntree sql --timeout SECONDS QUERY",
     "sql.list_views": "turntree sql",

@@ -205,6 +205,11 @@ class SessionStore:
         row = await self.database.fetch_one(SQL["find_session_by_name"], name=name)
         return None if row is None else await self.get(SessionId(row[0]))
 
+    async def find_status(self, name: str) -> SessionStatus | None:
+        """Return the status of the session that a name points to: one round trip, not two."""
+        row = await self.database.fetch_one(SQL["find_session_status"], name=name)
+        return None if row is None else row[0]
+
     async def note_missed(self, name: str) -> None:
         """Record that a viewer asked for a session by name and found none.
 

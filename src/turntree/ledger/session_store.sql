@@ -36,6 +36,11 @@ SELECT turntree.set_session_status(%(workspace)b, %(session)b, %(status)b, %(by)
 -- Labels and aliases share one key, so this is one look-up.
 SELECT session_id::text FROM turntree.session_names WHERE workspace_id = %(workspace)b AND name = %(name)b;
 
+-- name: find_session_status
+SELECT s.status FROM turntree.session_names n
+  JOIN turntree.sessions s ON s.workspace_id = n.workspace_id AND s.id = n.session_id
+  WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b;
+
 -- name: find_session
 SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.created_at, s.updated_at,
     t.sealed_at, coalesce(t.depth, 0), s.origin, s.origin_session_id,

@@ -127,8 +127,10 @@ class Resources:
         """Return the resource at a location on this machine, or None."""
         return await self.ledger.find(kind, self.host, place)
 
-    async def find_last_holder(self, kind: str, places: Sequence[str]) -> SessionId | None:
-        """Return the session that last worked at the first of some locations on this machine."""
+    async def find_last_holder(
+        self, kind: str, places: Sequence[str]
+    ) -> tuple[SessionId, str] | None:
+        """Return the session that last worked at the first of some locations here, and which."""
         return await self.attachments.find_last_holder(kind, self.host, places)
 
     async def attach(self, session: str, resource: Resource, mode: AttachMode = "rw") -> bool:

@@ -190,15 +190,15 @@ class AttachmentStore:
 
     async def find_last_holder(
         self, kind: str, host: str, places: Sequence[str]
-    ) -> SessionId | None:
+    ) -> tuple[SessionId, str] | None:
         """Return the active session with turns that last worked at one of some locations.
 
-        The first location with a session counts. A subagent's session is returned only where there
-        is no other.
+        The first location with a session counts, and is returned too. A subagent's session is
+        returned only where there is no other.
         """
         asked = {"kind": kind, "host": host, "places": text_array(places)}
         row = await self.database.fetch_one(SQL["find_last_holder"], **asked)
-        return None if row is None else SessionId(row[0])
+        return None if row is None else (SessionId(row[0]), row[1])
 
     async def has_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None

@@ -54,7 +54,7 @@ SELECT session_id::text FROM turntree.resource_attachments
 -- name: find_last_holder
 -- The session that last worked on a resource at one of several locations; the first location with any session counts.
 -- Subagents come last: a person who works there talks to the session that spawned them.
-SELECT s.id::text FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (location, n)
+SELECT s.id::text, asked.location FROM unnest(%(places)b::text[]) WITH ORDINALITY AS asked (location, n)
   JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.kind = %(kind)b AND r.host = %(host)b
     AND md5(r.location) = md5(asked.location) AND r.location = asked.location
   JOIN turntree.resource_attachments a ON a.workspace_id = %(workspace)b AND a.resource_id = r.id

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.head_file import write_head, write_own_head
+from turntree.cli.head_file import write_own_head
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.fork_plan import draw_fork, fork_document
@@ -68,7 +68,7 @@ def fork_with_files(terminal: Terminal, wanted: ForkRequest, *, switches: bool) 
         # Commands run in a fork's folder work on the fork.
         write_own_head(Path(place), session.label)
     if switches:
-        write_head(Path.cwd(), session.label)
+        with_ledger(terminal, lambda opened: opened.choose(session.label))
     made = ", ".join(shown_path(place) for place in places) or "no files belong to it"
     removal = " && ".join(f"turntree worktree --remove {shlex.quote(one)}" for one in places)
     archive = f"turntree session archive {session.label}"

@@ -15,7 +15,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
 from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.head_file import read_head, write_head
+from turntree.cli.head_file import read_head, remove_head
 from turntree.cli.hints import command_hint
 from turntree.cli.output.session import move_document, session_row_document, stand
 from turntree.cli.output.text import age, clean, digits, table
@@ -27,7 +27,7 @@ from turntree.cli.sessions.move_files import (
     move_with_files,
     tell_moved_files,
 )
-from turntree.core.errors import InvalidOperation, PathExists
+from turntree.core.errors import Hint, InvalidOperation, PathExists
 from turntree.core.ids import TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import Session, SessionMove
@@ -91,11 +91,11 @@ def fork(
 
     async def act(opened: CliContext) -> tuple[Session, tuple[str, ...]]:
         made = await opened.tree.sessions.fork(revision, label, visibility=visibility)
+        if switches:
+            await opened.choose(made.label)
         return made, await find_privacy(opened, made, visibility)
 
     session, privacy = with_ledger(terminal, act)
-    if switches:
-        write_head(Path.cwd(), session.label)
     hints = () if switches else (f"work there with: turntree switch {session.label}",)
     closing = f"turntree program visibility {session.label} private"
     terminal.tell(
@@ -118,22 +118,58 @@ def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:
 
 
 @verb()
-@click.argument("session", metavar="SESSION", type=SESSION)
-def switch(terminal: Terminal, session: str) -> None:
+@click.argument("session", metavar="[SESSION]", required=False, type=SESSION)
+@click.option("--none", "removes", is_flag=True,
+              help="No choice: HEAD is the session that last worked here.")  # fmt: skip
+def switch(terminal: Terminal, session: str | None, removes: bool) -> None:
     """Make a session the current one in this folder.
 
     The choice is stored in .turntree/HEAD, in the nearest folder above that has one.
-    TURNTREE_SESSION overrides it.
+    TURNTREE_SESSION overrides it. --none deletes the choice that applies here.
     """
+    if removes == (session is not None):
+        raise click.UsageError("name the session to switch to, or say --none")
     before = read_head(Path.cwd())
-    found = with_ledger(terminal, lambda opened: opened.tree.sessions.get(session))
-    place = write_head(Path.cwd(), found.label)
-    back = f"turntree switch {before}" if before else f"rm {place / 'HEAD'}"
+    if session is None:
+        _switch_to_none(terminal, before)
+        return
+
+    async def act(opened: CliContext) -> tuple[Session, Path]:
+        named = await opened.tree.sessions.get(session)
+        if named.status != "active":
+            raise InvalidOperation(
+                f"{named.label} is {named.status}, so it cannot be HEAD",
+                hint=Hint("session.unarchive", {"session": named.label}),
+            )
+        return named, await opened.choose(named.label)
+
+    found, place = with_ledger(terminal, act)
     terminal.tell(
         f"HEAD is {found.label} now, {stand(found)}",
         {**session_row_document(found, current=found), "place": str(place)},
-        undo=back,
+        undo=f"turntree switch {before}" if before else "turntree switch --none",
     )
+    _note_override(terminal)
+
+
+def _switch_to_none(terminal: Terminal, before: str | None) -> None:
+    place = remove_head(Path.cwd())
+    current = with_ledger(terminal, lambda opened: opened.find_current())
+    now = "HEAD is not set" if current is None else f"HEAD is {current.label} now"
+    done = "no session was chosen here" if place is None else f"{place / 'HEAD'} is deleted"
+    terminal.tell(
+        f"{done}; {now}",
+        {
+            "place": None if place is None else str(place),
+            "before": before,
+            "head": None if current is None else current.label,
+        },
+        undo=None if place is None or before is None else f"turntree switch {before}",
+    )
+    _note_override(terminal)
+
+
+def _note_override(terminal: Terminal) -> None:
     override = os.environ.get("TURNTREE_SESSION")
     if override:
         terminal.note(f"but TURNTREE_SESSION is set, so HEAD stays {override} in this shell")

@@ -7,13 +7,14 @@ the changes, unless there is no terminal to show them on.
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import click
 
 from turntree.cli.command import Function, Terminal
 from turntree.cli.common.fork_files import check_outcome
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
-from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.context import CliContext, find_worked, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting, spinner
@@ -195,13 +196,22 @@ async def _explain_nothing(
 ) -> NotFound:
     """Return the error that says why there are no files to restore."""
     short = digits(await _digest(opened, revision))
-    label = (await opened.tree.sessions.get(name)).label
+    session = await opened.tree.sessions.get(name)
+    label = session.label
     if not before or not await opened.tree.resources.pins_of(revision):
         for pinned in await opened.tree.resources.pins_along(revision, 1):
             return NotFound(
                 f"turns up to {short} have snapshots of {shown_path(pinned.resource.place)}, and "
                 f"{label} no longer works there",
                 hint=Hint("worktree.create", {"revision": short}),
+            )
+        worked = await find_worked(opened.tree, opened.database, [Path.cwd(), *Path.cwd().parents])
+        if worked is not None and worked[0] != session.id:
+            # The hooks that took these snapshots are installed already: another session is meant.
+            other = (await opened.tree.sessions.ledger.get(worked[0])).label
+            return NotFound(
+                f"{label} has no snapshots of files, and {other} worked in this folder",
+                hint=Hint("session.switch_to", {"session": other}),
             )
         return nothing_pinned(short)
     return nothing_known(short, f"turntree rewind {label} {short} --files")

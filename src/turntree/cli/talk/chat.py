@@ -18,8 +18,8 @@ from turntree.cli.common.failed_runs import read_last
 from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
 from turntree.cli.common.model_setup import ensure_model
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
-from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings
-from turntree.cli.head_file import read_head, write_head
+from turntree.cli.context import SESSION_DEFAULT, CliContext
+from turntree.cli.head_file import read_head
 from turntree.cli.hints import command_for
 from turntree.cli.output.dialogue import draw_tail
 from turntree.cli.output.stream_printer import StreamPrinter, write_documents
@@ -67,7 +67,7 @@ def chat(
         # A default is not stored as HEAD: `turntree undo` here may mean an agent's session.
         is_current = talk.opened.current == found.label
         if session is not None or (is_current and read_head(Path.cwd()) is None):
-            write_head(Path.cwd(), found.label)
+            talk.call(lambda opened: opened.choose(found.label))
         editor = LineEditor(talk.opened.settings.home)
         Chat(terminal, talk, ChatState(terminal, found.label, situation), editor).run()
 
@@ -81,7 +81,7 @@ async def _begin(
 ) -> Session:
     tree = opened.tree
     # Never continue an agent's session by default, only if the user has chosen it.
-    label = name or load_settings().session or SESSION_DEFAULT
+    label = name or opened.chosen or SESSION_DEFAULT
     session = await (
         tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.ledger.find(label)
     )

@@ -6,7 +6,6 @@ way.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from turntree.cli.command import Terminal
@@ -14,7 +13,6 @@ from turntree.cli.common.fork_files import find_privacy
 from turntree.cli.common.listen import ChatSession
 from turntree.cli.common.session_move import Move, follow
 from turntree.cli.context import CliContext
-from turntree.cli.head_file import write_head
 from turntree.cli.output.context import draw_context
 from turntree.cli.output.text import age, clean, digits, table, title
 from turntree.core.program import address_of, name_in
@@ -79,7 +77,7 @@ async def _fork(opened: CliContext, chatting: ChatState, name: str) -> list[str]
         # The fork gets the same model.
         await tree.programs.configure(session.label, config.config)
     before, chatting.label = chatting.label, session.label
-    write_head(Path.cwd(), session.label)
+    await opened.choose(session.label)
     return [
         f"{clean(session.label)} begins at {digits(session.head_digest)}   (nothing was copied)",
         f"back with: /switch {clean(before)}",
@@ -90,7 +88,7 @@ async def _fork(opened: CliContext, chatting: ChatState, name: str) -> list[str]
 async def _switch(opened: CliContext, chatting: ChatState, name: str) -> list[str]:
     session = await opened.tree.sessions.get(_required(name, "switch SESSION"))
     chatting.label = session.label
-    write_head(Path.cwd(), session.label)
+    await opened.choose(session.label)
     return [f"this is {clean(session.label)} now, at {digits(session.head_digest)}"]
 
 
