@@ -141,6 +141,30 @@ def test_codexs_file_lies_where_codex_looks() -> None:
     assert (meta["type"], meta["payload"]["id"]) == ("session_meta", SESSION)
 
 
+@pytest.mark.parametrize(
+    ("config", "provider"),
+    [
+        (None, "openai"),
+        ('model = "gpt-5.2"', "openai"),
+        ('model_provider = "azure"', "azure"),
+        ('profile = "work"\nmodel_provider = "azure"\n[profiles.work]\nmodel_provider = "proxy"',
+         "proxy"),
+        ('profile = "gone"\nmodel_provider = "azure"', "azure"),
+        ('profile = "work"\nprofiles = 3', "openai"),
+        ('profile = ["work"]\n[profiles.work]\nmodel_provider = "proxy"', "openai"),
+        ("model_provider = ", "openai"),
+    ],
+)  # fmt: skip
+def test_codex_session_names_the_provider_that_codex_is_configured_to_use(
+    tmp_path: Path, config: str | None, provider: str
+) -> None:
+    if config is not None:
+        (tmp_path / "config.toml").write_text(config)
+    plan = CodexExporter().plan(told(), ORDER, places(CODEX_HOME=str(tmp_path)))
+    meta = json.loads(plan.files[0].text.splitlines()[0])
+    assert meta["payload"]["model_provider"] == provider
+
+
 def test_codex_shows_what_was_said() -> None:
     records = list(codex.render(told(), ORDER))
     shown = [r["payload"]["message"] for r in records if r["type"] == "event_msg"]

@@ -5,6 +5,7 @@ in addition what the screen shows. The file is always new; a rollout that Codex 
 changed.
 """
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,9 +16,12 @@ from turntree.transcripts.exporter import HandoffFiles, HandoffRequest, NewFile
 from turntree.transcripts.exporters.openai import to_items
 from turntree.transcripts.exporters.shared import json_lines
 from turntree.transcripts.importer import ToolPaths
+from turntree.transcripts.importers.shared.lenient_json import mapping, word
 
 VERSION: Final = "0.166.0"
 """The version that wrote this format."""
+BUILT_IN_PROVIDER: Final = "openai"
+"""What Codex uses if its configuration names no provider."""
 
 
 class CodexExporter:
@@ -38,12 +42,14 @@ class CodexExporter:
         path = day / f"rollout-{moment}-{order.session}.jsonl"
         return HandoffFiles(
             session=order.session,
-            files=(NewFile(path, json_lines(render(told, order))),),
+            files=(NewFile(path, json_lines(render(told, order, _provider(root)))),),
             resume=(self.program, "resume", order.session),
         )
 
 
-def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[dict[str, Any]]:
+def render(
+    told: Sequence[PortableMessage], order: HandoffRequest, provider: str = BUILT_IN_PROVIDER
+) -> Iterator[dict[str, Any]]:
     """Yield the records of a session, in order. Pure: equal input, equal records."""
     yield _record(
         order.at,
@@ -55,6 +61,8 @@ def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[d
             "originator": "turntree",
             "cli_version": VERSION,
             "source": "cli",
+            # Codex reads a missing provider as one without a name, and may refuse the session.
+            "model_provider": provider,
         },
     )
     for said, item in to_items(told):
@@ -62,6 +70,19 @@ def render(told: Sequence[PortableMessage], order: HandoffRequest) -> Iterator[d
         shown = _shown(said, item)
         if shown is not None:
             yield _record(said.at, "event_msg", shown)
+
+
+def _provider(root: Path) -> str:
+    """Return the model provider that Codex is configured to use."""
+    try:
+        config = tomllib.loads((root / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        # Codex itself reports a broken configuration when it starts.
+        return BUILT_IN_PROVIDER
+    # What a chosen profile says takes precedence.
+    profile = mapping(mapping(config.get("profiles")).get(str(config.get("profile"))))
+    providers = (word(table.get("model_provider")) for table in (profile, config))
+    return next(filter(None, providers), BUILT_IN_PROVIDER)
 
 
 def _shown(said: PortableMessage, item: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -207,7 +207,9 @@ def _walk_one(
     rollout = file.rollout
     since = number(rollout.meta.get("subagent_history_start_ordinal"))
     sender: Source = "agent" if rollout.is_subagent else "human"
-    provider = word(rollout.meta.get("model_provider"))
+    # In a session that we wrote it is what Codex was configured to use, not what has answered.
+    is_ours = rollout.meta.get("originator") == "turntree"
+    provider = None if is_ours else word(rollout.meta.get("model_provider"))
     # What a subagent's rollout copies at its start was asked of its parent, by a person.
     walker.enter(provider, "human" if file.copied else sender, since, is_own=is_own)
     waiting = sorted(cuts.items(), key=lambda cut: cut[1], reverse=True)
