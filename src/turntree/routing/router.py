@@ -17,7 +17,7 @@ from turntree.core.value import value
 from turntree.ledger.sessions import Sessions
 from turntree.programs.store import ProgramStore
 from turntree.routing.matching import Matcher, ThreadMatches
-from turntree.routing.route import Candidate, Route
+from turntree.routing.route import Route
 from turntree.routing.target import (
     Overrides,
     Target,
@@ -175,7 +175,8 @@ class Router:
         if not matched.candidates:
             raise NotFound("no thread fits what was said: name a session, or begin one")
         best = matched.candidates[0]
-        steps = (*_told(matched), f"{_called(best)} fits best, with {best.score:.3f}")
+        name = f"the session {best.label}" if best.label else f"the turn {best.title!r}"
+        steps = (*_told(matched), f"{name} fits best, with {best.score:.3f}")
         return Route(target, best.head, best.session, best.label, steps, matched.candidates)
 
     async def _find(self, name: str) -> Session | None:
@@ -208,7 +209,3 @@ def _told(matched: ThreadMatches) -> tuple[str, ...]:
         *without,
         f"{' and '.join(sides) or 'nothing'} spoke for {matched.threads} threads",
     )
-
-
-def _called(best: Candidate) -> str:
-    return f"the session {best.label}" if best.label else f"the turn {best.title!r}"

@@ -19,7 +19,7 @@ from turntree.core.errors import InvalidQuery
 from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
-from turntree.search.tokenizer import Word, words_of
+from turntree.search.tokenizer import words_of
 
 OPERATORS: Final[Mapping[str, str]] = {
     "in": "a session's label or alias; * stands for anything: in:fix-*",
@@ -124,7 +124,7 @@ def _add(query: Query, item: re.Match[str], now: Timestamp) -> Query:
     text = item["word"] or f"{item['name']}:"
     if is_minus and any(words_of(text)):
         return _take_away(query, text.strip('.,;:!?()"'))
-    terms = tuple(_term(text, word) for word in words_of(text))
+    terms = (Term(text[word.start : word.end], word.whole, word.pieces) for word in words_of(text))
     return replace(query, terms=tuple(dict.fromkeys((*query.terms, *terms))))
 
 
@@ -142,10 +142,6 @@ def _has_value(item: re.Match[str]) -> bool:
 
 def _value(item: re.Match[str]) -> str:
     return " ".join((item["quoted"] if item["quoted"] is not None else item["value"]).split())
-
-
-def _term(text: str, word: Word) -> Term:
-    return Term(text[word.start : word.end], word.whole, word.pieces)
 
 
 def _add_operator(query: Query, name: str, value: str, *, is_minus: bool, now: Timestamp) -> Query:

@@ -180,11 +180,8 @@ def ladder(terms: Sequence[str]) -> list[str]:
 
 
 def _combined(terms: Sequence[str], size: int) -> str:
-    return _any(f"({conjoin(some)})" if size > 1 else some[0] for some in combinations(terms, size))
-
-
-def _any(parts: Iterable[str]) -> str:
-    return f"({' | '.join(parts)})"
+    all_of = (f"({conjoin(some)})" if size > 1 else some[0] for some in combinations(terms, size))
+    return f"({' | '.join(all_of)})"
 
 
 def required(query: Query) -> list[str]:

@@ -188,7 +188,8 @@ def seal_drafts(projection: Projection, by: Principal) -> Iterator[SealedDraft]:
             [lift_parts(said, objects, _lift) for said in whole],
         )
         turn = sealed.turn
-        known[draft.key] = _KnownTurn(turn.id, turn.digest, draft.parent, 1 + _depth(parent))
+        depth = 1 if parent is None else 1 + parent.depth
+        known[draft.key] = _KnownTurn(turn.id, turn.digest, draft.parent, depth)
         parent_id = None if parent is None else parent.id
         yield SealedDraft(draft, sealed, parent_id, tuple(objects), repaired)
 
@@ -199,10 +200,6 @@ class _KnownTurn:
     digest: Digest
     parent: Key | None
     depth: int
-
-
-def _depth(known: _KnownTurn | None) -> int:
-    return 0 if known is None else known.depth
 
 
 def _header(

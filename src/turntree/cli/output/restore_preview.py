@@ -136,7 +136,8 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
         yield "  nothing has to change"
     if item.kept:
         many = _subject(item.kept, "stays", "stay")
-        yield f"  {many}: no turn that is left behind changed {_it(item.kept)}"
+        pronoun = "it" if len(item.kept) == 1 else "them"
+        yield f"  {many}: no turn that is left behind changed {pronoun}"
         yield from _paths(item.kept, KEPT_SHOWN_MAX, terminal)
     if item.conflicts:
         fates = ("is in the way", "are in the way") if preview.plan.undecided else ("stays", "stay")
@@ -144,10 +145,6 @@ def _draw_item(shown: ShownItem, preview: Preview, terminal: Terminal) -> Iterat
         what = "changed by a turn and outside it"
         yield terminal.paint(f"  {many}: {what}", "warn")
         yield from _paths(item.conflicts, CONFLICTS_SHOWN_MAX, terminal)
-
-
-def _it(changes: Sequence[FileChange]) -> str:
-    return "it" if len(changes) == 1 else "them"
 
 
 def _subject(changes: Sequence[FileChange], one: str, several: str) -> str:

@@ -46,8 +46,9 @@ def _row(one: Candidate) -> tuple[str, ...]:
 
 def route_document(route: Route) -> dict[str, Any]:
     """Return a route as a JSON document."""
+    kind = type(route.target).__name__.removeprefix("To").lower()
     return {
-        "target": {"kind": _kind(route), **asdict(route.target)},
+        "target": {"kind": kind, **asdict(route.target)},
         "head": route.head,
         "thread_key": route.thread_key,
         "session": route.session,
@@ -56,7 +57,3 @@ def route_document(route: Route) -> dict[str, Any]:
         "steps": list(route.steps),
         "candidates": [{**asdict(one), "matched": list(one.matched)} for one in route.candidates],
     }
-
-
-def _kind(route: Route) -> str:
-    return type(route.target).__name__.removeprefix("To").lower()

@@ -1,6 +1,5 @@
 """``agent assign``: give a task to an agent, and follow it to the end."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -123,14 +122,12 @@ def _tell_done(terminal: Terminal, done: AssignmentStatus) -> None:
     checked = f", {met} of {len(done.verdicts)} criteria met" if done.verdicts else ""
     sentence = f"{task.address} is {task.state} after {count} in {session}{checked}"
     if task.state != "completed":
-        seen = "\n".join(_seen(one) for one in done.verdicts if not one["ok"])
+        seen = "\n".join(
+            clean(f"{one['kind']}: {one['seen']}") for one in done.verdicts if not one["ok"]
+        )
         if terminal.as_json:
             terminal.document(document)
         raise InvalidOperation(
             f"{sentence}\n{seen}".rstrip(), hint=command_hint(f"turntree tail {session}")
         )
     terminal.tell(sentence, document, undo=None, then=(f"see it with: turntree tail {session}",))
-
-
-def _seen(verdict: Mapping[str, Any]) -> str:
-    return clean(f"{verdict['kind']}: {verdict['seen']}")

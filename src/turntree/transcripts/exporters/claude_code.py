@@ -101,7 +101,7 @@ def _message(said: PortableMessage, id: str) -> Mapping[str, Any]:
                 "id": f"msg_{id.replace('-', '')}",
                 "type": "message",
                 "role": "assistant",
-                "model": _model(said),
+                "model": (said.model if said.provider == PROVIDER else None) or MODEL_FOREIGN,
                 "content": blocks_of(said),
                 "stop_reason": "tool_use" if calls else "end_turn",
                 "stop_sequence": None,
@@ -117,7 +117,3 @@ def _message(said: PortableMessage, id: str) -> Mapping[str, Any]:
         content = content[0]["text"]
     flags = {"isCompactSummary": True} if said.is_summary else {}
     return {"type": "user", **flags, "message": {"role": "user", "content": content}}
-
-
-def _model(said: PortableMessage) -> str:
-    return said.model if said.provider == PROVIDER and said.model else MODEL_FOREIGN

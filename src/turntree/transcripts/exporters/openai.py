@@ -7,7 +7,6 @@ call whose argument is a plain text belongs to a custom tool.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from turntree.core.canonical import Json
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
 from turntree.models.portable_thread import (
     PortableMessage,
@@ -64,12 +63,9 @@ def _content(part: Text | Media) -> dict[str, Any]:
 
 
 def _call(use: ToolUse) -> dict[str, Any]:
-    function = {"name": tool_name(use.tool), "arguments": _arguments(use.args)}
+    args = {"input": use.args} if isinstance(use.args, str) else use.args
+    function = {"name": tool_name(use.tool), "arguments": compact(args)}
     return {"id": use.call_id, "type": "function", "function": function}
-
-
-def _arguments(args: Json) -> str:
-    return compact({"input": args}) if isinstance(args, str) else compact(args)
 
 
 def _answer(result: ToolResult) -> str:

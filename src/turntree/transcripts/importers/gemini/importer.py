@@ -166,14 +166,11 @@ def _bundles(folder: Path) -> Iterator[TranscriptRef]:
         if path.suffix in (".json", ".jsonl") and (id := _session_id(path)):
             found.setdefault((path.parent, id), []).append(path)
     for (chats, id), own in found.items():
-        below = sorted((chats / id).glob("*.json*")) if _is_name(id) else []
+        is_name = "/" not in id and id not in (".", "..")
+        below = sorted((chats / id).glob("*.json*")) if is_name else []
         files = (*own, *(path for path in below if path.suffix in (".json", ".jsonl")))
         stamp, size = stamp_of(files)
         yield TranscriptRef(ORIGIN, id, files, stamp, size)
-
-
-def _is_name(id: str) -> bool:
-    return "/" not in id and id not in (".", "..")
 
 
 def _session_id(path: Path) -> str | None:
