@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +78,6 @@ def chat(proof: Proof) -> None:
 class Talk(Screen):
     """A person who talks."""
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the person's programs see."""
-        return self._environment()
-
     def say(self, line: str, *, shows: list[str], prompt: str) -> str:
         """Type a line, wait for the prompt, and return what stands below the line."""
         self.begin(line)
@@ -91,40 +85,23 @@ class Talk(Screen):
 
     def begin(self, line: str) -> None:
         """Type a line, and see it behind its prompt."""
-        before = _typed(self.wait_until(lambda _: True, line), line)
-        self.type(line)
-        self.wait_until(lambda text: _typed(text, line) > before, line)
+        before = _typed(self.terminal.wait(lambda _: True, line), line)
+        self.terminal.type(line)
+        self.terminal.wait(lambda text: _typed(text, line) > before, line)
 
     def finish(self, line: str, *, shows: list[str], prompt: str) -> str:
         """Wait for the prompt, and return what stands below a line that was typed."""
-        text = self.wait_until(lambda text: text.rstrip().endswith(f"\n{prompt}>"), line)
+        text = self.terminal.wait(lambda text: text.rstrip().endswith(f"\n{prompt}>"), line)
         # What a line says may be said again in the answer: the line stands behind a prompt.
         shown = text[max(text.rfind(f"> {line}"), text.rfind(f"$ {line}")) :].rstrip()
         print(shown, file=sys.stderr)
         self.check(line, shown, shows)
         return shown
 
-    def wait_until(self, holds: Callable[[str], bool], what: str) -> str:
-        """Wait until the screen is as it should be, and return it."""
-        return self._wait(holds, what)
-
-    def press(self, key: str) -> None:
-        """Press a key that is no letter."""
-        self._tmux("send-keys", key)
-
-    def kill(self) -> None:
-        """End the terminal and everything in it, as a closed window does."""
-        self._tmux("kill-server")
-        # It says so before it is gone, and until then nobody can begin another.
-        alive = ["tmux", "-S", str(self.place / "tmux.sock"), "list-sessions"]
-        while subprocess.run(alive, check=False, capture_output=True).returncode == 0:
-            time.sleep(POLL_S)
-        (self.place / "tmux.sock").unlink(missing_ok=True)
-
     def tell(self, *words: str) -> str:
         """Run a command beside the terminal and return what it printed."""
         told = subprocess.run(
-            [self.place / "bin" / "turntree", *words], env=self._environment(), check=True,
+            [self.place / "bin" / "turntree", *words], env=self.environment, check=True,
             cwd=self.place / "work", capture_output=True, text=True,
         )  # fmt: skip
         return told.stdout
@@ -167,7 +144,7 @@ def converse(talk: Talk, proof: Proof) -> None:
     talk.begin("turntree chat main --model first --tools shop_tools:add")
     talk.finish("turntree chat", shows=["nothing was said yet"], prompt="main")
     talk.begin("a long one")
-    early = talk.wait_until(lambda text: "word5 " in text, "the first words")
+    early = talk.terminal.wait(lambda text: "word5 " in text, "the first words")
     proof.at_least("words on the screen before the answer is over",
                    int("word5" in early and "finished" not in early), "", 1)  # fmt: skip
     talk.finish("a long one", shows=["finished.", "tokens", "scripted-1"], prompt="main")
@@ -191,8 +168,8 @@ def converse(talk: Talk, proof: Proof) -> None:
     talk.say("/model first", shows=["@(first)"], prompt="main")
     talk.say("/nonsense", shows=["there is no /nonsense"], prompt="main")
     talk.begin("a long answer that is canceled")
-    talk.wait_until(lambda text: text.count("word3 ") > 1, "words to cancel")
-    talk.press("C-c")
+    talk.terminal.wait(lambda text: text.count("word3 ") > 1, "words to cancel")
+    talk.terminal.press("C-c")
     talk.finish("a long answer that is canceled", shows=["canceling", "(canceled)"], prompt="main")
 
 
@@ -200,8 +177,8 @@ def survive(talk: Talk, proof: Proof, number: int) -> None:
     """Kill the terminal in the middle of an answer and go on in another."""
     line = f"a long answer, killed {number}"
     talk.begin(line)
-    talk.wait_until(lambda text: "word4 " in text[text.rindex(line) :], "words before the kill")
-    talk.kill()
+    talk.terminal.wait(lambda text: "word4 " in text[text.rindex(line) :], "words before the kill")
+    talk.terminal.kill()
     killed = time.monotonic()
     talk.open()
     talk.begin("turntree chat --tools shop_tools:add")
@@ -213,7 +190,7 @@ def survive(talk: Talk, proof: Proof, number: int) -> None:
 def meet_again(talk: Talk, proof: Proof) -> None:
     """Kill the terminal while a worker elsewhere answers; the answer is there when one is back."""
     talk.begin("/quit")
-    talk.wait_until(lambda text: text.count("go on with: turntree chat main") == 1, "the end")
+    talk.terminal.wait(lambda text: text.count("go on with: turntree chat main") == 1, "the end")
     command = [str(talk.place / "bin" / "turntree"), "worker", "--json"]
     with subprocess.Popen(
         command, env=talk.environment, cwd=talk.place / "work", stdout=subprocess.PIPE, text=True
@@ -225,7 +202,7 @@ def meet_again(talk: Talk, proof: Proof) -> None:
         talk.begin(ELSEWHERE)
         while not json.loads(talk.tell("status", "--json"))["runs"]:
             time.sleep(POLL_S)
-        talk.kill()
+        talk.terminal.kill()
         while json.loads(talk.tell("status", "--json"))["runs"]:
             time.sleep(POLL_S)
         talk.open()
@@ -238,7 +215,7 @@ def meet_again(talk: Talk, proof: Proof) -> None:
 def read_ledger(talk: Talk, proof: Proof, kills: int) -> None:
     """Hold what is stored against what was said."""
     talk.begin("/quit")
-    talk.wait_until(lambda text: "go on with: turntree chat main" in text, "the end")
+    talk.terminal.wait(lambda text: "go on with: turntree chat main" in text, "the end")
     turns = [json.loads(line) for line in talk.tell("log", "main", "--json").splitlines()]
     said = [turn["title"] for turn in reversed(turns)]
     rounds = [

@@ -15,20 +15,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from proofs.corpus import Corpus
 from proofs.figures import Proof, run
 from proofs.sample_home import REMEMBERED, write_sample_home
+from proofs.terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
-SOCKET = "tmux.sock"
-COLUMNS, ROWS = 100, 48
-COMMAND_TIMEOUT_S = 90
-POLL_S = 0.05
 LIMIT_S = 120
 LIMIT_QUICK_S = 60
 COUNTED = (
@@ -67,9 +64,9 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     """Type the commands of the first run, each checked for what it must show."""
     began = time.monotonic()
     screen.open()
-    screen.type("turntree up")
-    screen.wait_for("import them?")
-    screen.type("y")
+    screen.terminal.type("turntree up")
+    screen.terminal.wait(lambda text: "import them?" in text, "the question")
+    screen.terminal.type("y")
     card = screen.wait_for_prompt("turntree up")
     screen.check("up", card, ["what came home", "each model call counted once", "next: turntree"])
     proof.note("from nothing to the card", time.monotonic() - began, "s")
@@ -124,6 +121,11 @@ class Screen:
     place: Path
     typed: int = 0
     wrong: tuple[str, ...] = ()
+    terminal: Terminal = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep the terminal's socket beside everything else."""
+        self.terminal = Terminal(self.place)
 
     @property
     def person(self) -> Path:
@@ -138,43 +140,30 @@ class Screen:
         python = shlex.quote(sys.executable)
         command.write_text(f'#!/bin/sh\nexec {python} -m turntree.cli.main "$@"\n')
         command.chmod(0o755)
-        self._tmux(
-            "new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), "-c", self.place / "work",
-            "env", "-i", *(f"{name}={value}" for name, value in self._environment().items()),
-            "bash", "--norc", "--noprofile", "-i",
-        )  # fmt: skip
-        self._wait(lambda text: text.rstrip().endswith("[1] $"), "a shell")
+        self.terminal.open(self.place / "work", self.environment)
+        self.terminal.wait(lambda text: text.rstrip().endswith("[1] $"), "a shell")
         self.typed = 1
 
     def close(self) -> None:
         """End the server and the terminal."""
         if self.typed:
             subprocess.run(
-                [self.place / "bin" / "turntree", "down"], env=self._environment(), check=False,
+                [self.place / "bin" / "turntree", "down"], env=self.environment, check=False,
                 capture_output=True,
             )  # fmt: skip
-            self._tmux("kill-server")
+            self.terminal.kill()
 
     def run(self, command: str, *, shows: list[str]) -> str:
         """Type a command, wait for its end and return what it showed."""
-        self.type(command)
+        self.terminal.type(command)
         shown = self.wait_for_prompt(command)
         self.check(command, shown, shows)
         return shown
 
-    def type(self, words: str) -> None:
-        """Type a line."""
-        self._tmux("send-keys", "-l", words)
-        self._tmux("send-keys", "Enter")
-
-    def wait_for(self, words: str) -> None:
-        """Wait until something stands on the screen."""
-        self._wait(lambda text: words in text, words)
-
     def wait_for_prompt(self, command: str) -> str:
         """Wait until a command has ended, and return what stands below it."""
         asked, again = f"[{self.typed}] $ {command}", f"[{self.typed + 1}] $"
-        text = self._wait(lambda text: text.rstrip().endswith(again), command)
+        text = self.terminal.wait(lambda text: text.rstrip().endswith(again), command)
         self.typed += 1
         shown = text[text.rindex(asked) : text.rindex(again)]
         print(shown, file=sys.stderr)
@@ -189,7 +178,7 @@ class Screen:
     def ask(self, command: str) -> dict[str, Any]:
         """Return the document that a command prints to a program."""
         told = subprocess.run(
-            shlex.split(command), env=self._environment(), cwd=self.place / "work", check=True,
+            shlex.split(command), env=self.environment, cwd=self.place / "work", check=True,
             capture_output=True, executable=self.place / "bin" / "turntree",
         )  # fmt: skip
         document: dict[str, Any] = json.loads(told.stdout)
@@ -199,7 +188,9 @@ class Screen:
         """Return the sessions that lie in a tool's folder."""
         return [*(self.person / folder).rglob("*.jsonl")]
 
-    def _environment(self) -> dict[str, str]:
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the person's programs see."""
         return {
             "HOME": str(self.person),
             "TURNTREE_HOME": str(self.place / "home"),
@@ -210,20 +201,6 @@ class Screen:
             "TERM": "screen-256color",
             "LANG": "C.UTF-8",
         }
-
-    def _wait(self, holds: Callable[[str], bool], what: str) -> str:
-        ends = time.monotonic() + COMMAND_TIMEOUT_S
-        while True:
-            text = self._tmux("capture-pane", "-p", "-J", "-S", "-")
-            if holds(text):
-                return text
-            if time.monotonic() > ends:
-                raise TimeoutError(f"no sign of {what} within {COMMAND_TIMEOUT_S} s:\n{text}")
-            time.sleep(POLL_S)
-
-    def _tmux(self, *words: str | Path) -> str:
-        command = ["tmux", "-S", self.place / SOCKET, "-f", "/dev/null", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 if __name__ == "__main__":

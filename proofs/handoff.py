@@ -8,6 +8,9 @@ same is done after a compaction, when the summary and the kept turns are sent an
 the session is imported: what the tool added follows the turn that was checked out, nothing else is
 new, and the session that was checked out stands at it.
 
+Then the command that `turntree handoff` printed is typed into a terminal, as a person would: the
+tool has to show the thread, take a prompt and show the answer, with every earlier call sent.
+
 ``--quick`` runs Claude Code and Codex; without it opencode and Gemini CLI run too, and are skipped,
 with a reason, where they cannot be installed.
 """
@@ -29,12 +32,20 @@ from proofs.agents.run import SCENES
 from proofs.agents.stage import AgentFailed, Stage
 from proofs.figures import Proof, run, temporary_server
 from proofs.handoff_sent import Sent, sent_in
+from proofs.terminal import Terminal
 from turntree.boot.open import Settings
 from turntree.core.compaction import Compaction
 from turntree.core.message import Reasoning, ToolResult, ToolUse, assistant, tool, user
 from turntree.testing.scripted.server import MODEL, Reply, Rule, ScriptedModel
 
 PROMPT = "Go on from here."
+GEMINI = "gemini-2.5-flash"
+ANSWER = "Gladly."
+LAST_ANSWER = "They pass."
+SCREEN_S = 45
+"""How long a tool may take to draw its screen, or an answer."""
+SETTLE_S = 1.0
+"""How long a tool has to show what was pasted before it is pasted again."""
 LARGE = "one line of many\n" * 540 + "the last line"
 """Too large for its message, which holds 8 KB, and short enough for Codex, which cuts at 10."""
 COMMAND = "from turntree.cli.main import main; main()"
@@ -98,7 +109,7 @@ async def record(settings: Settings) -> None:
             [user("Now make the tests pass.")],
             [
                 assistant(test[0]), tool(test[1]), assistant(fix[0]), tool(fix[1]),
-                assistant("They pass."),
+                assistant(LAST_ANSWER),
             ],
             model="gpt-5.2",
             provider="openai",
@@ -146,6 +157,17 @@ def continue_with(proof: Proof, program: Program, folder: Path, conninfo: str) -
     went = [stands for stands in home if f"{name}/{stands.follows}" in stands.sessions]
     proof.at_least(f"{name}: sessions that went on with the tool", len(went), "sessions", 2)
     proof.note(f"{name}: two checkouts and continuations", time.monotonic() - began, "s")
+    began = time.monotonic()
+    try:
+        talked = talk_to(program, folder / "typed", conninfo)
+    except (AgentFailed, TimeoutError) as error:
+        say(f"{name}, in a terminal: {error}")
+        talked = Sent("")
+    proof.at_least(
+        f"{name}, in a terminal: calls sent with their arguments and results",
+        right(talked), "calls", len(CALLS),
+    )  # fmt: skip
+    proof.note(f"{name}, in a terminal", time.monotonic() - began, "s")
 
 
 def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sent:
@@ -155,7 +177,7 @@ def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sen
         NotInstalled, AgentFailed: It could not be done.
     """
     scene = SCENES[program.name]
-    with ScriptedModel(rules=[Rule((Reply("Gladly."),))]) as model:
+    with ScriptedModel(rules=[Rule((Reply(ANSWER),))]) as model:
         stage = Stage(program.ensure(), folder, model, scene.settings(model.url))
         stage.set_up()
         scene.prepare(stage)
@@ -165,7 +187,75 @@ def sent_by(program: Program, folder: Path, conninfo: str, revision: str) -> Sen
             turntree_in(stage, conninfo, "import")
         finally:
             stage.end_all()
-        asked = [one for one in model.exchanges if one.dialect and PROMPT in json.dumps(one.body)]
+    return most_sent(program, model)
+
+
+def talk_to(program: Program, folder: Path, conninfo: str) -> Sent:
+    """Return what a tool sends when a person continues the session in a terminal.
+
+    Raises:
+        AgentFailed, TimeoutError: The tool showed no thread, or no answer.
+    """
+    scene = SCENES[program.name]
+    with ScriptedModel(rules=[Rule((Reply(ANSWER),))]) as model:
+        stage = Stage(program.ensure(), folder, model, scene.settings(model.url))
+        stage.set_up()
+        scene.prepare(stage)
+        if program.name == "claude":
+            _finish_claude_onboarding(stage)
+        (folder / "bin").mkdir()
+        (folder / "bin" / program.name).symlink_to(stage.program)
+        environment = {
+            **stage.environment(),
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "TERM": "screen-256color",
+            "LANG": "C.UTF-8",
+            # Otherwise Gemini CLI first asks the model which model to ask.
+            "GEMINI_MODEL": GEMINI,
+        }
+        # Tools that believe they run in CI do not draw a screen.
+        del environment["CI"]
+        terminal = Terminal(folder)
+        terminal.open(stage.work, environment)
+        try:
+            terminal.type(check_out(stage, conninfo, "long", TOOLS[program.name])["next"])
+            terminal.wait(lambda text: LAST_ANSWER in text, "the thread", SCREEN_S)
+            _prompt(terminal)
+            terminal.wait(lambda text: ANSWER in text, "the answer", SCREEN_S)
+        finally:
+            say(f"{program.name}, in a terminal:\n{terminal.screen().rstrip()}")
+            terminal.kill()
+            stage.end_all()
+    return most_sent(program, model)
+
+
+def _prompt(terminal: Terminal) -> None:
+    """Type the prompt until it is on the screen: a tool may still be drawing its own."""
+    ends = time.monotonic() + SCREEN_S
+    while PROMPT not in terminal.screen() and time.monotonic() < ends:
+        terminal.paste(PROMPT)
+        time.sleep(SETTLE_S)
+    terminal.press("Enter")
+
+
+def _finish_claude_onboarding(stage: Stage) -> None:
+    """Answer the questions that Claude Code asks once, when it starts on a terminal."""
+    answered = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": [stage.settings["ANTHROPIC_API_KEY"]]},
+        "projects": {str(stage.work.resolve()): {"hasTrustDialogAccepted": True}},
+    }
+    (stage.home / ".claude.json").write_text(json.dumps(answered))
+
+
+def most_sent(program: Program, model: ScriptedModel) -> Sent:
+    """Return the request with the prompt that sent the most calls.
+
+    Raises:
+        AgentFailed: There was none.
+    """
+    asked = [one for one in model.exchanges if one.dialect and PROMPT in json.dumps(one.body)]
     if not asked:
         raise AgentFailed(f"{program.name} never asked the model")
     return max(map(sent_in, asked), key=lambda sent: len(sent.calls))
@@ -242,7 +332,7 @@ def _opencode(stage: Stage, made: Mapping[str, Any]) -> None:
 
 
 def _gemini(stage: Stage, made: Mapping[str, Any]) -> None:
-    words = ("-m", "gemini-2.5-flash", "-o", "json")
+    words = ("-m", GEMINI, "-o", "json")
     stage.run("-p", PROMPT, *words, "--session-file", made["files"][0])
 
 
