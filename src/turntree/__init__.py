@@ -25,9 +25,11 @@ if TYPE_CHECKING:
         InvalidRevision,
         NotCanonical,
         NotFound,
+        NoWorker,
         PermissionDenied,
         ProviderError,
         ProviderNotConfigured,
+        TurnFailed,
         TurntreeError,
     )
     from turntree.core.ids import Digest, Label, RunId, SessionId, Timestamp, TurnId
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from turntree.core.turn import Turn
     from turntree.core.usage import ModelCall, Usage
     from turntree.ledger.recorder import Recorder
+    from turntree.runs.answer import Answer
     from turntree.search.results import SearchHit, SearchResult
     from turntree.tools.functions import function_tool
 
@@ -61,7 +64,7 @@ _HOMES = {
     "core.errors": (
         "Ambiguous", "InvalidQuery", "InvalidRevision", "Conflict", "PermissionDenied",
         "ProviderNotConfigured", "NotCanonical", "NotFound", "ProviderError",
-        "InvalidOperation", "TurntreeError", "DatabaseUnavailable",
+        "InvalidOperation", "TurntreeError", "DatabaseUnavailable", "NoWorker", "TurnFailed",
     ),
     "core.ids": ("Digest", "Timestamp", "Label", "RunId", "SessionId", "TurnId"),
     "core.message": (
@@ -79,11 +82,13 @@ _HOMES = {
     "core.usage": ("ModelCall", "Usage"),
     "auth.execution_context": ("ExecutionContext",),
     "ledger.recorder": ("Recorder",),
+    "runs.answer": ("Answer",),
     "api": ("Tree",),
 }  # fmt: skip
 
 __all__ = [
     "Ambiguous",
+    "Answer",
     "Compaction",
     "Comparison",
     "Conflict",
@@ -96,6 +101,7 @@ __all__ = [
     "Label",
     "Message",
     "ModelCall",
+    "NoWorker",
     "NotCanonical",
     "NotFound",
     "OpaquePart",
@@ -124,6 +130,7 @@ __all__ = [
     "ToolUse",
     "Tree",
     "Turn",
+    "TurnFailed",
     "TurnId",
     "TurntreeError",
     "Usage",

@@ -6,10 +6,10 @@ for importers, plans and workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from turntree.core.ids import RunId, TurnId
 from turntree.core.value import value
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
     from turntree.core.clock import Clock, Processes
+    from turntree.core.message import Message
     from turntree.core.principal import Principal
     from turntree.core.program import Program
     from turntree.core.redaction import Redactor
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
     from turntree.resources.service import FindKeeper, Resources
     from turntree.resources.worktrees import Worktrees
     from turntree.routing.router import Router
+    from turntree.runs.answer import Answer
     from turntree.runs.engine import Engine
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
-    from turntree.runs.service import Runs
+    from turntree.runs.service import PostOptions, Runs
     from turntree.search.embedder import Embedder
     from turntree.search.embeddings import Embeddings
     from turntree.search.service import Search
@@ -74,6 +76,8 @@ class Backends:
     """Asks models; None if no model is available."""
     end_here: Callable[[RunId], bool] = lambda _: False
     """Cancels what this process does for a run, if anything."""
+    ensure_served: Callable[[], Awaitable[None]] | None = None
+    """Serves sessions in this process unless a worker does; None if this process cannot."""
 
     @property
     def everything(self) -> Database:
@@ -90,6 +94,11 @@ class Tree:
         self._given = facets
         # A cached property stores its value here, so a facet set here is never created.
         vars(self).update(facets)
+
+    def __dir__(self) -> list[str]:
+        """Show people who complete a name what they can use, not what a tree is made of."""
+        public = {name for cls in type(self).__mro__[:-1] for name in vars(cls)}
+        return sorted(name for name in public - {"with_facets"} if not name.startswith("_"))
 
     def with_facets(self, **facets: Any) -> Tree:
         """Return a tree on the same backends with some facets replaced."""
@@ -320,6 +329,7 @@ class Tree:
         return Runs(
             InboxStore(db, engine), WorkerStore(db, engine), self.ledger, self.revisions.threads,
             self.sessions, on.clock, on.by, LiveHub(), on.end_here, redactor=on.redactor(),
+            ensure_served=on.ensure_served,
         )  # fmt: skip
 
     @cached_property
@@ -339,6 +349,29 @@ class Tree:
         from turntree.runs.replay import Replayer
 
         return Replayer(self.contexts, self.ledger, self.revisions.threads)
+
+    async def ask(
+        self,
+        session: str,
+        said: str | Message | Sequence[Message],
+        *,
+        key: str | None = None,
+        timeout_s: float | None = None,
+        **asked: Unpack[PostOptions],
+    ) -> Answer:
+        """Post a message to a session, wait for its turn, and return the answer.
+
+        The session is created if needed. If no worker is running, this process answers. A caller
+        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
+        returns its answer later.
+
+        Raises:
+            TurnFailed: The turn failed, or was canceled; the message says why.
+            ProviderNotConfigured: There is no model that could answer, or it has no provider.
+            NoWorker: No worker is running, and this process cannot serve sessions.
+            TimeoutError: It took longer than that.
+        """
+        return await self.runs.ask(session, said, key=key, timeout_s=timeout_s, **asked)
 
     async def resolve(self, revision: str) -> ResolvedRevision:
         """Return the turn a revision names; see the revision grammar.

@@ -75,6 +75,64 @@ async def test_a_name_is_taken_once(programs: Programs) -> None:
         await programs.create("human", "one", {})
 
 
+async def test_ensure_creates_then_returns_then_adds_a_version(
+    tree: Tree, programs: Programs
+) -> None:
+    script: dict[str, Json] = {"provider_type": "scripted", "rules": []}
+    made = await programs.ensure("provider", "script", script)
+    assert await programs.ensure("provider", "script", script) == made
+    # A member that the second config leaves out is gone.
+    changed = await programs.ensure("provider", "@(script)", {"provider_type": "scripted"})
+    assert (changed.id, changed.version.number) == (made.id, 2)
+    assert changed.config == {"provider_type": "scripted"}
+    assert await told(tree, made) == ["provider.created", "provider.configured"]
+
+
+async def test_ensure_keeps_what_turntree_filled_in(programs: Programs) -> None:
+    await programs.create("provider", "vendor", {"provider_type": "anthropic"})
+    made = await programs.ensure("model", "opus", {"model_id": "claude-opus-4-8"})
+    assert made.config["provider"] == "@(vendor)"
+    # With a second one that would fit, to choose again would be refused.
+    await programs.create("provider", "gateway", {"provider_type": "anthropic"})
+    assert await programs.ensure("model", "opus", {"model_id": "claude-opus-4-8"}) == made
+    await programs.create("agent", "atlas", {})
+    task = await programs.ensure("task", "notes", {"title": "Write notes"})
+    await programs.assign(task.name, "atlas")
+    again = await programs.ensure("task", "notes", {"title": "Write notes"})
+    assert again.config["assignee"] == "@(atlas)"
+
+
+async def test_ensure_in_many_processes_at_once_creates_one_program(
+    tree: Tree, programs: Programs
+) -> None:
+    ensured: list[Program] = []
+
+    async def ensure(number: int) -> None:
+        config: dict[str, Json] = {"provider_type": "scripted", "models": [f"m{number % 2}"]}
+        ensured.append(await programs.ensure("provider", "script", config))
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(ensure, number)
+    assert len({program.id for program in ensured}) == 1
+    assert (await told(tree, ensured[0])).count("provider.created") == 1
+
+
+async def test_ensure_of_a_name_of_another_kind_is_refused(programs: Programs) -> None:
+    await programs.create("human", "one", {})
+    with pytest.raises(InvalidOperation, match=r"@\(one\) is a human, not a provider"):
+        await programs.ensure("provider", "one", GATEWAY)
+
+
+async def test_ensure_of_a_hidden_name_is_a_conflict(programs: Programs) -> None:
+    await programs.ensure("provider", "one", GATEWAY, visibility="private")
+    with pytest.raises(Conflict, match="taken"):
+        await acting(programs, "human", "bob").ensure("provider", "one", GATEWAY)
+    await programs.ensure("provider", "one", GATEWAY, visibility="public")
+    seen = await acting(programs, "human", "bob").ensure("provider", "one", GATEWAY)
+    assert seen.visibility == "public"
+
+
 async def test_a_new_config_is_a_new_version_and_the_old_one_stays(
     tree: Tree, programs: Programs
 ) -> None:

@@ -9,9 +9,9 @@ from dataclasses import field
 from typing import Any
 
 from turntree.core.canonical import Json, digest_bytes
-from turntree.core.errors import Hint, InvalidOperation, ProviderNotConfigured
+from turntree.core.errors import InvalidOperation, ProviderNotConfigured
 from turntree.core.ids import SessionId
-from turntree.core.message import Message, Text, line_of, user
+from turntree.core.message import line_of, user
 from turntree.core.program import Program
 from turntree.core.usage import ModelCall, to_json
 from turntree.core.value import value
@@ -24,6 +24,7 @@ from turntree.programs.model_choice import (
     without_provider,
 )
 from turntree.programs.service import Programs, Spoken
+from turntree.runs.answer import Answer, check_outcome
 from turntree.runs.follow import RunFollower, RunNotice, TextChunk
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.service import PostOptions, Runs
@@ -89,7 +90,7 @@ class Inference:
             "latency_ms": result.latency_ms,
         }
         await programs.tell(model.id, "model.inference_completed", right="invoke", more=said)
-        return {"text": _words(answer.message), **said}
+        return {"text": answer.message.text, **said}
 
     async def send(
         self, programs: Programs, session: Program, request: Mapping[str, Json], hear: Spoken
@@ -98,7 +99,7 @@ class Inference:
 
         Raises:
             ProviderNotConfigured: The session has no model with a provider.
-            InvalidOperation: The turn did not complete.
+            TurnFailed: The turn did not complete.
         """
         options: PostOptions = {}
         if (model := _text(request.get("model"))) is not None:
@@ -124,10 +125,9 @@ class Inference:
                     pass
 
         placed = await RunFollower(self.runs).follow(posted.run, heard)
-        check_outcome(placed.turn.header.outcome, failed.reason, failed.hint)
-        said = [m for m in placed.turn.reply if isinstance(m, Message) and m.role == "assistant"]
+        check_outcome(placed.turn, failed.reason, failed.hint)
         return {
-            "text": _words(said[-1]) if said else "",
+            "text": Answer(placed).text,
             "turn": placed.turn.id,
             "digest": placed.turn.digest,
             "model": placed.turn.header.model,
@@ -155,21 +155,6 @@ class Inference:
             raise ProviderNotConfigured(f"no provider wired: {error}", hint=error.hint) from error
 
 
-def check_outcome(outcome: str, why: str, hint: Hint | None) -> None:
-    """Raise unless a turn completed.
-
-    Raises:
-        ProviderNotConfigured: No model was configured.
-        InvalidOperation: The turn failed or was interrupted.
-    """
-    if outcome == "completed":
-        return
-    kind, _, rest = why.partition(": ")
-    if kind == "no_model":
-        raise ProviderNotConfigured(f"no provider wired: {rest or 'no model is chosen'}", hint=hint)
-    raise InvalidOperation(f"the turn is {outcome}" + (f": {why}" if why else ""), hint=hint)
-
-
 @value
 class _Request:
     """See ``runs.model_call.ModelRequest``."""
@@ -184,10 +169,6 @@ class _Request:
 
 def _value(chosen: ResolvedValue | None) -> Any:
     return None if chosen is None else chosen.value
-
-
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.parts if isinstance(part, Text))
 
 
 def _text(value: Json) -> str | None:

@@ -12,11 +12,11 @@ from turntree.auth.store import PermissionStore
 from turntree.core.clock import Clock
 from turntree.core.errors import PermissionDenied
 from turntree.core.ids import Digest, SessionId, Timestamp
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 
 
 @value
-class Authorizer:
+class Authorizer(Facet):
     """``tree.authority``: who may do what, and who did."""
 
     permissions: PermissionStore

@@ -16,7 +16,7 @@ from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.ids import TurnId
 from turntree.core.manifest import ManifestEntry
 from turntree.core.session import Session
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger
@@ -25,7 +25,7 @@ CHANGED = "session.persona_changed"
 
 
 @value
-class Personas:
+class Personas(Facet):
     """``tree.personas``: the persona under which a thread continues."""
 
     permissions: PermissionStore

@@ -16,13 +16,13 @@ from turntree.core.clock import Clock
 from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 
 REASON_CHARS_MAX: Final = 1_000
 
 
 @value
-class Tokens:
+class Tokens(Facet):
     """``tree.tokens``: delegated permissions, and how to revoke them."""
 
     permissions: PermissionStore

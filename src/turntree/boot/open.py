@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from turntree.core.redaction import Redactor
     from turntree.db.database import Database
     from turntree.hooks.reconcile import HookReconciler
+    from turntree.models.provider import Provider
     from turntree.programs.execution_host import LocalFolder
     from turntree.programs.service import Programs, Spoken
     from turntree.resources.driver import ResourceDriver
@@ -136,6 +137,8 @@ async def open_tree(
     report: Callable[[str], None] = lambda _: None,
     worker: bool = False,
     tools: Sequence[object] = (),
+    providers: Sequence[Provider] = (),
+    model: str | None = None,
 ) -> AsyncGenerator[Tree, None]:
     """Open the ledger, starting the embedded server if no other database is named.
 
@@ -143,8 +146,15 @@ async def open_tree(
     ``EmbeddedServer.stop``. With ``worker`` this process serves sessions for as long as the
     block lasts, and models may call ``tools``, which are functions or toolsets.
 
+    ``providers`` are objects that run models. This process then serves too, because no other one
+    has them, and closes them at the end of the block. ``model`` answers every message that is
+    posted through this tree without naming another one: a model that exists, or one of the given
+    providers' models.
+
     Raises:
         DatabaseUnavailable: The database does not answer.
+        NotFound: There is no such model.
+        InvalidOperation: A provider's name belongs to another program.
     """
     chosen = settings or Settings.from_environment()
     here = world or SystemClock()
@@ -152,14 +162,22 @@ async def open_tree(
         engine = engine_on(database)
         runtime = LazyRuntime(
             lambda: run_on(database, tree_on(database, chosen, here, engine=engine), chosen, here,
-                           engine, tools)
+                           engine, tools, providers)
         )  # fmt: skip
         try:
-            if worker:
+            tree = tree_on(database, chosen, here, engine=engine, runtime=runtime)
+            if worker or providers:
+                tree = runtime.running.tree
+            if providers or model:
+                from turntree.boot.python_providers import register
+
+                await register(tree.programs, runtime.running.parts.providers, model)
+                tree = tree.with_facets(runs=replace(tree.runs, model=model))
+            if worker or providers:
                 async with runtime.running.serving(stays_here=True, oversees=True):
-                    yield runtime.running.tree
+                    yield tree
             else:
-                yield tree_on(database, chosen, here, engine=engine, runtime=runtime)
+                yield tree
         finally:
             await runtime.aclose()
             await engine.close()
@@ -181,6 +199,10 @@ class LazyRuntime:
     def is_loaded(self) -> bool:
         """Whether it was used."""
         return "running" in vars(self)
+
+    async def ensure_served(self) -> None:
+        """Serve sessions from now on, unless a worker does."""
+        await self.running.ensure_served()
 
     def end_here(self, run: RunId) -> bool:
         """Cancel what this process does for a run, if anything."""
@@ -236,10 +258,12 @@ def run_on(
     world: Clock,
     engine: LazyEngine,
     tools: Sequence[object] = (),
+    providers: Sequence[Provider] = (),
 ) -> WorkerRuntime:
     """Return the worker runtime of a tree, for every session including private ones."""
     import platform
 
+    from turntree.boot.python_providers import index_providers
     from turntree.boot.worker import WorkerDeps, load_toolsets, running_on
 
     parts = WorkerDeps(
@@ -250,6 +274,8 @@ def run_on(
         platform.node(),
         lambda: load_toolsets(tools),
         settings.secret_hosts,
+        index_providers(providers),
+        bool(tools),
     )
     return running_on(tree, parts)
 
@@ -501,7 +527,12 @@ def tree_on(
         processes=processes,
     )
     if runtime is not None:
-        on = replace(on, inference=runtime, end_here=runtime.end_here)
+        on = replace(
+            on,
+            inference=runtime,
+            end_here=runtime.end_here,
+            ensure_served=runtime.ensure_served,
+        )
     return Tree(on)
 
 

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Final
 
@@ -36,6 +36,7 @@ from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
+from turntree.models.provider import Provider
 from turntree.models.providers.factory import ProviderCache
 from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
@@ -80,6 +81,10 @@ class WorkerDeps:
     """Called once, when serving starts: importing tools runs third-party code."""
     secret_hosts: SecretHosts = frozenset()
     """Where each credential may be sent."""
+    providers: Mapping[str, Provider] = field(default_factory=dict[str, Provider])
+    """Providers that are objects of this process, by name."""
+    has_own_tools: bool = False
+    """Whether only this process has some of its tools."""
 
 
 @dataclass(slots=True)
@@ -139,10 +144,14 @@ class WorkerRuntime:
         return choice
 
     async def ensure_served(self) -> None:
-        """Serve from now on, unless a worker in this or another process does."""
-        if self._own is not None and not self._own[1].done():
+        """Serve from now on, unless a worker in this or another process does.
+
+        Another process is not enough if only this one has the tools or the provider.
+        """
+        if self.actors and (self._own is None or not self._own[1].done()):
             return
-        if not await self.tree.runs.workers.list_workers():
+        is_needed = self.parts.has_own_tools or bool(self.parts.providers)
+        if is_needed or not await self.tree.runs.workers.list_workers():
             self.parts.engine.stay_here()
             self._own = await self._start(None, AT_ONCE, DRAIN_S)
 
@@ -290,12 +299,13 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
     def end_here(run: RunId) -> bool:
         return any(one.cancel(run) for one in actors)
 
-    runs = replace(tree.runs, end_here=end_here)
-    providers = ProviderCache(parts.context, tree.ledger.get_object, parts.secret_hosts)
-
     async def ensure_served() -> None:
         await running.ensure_served()
 
+    runs = replace(tree.runs, end_here=end_here, ensure_served=ensure_served)
+    providers = ProviderCache(
+        parts.context, tree.ledger.get_object, parts.secret_hosts, parts.providers
+    )
     asking = ModelCaller(runs.hub, time.monotonic, random.random)
     voices = Inference(providers.build, runs, ensure_served, asking)
     programs = replace(tree.programs, voices=voices)

@@ -53,6 +53,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "task.start": "turntree task start {task}",
     "token.list": "turntree token list",
     "turn.rerun": "turntree rerun {revision}",
+    "worker.start": "turntree worker",
     "worker.lend_folder": "turntree worker --folder PATH",
     "worktree.create": "turntree worktree {revision}",
 }

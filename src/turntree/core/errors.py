@@ -14,6 +14,8 @@
     + PermissionDenied      this principal may not do it
     + SandboxUnavailable    the code would have to run without a sandbox
     + CodeError             a code program crashed, or exceeded a limit
+    + TurnFailed            a message was answered by a turn that failed
+    + NoWorker              a message waits, and no worker answers
   x ProviderNotConfigured   a model is needed, and no provider is configured
   x ProviderError           a model was asked and did not answer
   x InvalidRevision         the text is not a revision
@@ -32,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, cast
 
-from turntree.core.ids import Digest
+from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
 
 
@@ -166,6 +168,19 @@ class SandboxUnavailable(InvalidOperation):
 
 class CodeError(InvalidOperation):
     """The program crashed, exceeded a limit, or did not return a document."""
+
+
+class TurnFailed(InvalidOperation):
+    """The turn that answers a message failed, or was canceled or interrupted."""
+
+    def __init__(self, message: str, turn: TurnId, *, hint: Hint | None = None) -> None:
+        """Take the message and the turn, which holds what was done before it failed."""
+        super().__init__(message, hint=hint)
+        self.turn = turn
+
+
+class NoWorker(InvalidOperation):
+    """No worker is running that could answer."""
 
 
 class InvalidRevision(TurntreeError, ValueError):

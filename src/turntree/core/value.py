@@ -55,6 +55,22 @@ def value(cls: type[Any] | None = None, /, *, kw_only: bool = False) -> Any:
     return wrap if cls is None else wrap(cls)
 
 
+class Facet:
+    """Offers its methods and properties, and hides what it is made of from completion."""
+
+    __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        """Return the public methods and properties; fields are the parts it works with."""
+        classes = reversed(type(self).__mro__[:-1])
+        members = {name: member for cls in classes for name, member in vars(cls).items()}
+        return sorted(
+            name
+            for name, member in members.items()
+            if not name.startswith("_") and (callable(member) or isinstance(member, property))
+        )
+
+
 def _shared_methods(fields: _Fields) -> dict[str, Callable[..., Any]]:
     compared = _reader([field.name for field in fields if field.compare])
     hashed = _reader(

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from turntree.core.errors import NotFound, Unsupported
 from turntree.core.ids import Digest, TurnId
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.db.database import Database
 from turntree.integrity import fsck, repair, verify
 from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
@@ -32,7 +32,7 @@ FINDINGS_MAX = 10_000
 
 
 @value
-class Checks:
+class Checks(Facet):
     """The facet ``tree.checks``. It never changes turns or events; repair changes projections."""
 
     database: Database

@@ -4,7 +4,7 @@ import orjson
 
 from turntree.core import event as events
 from turntree.core.event import BEGINNING, Event, FeedPosition
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.db.database import Database
 from turntree.db.sql import load_statements
 
@@ -12,7 +12,7 @@ SQL = load_statements(__file__)
 
 
 @value
-class Feed:
+class Feed(Facet):
     """All events of a workspace in one order; a reader never skips a late commit."""
 
     database: Database

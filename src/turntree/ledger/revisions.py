@@ -26,7 +26,7 @@ from turntree.core.revision import (
 from turntree.core.session import Session, SessionMove
 from turntree.core.thread import ThreadTurn
 from turntree.core.time_phrases import EXAMPLES, find_moment
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.thread_store import ThreadStore, TurnIndex
 
@@ -48,7 +48,7 @@ class ResolvedRevision:
 
 
 @value
-class RevisionResolver:
+class RevisionResolver(Facet):
     """Resolves revisions against the ledger."""
 
     sessions: SessionStore

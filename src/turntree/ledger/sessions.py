@@ -20,7 +20,7 @@ from turntree.core.session import (
     numbered_labels,
 )
 from turntree.core.thread import MoveResult
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.session_store import ReflogStore, SessionStore
 
@@ -37,7 +37,7 @@ class Signature(TypedDict):
 
 
 @value
-class Sessions:
+class Sessions(Facet):
     """``tree.sessions``: labels that point at moving heads."""
 
     ledger: SessionStore

@@ -22,7 +22,7 @@ from turntree.core.run import RunEvent
 from turntree.core.thread import SealResult
 from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.db.arrays import bytea_array, int_array, text_array
 from turntree.db.database import Database, Row, as_uuid, fetch
 from turntree.db.sql import load_statements
@@ -42,7 +42,7 @@ NodeId = TurnId | ProgramId
 
 
 @value
-class Ledger:
+class Ledger(Facet):
     """Turns, runs and events. Append-only."""
 
     database: Database

@@ -13,7 +13,7 @@ from turntree.core.principal import Principal
 from turntree.core.redaction import BY_FORMAT, Redactor
 from turntree.core.thread import Comparison, ThreadTurn
 from turntree.core.usage import ModelCall, Usage
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.recorder import Recorder, TurnDetails, check_arguments
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
@@ -24,7 +24,7 @@ UNIQUE_CHARS_MIN = 4
 
 
 @value
-class Turns:
+class Turns(Facet):
     """``tree.turns``: sealed turns, which never change."""
 
     ledger: Ledger
@@ -73,30 +73,7 @@ class Turns:
         A part whose object was erased stays a reference. The result is not what was sealed: its
         messages have other digests.
         """
-        digests = {
-            part.object
-            for placed in turns
-            for message in placed.turn.messages
-            for part in message.parts
-            if isinstance(part, ObjectRef)
-        }
-        objects: dict[Digest, bytes] = {}
-        for digest in digests:
-            with suppress(NotFound):
-                objects[digest] = await self.ledger.get_object(digest)
-        return tuple(
-            replace(
-                placed,
-                turn=replace(
-                    placed.turn,
-                    messages=tuple(
-                        restore_parts(message, objects) if isinstance(message, Message) else message
-                        for message in placed.turn.messages
-                    ),
-                ),
-            )
-            for placed in turns
-        )
+        return await restore_turns(self.ledger, turns)
 
     async def list_newest(self, *, limit: int = 100) -> list[ThreadTurn]:
         """Return turns of all sessions, newest first."""
@@ -148,7 +125,7 @@ def _shared(left: Digest, right: Digest) -> int:
 
 
 @value
-class ThreadReader:
+class ThreadReader(Facet):
     """``tree.threads``: turns read with their ancestry."""
 
     threads: ThreadStore
@@ -207,3 +184,31 @@ class ThreadReader:
         """Return the usage of some threads, each call counted once, and the number of calls."""
         heads = [(await self.revisions.resolve(revision)).turn for revision in revisions]
         return await self.index.usage_of(heads)
+
+
+async def restore_turns(ledger: Ledger, turns: Sequence[ThreadTurn]) -> tuple[ThreadTurn, ...]:
+    """Return the turns with the parts that are stored as objects; see ``Turns.restore``."""
+    digests = {
+        part.object
+        for placed in turns
+        for message in placed.turn.messages
+        for part in message.parts
+        if isinstance(part, ObjectRef)
+    }
+    objects: dict[Digest, bytes] = {}
+    for digest in digests:
+        with suppress(NotFound):
+            objects[digest] = await ledger.get_object(digest)
+    return tuple(
+        replace(
+            placed,
+            turn=replace(
+                placed.turn,
+                messages=tuple(
+                    restore_parts(message, objects) if isinstance(message, Message) else message
+                    for message in placed.turn.messages
+                ),
+            ),
+        )
+        for placed in turns
+    )

@@ -26,7 +26,7 @@ from turntree.core.program import (
     rename_references,
 )
 from turntree.core.revision import check_label
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.session_store import SessionStore
 from turntree.programs.catalog import ProgramFilter, ProgramReference, VersionRow
 from turntree.programs.changes import (
@@ -49,7 +49,7 @@ STATE_WORDS: Final = {"in_progress": "active"}
 
 
 @value
-class Registry:
+class Registry(Facet):
     """Programs and their kinds."""
 
     store: ProgramStore
@@ -72,6 +72,16 @@ class Registry:
         config: dict[str, Json] = dict(program.config)
         for way, member in members.items():
             config = put_member(config, way, member)
+        return await self.rewrite(program, config)
+
+    async def rewrite(self, program: Program, config: Mapping[str, Json]) -> Program:
+        """Replace a program's whole config; nothing changes if it is the same.
+
+        Raises:
+            InvalidOperation: It is not a valid config of its kind.
+            PermissionDenied: Only the owner, and principals with configure access, may.
+            Conflict: Another process configured it meanwhile.
+        """
         config, version = await self.check(self.kind(program.kind), config, program)
         if version.digest == program.version.digest:
             return program

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from turntree.core.canonical import Json
 from turntree.core.errors import (
+    Conflict,
     Hint,
     InvalidOperation,
     NotFound,
@@ -35,6 +36,8 @@ from turntree.sandbox.code import CommandResult
 
 Spoken = Callable[[str], None]
 """Receives the text of a reply as it arrives."""
+ENSURE_ATTEMPTS = 8
+"""How often ``ensure`` reads a program that other processes create or change meanwhile."""
 _ENDED = ("completed", "failed")
 _STOPPED = (*_ENDED, "blocked")
 """States of a task that is no longer worked on."""
@@ -108,6 +111,55 @@ class Programs(Registry):
             changes += await self._assignment(task, await self.get(str(checked["assignee"])))
         await self.commit(*changes)
         return await self.get(begun.program)
+
+    async def ensure(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        *,
+        visibility: Visibility | None = None,
+    ) -> Program:
+        """Return a program that has exactly this config: created, changed, or as it is.
+
+        A program is created once, and a changed config becomes its next version, so a script may
+        call this each time it starts, in several processes at once. A member that Turntree filled
+        in stays: the only provider that fits a model, the assignee of a task. The visibility of an
+        existing program changes only if one is given.
+
+        Raises:
+            InvalidOperation: The config is not valid for this kind, or the name belongs to a
+                program of another kind.
+            NotFound: There is no such kind, or a program that is named does not exist.
+            Conflict: The name is taken by a program that this principal may not see.
+            PermissionDenied: The config differs, and this principal may not configure it.
+        """
+        attempts = 0
+        while True:
+            try:
+                program = await self.find(name)
+                if program is None:
+                    return await self.create(kind, name, config, visibility=visibility or "public")
+                if program.kind != kind:
+                    raise InvalidOperation(
+                        f"{program.address} is {a_kind(program.kind)}, not {a_kind(kind)}",
+                        hint=Hint("program.show", {"kind": program.kind, "program": program.name}),
+                    )
+                filled = {fill.member for fill in self.kind(kind).kind.fills}
+                if kind == "task":
+                    filled.add("assignee")
+                kept = {one: program.config[one] for one in filled if one in program.config}
+                # Checked before the kept members are added: a kind derives members from the others.
+                wanted = kept | self.kind(kind).check(config)
+                program = await self.rewrite(program, wanted)
+                if visibility is None:
+                    return program
+                return await self.set_visibility(program.id, visibility)
+            except Conflict:
+                # Another process was faster: its program is found now, unless it is hidden.
+                attempts += 1
+                if attempts == ENSURE_ATTEMPTS:
+                    raise
 
     async def invoke(
         self,

@@ -15,7 +15,7 @@ from turntree.core.errors import DataMissing, NotFound, Unsupported
 from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.resources.attribution import ChangedByTurn
 from turntree.resources.changes_since import ChangeAttribution
 from turntree.resources.driver import HasFiles
@@ -76,7 +76,7 @@ class FileBlame:
 
 
 @value
-class LineBlame:
+class LineBlame(Facet):
     """``tree.blame``: the author of each line."""
 
     resources: Resources

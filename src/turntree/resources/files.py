@@ -7,7 +7,7 @@ changes a resource; the only write is the snapshot of the present state it compa
 from collections.abc import Callable, Collection
 
 from turntree.core.ref import ExtRef
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.resources.driver import HasFiles
 from turntree.resources.file_diff import FileDiff, diff_file, has_to_be_read, pair_renames
 from turntree.resources.resource import FileChange, FileEntry, Resource
@@ -18,7 +18,7 @@ Report = Callable[[int, int], None]
 
 
 @value
-class Files:
+class Files(Facet):
     """``tree.files``: the files in turn snapshots."""
 
     resources: Resources

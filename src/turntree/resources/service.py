@@ -16,7 +16,7 @@ from turntree.core.errors import InvalidOperation, NotFound, Unsupported
 from turntree.core.ids import Digest, ResourceId, SessionId, SnapshotId, Timestamp, TurnId
 from turntree.core.principal import Principal
 from turntree.core.thread import ThreadTurn
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.thread_store import ThreadStore
@@ -49,7 +49,7 @@ class PinnedStates:
 
 
 @value
-class Resources:
+class Resources(Facet):
     """``tree.resources``: what turns work on."""
 
     ledger: ResourceStore

@@ -13,7 +13,7 @@ from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, U
 from turntree.core.ids import Digest, TurnId
 from turntree.core.ref import ExtRef
 from turntree.core.session import Session
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.resources.driver import HasIgnoreRules, TracksForks, VerifiesSnapshots
 from turntree.resources.files import Files
 from turntree.resources.lineage import origin_of
@@ -53,7 +53,7 @@ class RemovedWorktree:
 
 
 @value
-class Worktrees:
+class Worktrees(Facet):
     """``tree.worktrees``: folders created from snapshots."""
 
     resources: Resources

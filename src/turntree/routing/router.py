@@ -13,7 +13,7 @@ from turntree.core.ids import Label, TurnId
 from turntree.core.principal import Principal
 from turntree.core.revision import Name, Revision
 from turntree.core.session import Session
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
 from turntree.programs.store import ProgramStore
 from turntree.routing.matching import Matcher, ThreadMatches
@@ -40,7 +40,7 @@ PERSONAS: Final = ("agent", "human")
 
 
 @value
-class Router:
+class Router(Facet):
     """The facet ``tree.router``: resolves every target to one route."""
 
     matcher: Matcher

@@ -19,6 +19,7 @@ from turntree.core.run import RunEvent
 from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
+from turntree.runs.answer import read_failure
 from turntree.runs.live import LiveChunk
 from turntree.runs.service import Runs
 
@@ -213,8 +214,6 @@ def _told(kind: str, data: Mapping[str, Any]) -> Sequence[Heard]:
         case "run.interrupted" if not data.get("affects"):
             return [RunNotice("interrupted", reason)]
         case "run.failed":
-            error = str(data.get("error") or "")
-            told = f"{reason}: {error}" if error else reason
-            return [RunNotice("failed", told, Hint.from_json(data.get("hint")))]
+            return [RunNotice("failed", *read_failure(data))]
         case _:
             return []

@@ -11,7 +11,7 @@ from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import TurnId
 from turntree.core.message import ErasedMessage
 from turntree.core.thread import ThreadTurn
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, assemble
@@ -46,7 +46,7 @@ class TurnContext:
 
 
 @value
-class ModelContexts:
+class ModelContexts(Facet):
     """Reads the prompts of sealed turns."""
 
     pinning: RequestResolver

@@ -26,7 +26,7 @@ from turntree.core.redaction import Redactor
 from turntree.core.run import Run, RunEvent
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import SealedTurn, Turn
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt, ToolSpec, assemble
@@ -63,7 +63,7 @@ class ReplayResult:
 
 
 @value
-class Replayer:
+class Replayer(Facet):
     """Replays turns from their journals."""
 
     contexts: ModelContexts

@@ -3,7 +3,8 @@
 Runs are driven by a worker, in this process or another, not here.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, TypedDict, Unpack
 
@@ -11,7 +12,7 @@ import anyio
 
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.errors import Hint, InvalidOperation, NotFound, NoWorker
 from turntree.core.ids import RunId, TurnId, find_long_id
 from turntree.core.message import (
     Message,
@@ -23,10 +24,12 @@ from turntree.core.principal import Principal
 from turntree.core.redaction import BY_FORMAT, Redactor, without_secrets
 from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
 from turntree.core.thread import ThreadTurn
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
+from turntree.ledger.turns import restore_turns
+from turntree.runs.answer import Answer, check_outcome, read_failure
 from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live import LiveChunk, StreamPosition
@@ -35,6 +38,9 @@ from turntree.runs.worker_store import WorkerStore
 
 POLL_S = 0.2
 """Polling interval for events that another process recorded."""
+
+ASK_LOOK_S = 1.0
+"""How often ``ask`` makes sure that a worker still serves."""
 
 FAILED_LAST = 100
 """Newest messages of a session that are searched for failures."""
@@ -63,7 +69,7 @@ def _not_here(run: RunId) -> bool:  # noqa: ARG001
 
 
 @value
-class Runs:
+class Runs(Facet):
     """The facet ``tree.runs``."""
 
     inbox: InboxStore
@@ -79,6 +85,10 @@ class Runs:
     poll_s: float = POLL_S
     redactor: Redactor = BY_FORMAT
     """Removes secrets from messages."""
+    ensure_served: Callable[[], Awaitable[None]] | None = None
+    """Serves sessions in this process unless a worker does; None if this process cannot."""
+    model: str | None = None
+    """The model that answers, unless a message names another."""
 
     async def post(
         self,
@@ -111,12 +121,47 @@ class Runs:
             raise InvalidOperation("a message says something")
         # After the checks, so that a refused message creates no session.
         target = await self.sessions.get_or_create(session)
-        options = {name: value for name, value in asked.items() if value is not None}
+        given = {"model": self.model, **asked}
+        options = {name: value for name, value in given.items() if value is not None}
         posted = await self.inbox.post(
             target.id, *queued, by=str(by or self.by), at=self.world.now(), key=key,
             options=_options(options),
         )  # fmt: skip
         return replace(posted, redacted=redacted)
+
+    async def ask(
+        self,
+        session: str,
+        said: str | Message | Sequence[Message],
+        *,
+        key: str | None = None,
+        timeout_s: float | None = None,
+        **asked: Unpack[PostOptions],
+    ) -> Answer:
+        """Post a message, wait for its turn, and return the answer.
+
+        The session is created if needed. If no worker is running, this process answers. A caller
+        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
+        returns its answer later.
+
+        Raises:
+            TurnFailed: The turn failed, or was canceled; the message says why.
+            ProviderNotConfigured: There is no model that could answer, or it has no provider.
+            NoWorker: No worker is running, and this process cannot serve sessions.
+            TimeoutError: It took longer than that.
+        """
+        # Before anything is posted: a message that nothing answers would wait for the next worker.
+        await self._check_served()
+        run = (await self.post(session, said, key=key, **asked)).run
+        with anyio.move_on_after(timeout_s) as scope:
+            while True:
+                with suppress(TimeoutError):
+                    placed = await self.wait(run, timeout_s=ASK_LOOK_S)
+                    return await self._answer(placed)
+                # The worker that served the session may have stopped meanwhile.
+                await self._check_served()
+        assert scope.cancelled_caught, "the loop ends by returning"
+        raise TimeoutError(f"no answer in {session} after {timeout_s:g} s; the run {run} goes on")
 
     async def cancel(self, of: str, *, discard: bool = False) -> RunId | None:
         """Request cancellation of a run; return it, or None if there is nothing to cancel.
@@ -231,6 +276,22 @@ class Runs:
     async def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Return the message that a run will start with, or None once it has started."""
         return await self.inbox.find_waiting(run)
+
+    async def _check_served(self) -> None:
+        if self.ensure_served is not None:
+            await self.ensure_served()
+        elif not await self.workers.list_workers():
+            raise NoWorker("no worker is running", hint=Hint("worker.start"))
+
+    async def _answer(self, placed: ThreadTurn) -> Answer:
+        failure: tuple[str, Hint | None] = ("", None)
+        if placed.turn.header.outcome != "completed":
+            for fact in await self.ledger.facts(placed.turn.id):
+                if fact.event.kind == "run.failed":
+                    failure = read_failure(fact.event.data)
+        check_outcome(placed.turn, *failure)
+        (restored,) = await restore_turns(self.ledger, [placed])
+        return Answer(restored)
 
     async def _take(self, message: Message) -> Message:
         """Return a message as it is queued, with its large parts stored as objects."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from turntree.core.errors import InvalidOperation, InvalidQuery, InvalidRevision, NotFound
 from turntree.core.ids import TurnId
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.revisions import RevisionResolver
 from turntree.search.document import meaning_of
 from turntree.search.embedder import Embedder
@@ -36,7 +36,7 @@ PAGE: Final = 200
 
 
 @value
-class Embeddings:
+class Embeddings(Facet):
     """``tree.meanings``: embeddings and similar nodes."""
 
     store: EmbeddingStore

@@ -14,7 +14,7 @@ from turntree.core.clock import Clock
 from turntree.core.errors import Conflict, Hint, InvalidOperation, InvalidQuery, first_of
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
 from turntree.search.index_store import IndexStore
@@ -55,7 +55,7 @@ class Blame:
 
 
 @value
-class Search:
+class Search(Facet):
     """``tree.search``: find turns by what people remember of them."""
 
     reader: SearchStore

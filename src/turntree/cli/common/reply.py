@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from turntree.agents.inference import check_outcome
 from turntree.cli.command import Terminal
 from turntree.cli.common.listen import ChatSession, Hear, ReplyListener
 from turntree.cli.common.model_setup import ensure_model
@@ -26,6 +25,7 @@ from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import RunId
 from turntree.core.turn import Turn
 from turntree.core.value import value
+from turntree.runs.answer import check_outcome
 from turntree.runs.follow import Heard, RunNotice
 from turntree.runs.inbox import QueuedMessage
 from turntree.stats.costs import find_cost
@@ -195,7 +195,7 @@ def check_answer(answered: ReplyResult) -> None:
     Raises:
         TurntreeError: The turn failed or was cut short.
     """
-    check_outcome(answered.turn.header.outcome, answered.reason, answered.hint)
+    check_outcome(answered.turn, answered.reason, answered.hint)
 
 
 def price_finder() -> FindCost:

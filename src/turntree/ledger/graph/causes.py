@@ -10,7 +10,7 @@ from typing import Final, Literal
 from turntree.core.errors import NotFound
 from turntree.core.ids import Label, Timestamp, TurnId
 from turntree.core.thread import ThreadTurn
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.ledger.graph.edge import Edge, EdgeKind, GraphNode, RecordedMove, SessionOrigin
 from turntree.ledger.graph.store import GraphStore
 from turntree.ledger.session_store import SessionStore
@@ -64,7 +64,7 @@ class Explanation:
 
 
 @value
-class Causes:
+class Causes(Facet):
     """``tree.causes``: from a turn back to what led to it."""
 
     edges: GraphStore

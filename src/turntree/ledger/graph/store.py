@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from turntree.core.ids import RunId, SessionId, Timestamp, TurnId, instant, unix_ms
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.db.database import Database, Row
 from turntree.db.sql import load_statements
 from turntree.ledger.graph.edge import (
@@ -22,7 +22,7 @@ SQL = load_statements(__file__)
 
 
 @value
-class GraphStore:
+class GraphStore(Facet):
     """The ledger as a graph. It only reads."""
 
     database: Database

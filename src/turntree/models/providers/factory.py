@@ -24,6 +24,8 @@ from turntree.models.providers.lazy import LazyProvider
 
 GROUP: Final = "turntree.providers"
 """The entry point group through which a package adds a provider type."""
+PYTHON_TYPE: Final = "python"
+"""The type of a provider that is an object of one process; its config cannot build it."""
 _HERE: Final = "turntree.models.providers"
 _SCRIPTED: Final = f"{_HERE}.scripted:build_scripted"
 
@@ -106,6 +108,8 @@ class ProviderCache:
     objects: Objects
     secret_hosts: SecretHosts = frozenset()
     """Where each credential may be sent."""
+    given: Mapping[str, Provider] = field(default_factory=dict[str, Provider])
+    """Objects of this process, by the names of their programs."""
     _built: dict[tuple[str, Digest], Provider] = field(
         default_factory=dict[tuple[str, Digest], Provider]
     )
@@ -119,6 +123,12 @@ class ProviderCache:
             InvalidOperation: Its config contradicts itself.
             PermissionDenied: It needs a secret that may not be sent to its destination.
         """
+        if program.config.get("provider_type") == PYTHON_TYPE:
+            if program.name not in self.given:
+                raise ProviderNotConfigured(
+                    f"{program.address} is a Python object, and this process does not have it"
+                )
+            return self.given[program.name]
         # Which secrets the same config may get depends on its author.
         key = (program.version.by, program.version.digest)
         if key not in self._built:
@@ -151,7 +161,7 @@ class ProviderCache:
 
     async def aclose(self) -> None:
         """Close the connections of all providers."""
-        built = list(self._built.values())
+        built = [*self._built.values(), *self.given.values()]
         self._built.clear()
         for provider in built:
             await provider.aclose()

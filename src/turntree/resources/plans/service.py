@@ -10,7 +10,7 @@ from dataclasses import replace
 from turntree.core.errors import Conflict
 from turntree.core.ids import PlanId
 from turntree.core.program import Visibility
-from turntree.core.value import value
+from turntree.core.value import Facet, value
 from turntree.resources.plans.fork import Choice, ForkPlan, ForkProposer
 from turntree.resources.plans.plan import PlanState, fold
 from turntree.resources.plans.restore import (
@@ -25,7 +25,7 @@ from turntree.resources.plans.store import PlanStore
 
 
 @value
-class Plans:
+class Plans(Facet):
     """``tree.plans``: forks and moves that include files."""
 
     facts: PlanStore
