@@ -1,8 +1,9 @@
 """Sample data: a small, believable tree for people who want to explore first.
 
 Everything here is made up, and marked as such: the labels begin with ``demo/``, the sessions'
-origin is ``turntree-demo``. The story is data; it is recorded through the same interfaces as
-everything else. Timestamps are in minutes before now, and ids are derived from them.
+origin is ``turntree-demo``, and the command line puts it into a workspace of its own. The story is
+data; it is recorded through the same interfaces as everything else. Timestamps are in minutes
+before now, and ids are derived from them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

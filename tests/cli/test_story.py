@@ -16,32 +16,6 @@ def test_an_empty_workspace_says_what_to_do_first(turntree: Call) -> None:
     assert "turntree session create main" in answer.err
 
 
-def test_the_demo_is_planted_once(turntree: Call) -> None:
-    first, second = turntree("demo", "--json").document, turntree("demo", "--json").document
-    assert (first["turns"], second["turns"]) == (16, 0)
-    assert first["sessions"] == second["sessions"]
-    assert all(label.startswith("demo/") for label in first["sessions"])
-
-
-@pytest.mark.slow
-def test_a_second_demo_leaves_alone_what_was_changed_since(planted: Call) -> None:
-    planted("tag", "--delete", "HEAD", "to-review")
-    planted("rewind", "HEAD~1")
-    before = planted("log", "--json").out
-    planted("demo")
-    assert planted("log", "--json").out == before
-    assert "to-review" not in planted("tag").out
-
-
-def test_the_demo_never_touches_a_session_of_yours(turntree: Call) -> None:
-    turntree("session", "create", "demo/opus")
-    answer = turntree("demo")
-    assert answer.code == 1
-    assert "is not sample data" in answer.err
-    assert "turntree session rename demo/opus" in answer.err
-    assert turntree("status", "--json").document["turns"] == 0
-
-
 def test_the_graph_draws_forks_subagents_compactions_and_failures(reader: Call) -> None:
     drawn = reader("log", "--graph").lines
     signs = [line[: line.find("  ")] if "  " in line else line for line in drawn]

@@ -112,7 +112,6 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
         "TURNTREE_HOME": str(root / "kept"),
         "TURNTREE_CONFIG": str(root / "config.toml"),
         "TURNTREE_USER": "ana",
-        "TURNTREE_WORKSPACE": "tests",
         "COLUMNS": "100",
     }.items():
         patch.setenv(name, value)

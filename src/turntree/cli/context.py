@@ -26,7 +26,7 @@ from turntree.boot.open import (
     workplace_in,
 )
 from turntree.cli.command import Terminal
-from turntree.cli.head_file import FOLDER, find_place, write_head, write_own_head
+from turntree.cli.head_file import FOLDER, find_place, list_demo_folders, write_head, write_own_head
 from turntree.cli.hook_process.entry import SPOOL
 from turntree.cli.settings import merged_environment
 from turntree.core.ids import SessionId, Timestamp
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
+DEMO_WORKSPACE: Final = "turntree-demo"
+"""The sample data has its own, so that no list, search or sum of yours contains it."""
+_OWN_HISTORY: Final = ("up", "import", "hook")
+"""Commands that record the user's own history, which never becomes part of the sample data."""
 
 
 @value
@@ -87,7 +91,15 @@ class CliContext:
 
 def load_settings() -> Settings:
     """Return the settings merged from the environment, the file and ``.turntree``."""
-    return Settings.from_environment(merged_environment())
+    settings = Settings.from_environment(merged_environment())
+    place = find_place(Path.cwd())
+    if place is None or os.environ.get("TURNTREE_WORKSPACE"):
+        return settings
+    context = click.get_current_context(silent=True)
+    command = None if context is None else context.find_root().invoked_subcommand
+    if command in _OWN_HISTORY or place.parent not in list_demo_folders(settings.home):
+        return settings
+    return replace(settings, workspace=DEMO_WORKSPACE)
 
 
 def with_ledger(

@@ -5,12 +5,14 @@ Knows one folder and one small file in it. Must never know whether such a sessio
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from turntree.core.errors import InvalidOperation
 
 FOLDER: Final = ".turntree"
+DEMO_FOLDERS: Final = "demo-folders"
 HEAD_BYTES_MAX: Final = 1000
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -62,26 +64,49 @@ def write_head(start: Path, label: str) -> Path:
     return _write(find_place(start) or start / FOLDER, label)
 
 
-def remove_head(start: Path) -> Path | None:
+def remove_head(start: Path, *, is_own: bool = False) -> Path | None:
     """Delete the choice that applies here, and return the folder that held it, if there is any.
 
     The folder itself is deleted too where the next choice would make it again at the same place.
+    With ``is_own``, only a choice of this very folder is deleted, and with it the folder.
 
     Raises:
         InvalidOperation: The folder cannot be written.
     """
-    place = find_place(start)
+    place = start / FOLDER if is_own else find_place(start)
     if place is None or not (_own(place) / "HEAD").exists():
         return None
     try:
         (place / "HEAD").unlink()
         alone = {path.name for path in place.iterdir()} <= {".gitignore"}
-        if place.parent == start and alone and find_place(start.parent) is None:
+        if alone and (is_own or (place.parent == start and find_place(start.parent) is None)):
             (place / ".gitignore").unlink(missing_ok=True)
             place.rmdir()
     except OSError as error:
         raise InvalidOperation(f"{place} cannot be changed: {error.strerror}") from error
     return place
+
+
+def list_demo_folders(home: Path) -> list[Path]:
+    """Return the folders whose commands show the sample data.
+
+    They are listed in our own home, so that no project that was cloned can claim to be one.
+    """
+    try:
+        lines = (home / DEMO_FOLDERS).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    return [Path(line) for line in lines]
+
+
+def write_demo_folders(home: Path, folders: Iterable[Path]) -> None:
+    """Replace the list of folders that show the sample data; an empty list is no file."""
+    lines = [f"{folder}\n" for folder in folders]
+    if not lines:
+        (home / DEMO_FOLDERS).unlink(missing_ok=True)
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    (home / DEMO_FOLDERS).write_text("".join(lines), encoding="utf-8")
 
 
 def write_own_head(place: Path, label: str) -> None:

@@ -500,6 +500,25 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
         return await _prepare(connection, workspace_name, new_id)
 
 
+async def delete_demo(conninfo: str, workspace_name: str) -> bool:
+    """Delete the workspace of the sample data with all of its rows; False if there is none.
+
+    Raises:
+        InvalidOperation: It is another workspace.
+    """
+    check_address(conninfo)
+    async with ErrorTranslator(), await _connect(conninfo) as connection:
+        rows = await fetch(connection, SQL["find_workspace"], name=workspace_name)
+        if not rows:
+            return False
+        async with connection.transaction():
+            # As the login itself, which owns the tables: no role may change triggers.
+            scope = {"workspace": str(rows[0][0]), "sight": EVERYTHING}
+            await run(connection, SQL["set_scope"], scope)
+            await run(connection, SQL["delete_demo"])
+    return True
+
+
 async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> WorkspaceId:
     ((number, version, pid),) = await fetch(connection, SQL["server_version"])
     require_direct(connection, pid)
