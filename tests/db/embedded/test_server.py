@@ -177,7 +177,7 @@ def test_a_long_home_and_a_half_made_cluster_in_it_do_no_harm(folder: Path) -> N
     told: list[str] = []
     conninfo = server.ensure_running(told.append)
     try:
-        assert told[0] == "initialising a new PostgreSQL 18 cluster"
+        assert told[0] == f"initialising a new PostgreSQL 18 cluster in {home}"
         assert ask(conninfo, "select 1") == 1
         assert not half.exists()
         place = Path(str(psycopg.conninfo.conninfo_to_dict(conninfo)["host"]))

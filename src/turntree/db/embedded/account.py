@@ -27,6 +27,9 @@ LENT_FIRST: Final = 2_000_000_000
 LENT_COUNT: Final = 100_000_000
 """The range of uids for homes; no system assigns accounts in it."""
 UID_FILE: Final = "server.uid"
+ROOT_HOMES: Final = Path("/var/lib/turntree")
+"""Where root's data is, in one folder for each home."""
+HOME_ID_CHARS: Final = 12
 # A bound on what is read, because the file may not be ours.
 FILE_BYTES_MAX: Final = 65536
 
@@ -316,9 +319,12 @@ def default_home() -> Path:
     """Return the default home of an account's server.
 
     Never below root's own home, which the account that root assigns to the server cannot enter.
+    Root may work with several homes (sudo, containers with a shared volume), so each has a folder.
     """
     if is_root():
-        return Path("/var/lib/turntree")
+        # Resolved, so that a link to a home is the same home.
+        home = hashlib.sha256(os.fsencode(Path.home().resolve())).hexdigest()
+        return ROOT_HOMES / home[:HOME_ID_CHARS]
     import platformdirs
 
     return platformdirs.user_data_path("turntree", appauthor=False)

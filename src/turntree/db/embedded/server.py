@@ -33,6 +33,7 @@ from turntree.core.value import value
 from turntree.db.embedded.account import (
     IS_WINDOWS,
     LENT_ID,
+    ROOT_HOMES,
     UID_FILE,
     ServerAccount,
     ServerError,
@@ -225,8 +226,15 @@ class EmbeddedServer:
                 f"the path {str(self._root)!r} has a line break or another control character in it."
                 " Choose another home."
             )
-        # The home stays root's: the server only has to pass through it.
-        self._root.mkdir(mode=0o755 if account.is_lent else 0o700, parents=True, exist_ok=True)
+        if account.is_lent:
+            # The home stays root's: the server only has to pass through it, and through the folders
+            # above it that are created here, whatever root's umask is.
+            for folder in reversed([self._root, *self._root.parents]):
+                if not folder.exists():
+                    folder.mkdir(exist_ok=True)
+                    folder.chmod(0o755)
+        else:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         wall = account.find_wall(self._root)
         if wall is not None:
             raise ServerError(
@@ -290,7 +298,13 @@ class EmbeddedServer:
         # initdb looks up the name of the account that runs it; a uid of our choice has none.
         maker = lent_account(LENT_ID) if account.is_lent else account
         installation = find_installation().within_reach(maker, self._root, report)
-        report(f"initialising a new PostgreSQL {installation.major} cluster")
+        report(f"initialising a new PostgreSQL {installation.major} cluster in {self._root}")
+        if self._root.parent == ROOT_HOMES and (ROOT_HOMES / "data").is_dir():
+            # Before the first release all homes of root shared one ledger.
+            report(
+                f"the data of an earlier version stays in {ROOT_HOMES}, unused; to use it, set"
+                f" TURNTREE_HOME={ROOT_HOMES}"
+            )
         unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=self._root))
         maker.give(unfinished)
         passwords = {SUPERUSER: new_passwords()[SUPERUSER]}
