@@ -67,6 +67,8 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     screen.terminal.type("turntree up")
     screen.terminal.wait(lambda text: "import them?" in text, "the question")
     screen.terminal.type("y")
+    screen.terminal.wait(lambda text: "record Claude Code from now on?" in text, "the offer")
+    screen.terminal.type("n")
     card = screen.wait_for_prompt("turntree up")
     screen.check("up", card, ["what came home", "each model call counted once", "next: turntree"])
     proof.note("from nothing to the card", time.monotonic() - began, "s")

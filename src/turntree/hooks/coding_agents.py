@@ -4,6 +4,7 @@ Three of them read JSON of one shape, each with its own names; opencode loads a 
 maps to a kind of hook event. Found by running the programs: see docs/reference/hooks.md.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -23,6 +24,10 @@ class Tool:
     name: str
     """The name of its importer."""
     title: str
+    program: str
+    """The command that starts it."""
+    folder: Callable[[ToolPaths], Path]
+    """The folder of its settings, which it creates when it is first used."""
     events: Mapping[str, SightingKind]
     """Its own event names, in the order they are written."""
     timeout: int
@@ -35,6 +40,11 @@ class Tool:
     def file(self, scope: Scope, places: ToolPaths, top: Path) -> Path:
         """Return where its settings are, or would be."""
         return self.user_file(places) if scope == "user" else top / self.project_file
+
+    def is_found(self, places: ToolPaths) -> bool:
+        """Whether this machine has the tool: it was used, or its program is on the PATH."""
+        has_program = shutil.which(self.program, path=places.environ.get("PATH")) is not None
+        return has_program or self.folder(places).is_dir()
 
 
 def claude_folder(places: ToolPaths) -> Path:
@@ -49,6 +59,11 @@ def codex_folder(places: ToolPaths) -> Path:
     return Path(told).resolve() if told else places.home / ".codex"
 
 
+def _gemini_folder(places: ToolPaths) -> Path:
+    told = places.environ.get("GEMINI_CLI_HOME")
+    return (Path(told) if told else places.home) / ".gemini"
+
+
 def _opencode_folder(places: ToolPaths) -> Path:
     told = places.environ.get("XDG_CONFIG_HOME")
     return (Path(told) if told else places.home / ".config") / "opencode"
@@ -57,6 +72,8 @@ def _opencode_folder(places: ToolPaths) -> Path:
 CLAUDE_CODE: Final = Tool(
     "claude-code",
     "Claude Code",
+    "claude",
+    claude_folder,
     {
         "SessionStart": "session",
         "UserPromptSubmit": "begin",
@@ -76,6 +93,8 @@ CLAUDE_CODE: Final = Tool(
 CODEX: Final = Tool(
     "codex",
     "Codex",
+    "codex",
+    codex_folder,
     {
         "SessionStart": "session",
         # Sent for subagents too, so their beginnings need no event of their own.
@@ -95,16 +114,20 @@ CODEX: Final = Tool(
 GEMINI: Final = Tool(
     "gemini",
     "Gemini CLI",
+    "gemini",
+    _gemini_folder,
     # PreCompress is left out: it comes before every request, whether or not anything is compressed.
     {"SessionStart": "session", "BeforeAgent": "begin", "AfterAgent": "end", "SessionEnd": "close"},
     timeout=5000,
     format="json",
-    user_file=lambda places: places.home / ".gemini" / "settings.json",
+    user_file=lambda places: _gemini_folder(places) / "settings.json",
     project_file=".gemini/settings.json",
 )
 OPENCODE: Final = Tool(
     "opencode",
     "opencode",
+    "opencode",
+    _opencode_folder,
     {"session.created": "session", "chat.message": "begin", "session.idle": "end"},
     timeout=2000,
     format="module",

@@ -24,8 +24,10 @@ def home(bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     person = tmp_path / "person"
     person.mkdir()
     monkeypatch.setenv("HOME", str(person))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
+    # No coding agent of this machine; only what a test puts here.
+    monkeypatch.setenv("PATH", f"{person / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -79,6 +81,56 @@ def test_installing_says_where_how_to_undo_it_and_what_is_next(bare: Call, home:
     assert "nothing to change" in again.out
     assert bare("hook", "uninstall", "claude-code").code == 0
     assert not settings.exists()
+
+
+def test_installing_without_a_tool_installs_into_all_that_are_found(bare: Call, home: Path) -> None:
+    person = home.parent / "person"
+    (person / ".claude").mkdir()
+    gemini = person / "bin" / "gemini"
+    gemini.parent.mkdir()
+    gemini.write_text("#!/bin/sh\n", encoding="utf-8")
+    gemini.chmod(0o755)
+    answer = bare("hook", "install")
+    assert answer.code == 0
+    assert answer.out.splitlines() == [
+        f"Claude Code tells Turntree what it does: {person}/.claude/settings.json",
+        f"Gemini CLI tells Turntree what it does: {person}/.gemini/settings.json",
+    ]
+    assert answer.err == "undo with: turntree hook uninstall     next: turntree hook status\n"
+    assert [one["tool"] for one in bare("hook", "install", "--json").documents] == [
+        "claude-code", "gemini"
+    ]  # fmt: skip
+    assert "Gemini CLI tells Turntree nothing any more" in bare("hook", "uninstall").out
+    assert not (person / ".gemini").exists(), "its folder was made for the hooks"
+    assert bare("hook", "uninstall").out == "no hooks are installed\n"
+
+
+def test_installing_where_no_tool_is_found_says_what_it_looked_for(bare: Call, home: Path) -> None:
+    answer = bare("hook", "install")
+    assert answer.code == 3
+    assert "no coding agent found; looked for claude-code, codex, gemini, opencode" in answer.err
+    assert "next: turntree hook install TOOL" in answer.err
+
+
+def test_one_broken_settings_file_does_not_keep_the_other_tools_from_theirs(
+    bare: Call, home: Path
+) -> None:
+    person = home.parent / "person"
+    (person / ".claude").mkdir()
+    (person / ".claude" / "settings.json").write_text("{bad", encoding="utf-8")
+    (person / ".gemini").mkdir()
+    answer = bare("hook", "install")
+    assert answer.code == 1
+    assert "settings.json was left alone" in answer.err
+    assert (person / ".gemini" / "settings.json").exists()
+
+
+def test_gemini_in_another_home_gets_its_hooks_there(
+    bare: Call, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path / "other"))
+    document = bare("hook", "install", "gemini", "--json").document
+    assert document["path"] == str(tmp_path / "other" / ".gemini" / "settings.json")
 
 
 def test_a_project_gets_hooks_of_its_own(

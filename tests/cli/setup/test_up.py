@@ -31,6 +31,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "person"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
+    # No coding agent of this machine; only what a test puts here.
+    monkeypatch.setenv("PATH", str(folder / "bin"))
+    monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
     return folder
 
 
@@ -116,21 +119,95 @@ def test_the_card_says_the_same_the_next_time(turntree: Call, lived_in: Path) ->
     assert "what came home" in turntree("up", "--yes").out
 
 
-def test_a_person_is_asked_and_may_say_no(turntree: Call, lived_in: Path) -> None:
-    asked = pexpect.spawn(
+def type_up(*words: str) -> "pexpect.spawn[str]":
+    """Type ``turntree up`` in a terminal."""
+    return pexpect.spawn(
         sys.executable,
-        ["-m", "turntree.cli.main", "up"],
+        ["-m", "turntree.cli.main", "up", *words],
         env={**os.environ, "TERM": "xterm-256color"},
         encoding="utf-8",
         timeout=60,
+        dimensions=(50, 80),
     )
+
+
+def read_on(screen: "pexpect.spawn[str]") -> str:
+    """Wait for the end and return the rest of the screen."""
+    screen.expect(pexpect.EOF)
+    screen.close()
+    assert screen.exitstatus == 0
+    return screen.before or ""
+
+
+def test_a_person_is_asked_and_may_say_no(turntree: Call, lived_in: Path) -> None:
+    asked = type_up()
     asked.expect_exact("import them?")
     asked.sendline("n")
     asked.expect_exact("nothing was imported")
-    asked.expect(pexpect.EOF)
-    asked.close()
-    assert asked.exitstatus == 0
+    asked.expect_exact("record Claude Code from now on?")
+    asked.sendline("n")
+    assert "next: turntree hook install" in read_on(asked)
     assert turntree("status", "--json").document["turns"] == 0
+    assert not (lived_in / ".claude" / "settings.json").exists()
+
+
+def test_up_in_a_terminal_imports_then_offers_hooks_then_says_how_to_undo(
+    turntree: Call, lived_in: Path
+) -> None:
+    (lived_in / ".codex").mkdir()
+    asked = type_up()
+    asked.expect_exact("import them?")
+    asked.sendline("")
+    asked.expect_exact("what came home")
+    asked.expect_exact("record Claude Code and Codex from now on?")
+    asked.sendline("")
+    shown = read_on(asked)
+    settings = lived_in / ".claude" / "settings.json"
+    assert f"Claude Code tells Turntree what it does: {settings}" in shown
+    assert "next: review 7 hooks in Codex with /hooks" in shown
+    (undo,) = [line for line in shown.splitlines() if line.startswith("undo with:")]
+    assert undo == "undo with: turntree hook uninstall     (everything: turntree uninstall)"
+    assert "next: turntree search WORDS" in shown
+    again = read_on(type_up())
+    assert "from now on?" not in again, "there is nothing left to offer"
+    assert turntree("hook", "uninstall").code == 0
+    assert not settings.exists()
+    assert not (lived_in / ".codex" / "hooks.json").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--yes", "--no-hooks"), ("--json",)])
+def test_up_without_a_terminal_asks_nothing_and_installs_no_hooks(
+    turntree: Call, lived_in: Path, words: tuple[str, ...]
+) -> None:
+    answer = turntree("up", *words)
+    assert answer.code == 0
+    assert "from now on?" not in answer.err
+    assert not (lived_in / ".claude" / "settings.json").exists()
+
+
+def test_up_with_yes_points_to_the_hooks_it_did_not_install(turntree: Call, lived_in: Path) -> None:
+    assert "turntree hook install" in turntree("up", "--yes").err
+    assert "turntree hook install" not in turntree("up", "--yes", "--hooks").err
+
+
+def test_up_with_hooks_installs_them_without_a_question(turntree: Call, lived_in: Path) -> None:
+    document = turntree("up", "--hooks", "--json").document
+    settings = lived_in / ".claude" / "settings.json"
+    assert [hook["changed"] for hook in document["hooks"]] == [[str(settings)]]
+    assert document["undo"] == "turntree hook uninstall"
+    assert settings.exists()
+    assert turntree("up", "--hooks", "--json").document["hooks"] == []
+
+
+def test_up_in_a_terminal_with_no_hooks_offers_none(turntree: Call, lived_in: Path) -> None:
+    asked = type_up("--no-hooks")
+    asked.expect_exact("import them?")
+    asked.sendline("n")
+    assert "from now on?" not in read_on(asked)
+
+
+def test_an_empty_log_points_to_up(turntree: Call, home: Path) -> None:
+    assert "next: turntree up " in turntree("log").err
 
 
 def test_importers_say_where_they_look(home: Path) -> None:

@@ -7,7 +7,7 @@ hook itself runs ``cli.hook_process.entry``, which must not wait for this module
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,16 +17,18 @@ import click
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import POLL_S, has_news, read_spool
 from turntree.cli.context import load_settings
+from turntree.cli.hints import command_hint
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import find_place
 from turntree.cli.output.changes import counted
 from turntree.cli.output.text import clean, table
 from turntree.cli.settings import places_here
-from turntree.core.errors import DatabaseUnavailable
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation, NotFound
+from turntree.core.value import value
 from turntree.db.embedded.account import ServerError
-from turntree.hooks.coding_agents import TOOLS, Scope
+from turntree.hooks.coding_agents import TOOLS, Scope, Tool
 from turntree.hooks.events import SIGHTING_KINDS
-from turntree.hooks.install import Installer, InstallState
+from turntree.hooks.install import Installer, InstallState, SettingsChange
 from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.spool import FOLDER, Spool
 from turntree.system.processes import require_file_locks
@@ -50,57 +52,137 @@ def _scope(function: Any) -> Any:
 
 
 @verb()
-@click.argument("tool", metavar="TOOL", type=TOOL)
+@click.argument("tool", metavar="[TOOL]", required=False, type=TOOL)
 @_scope
 @click.option(
     "--trust", is_flag=True, help="Approval of these hooks in Codex, without a review there."
 )
-def install(terminal: Terminal, tool: str, scope: Scope, trust: bool) -> None:
+def install(terminal: Terminal, tool: str | None, scope: Scope, trust: bool) -> None:
     """Install hooks into a tool: claude-code, codex, gemini or opencode.
 
-    Our commands are added to the tool's settings, after your own; the old file is backed up.
-    Installing again changes nothing. Codex runs only hooks that you have reviewed: do that in
-    Codex, with /hooks, or give --trust here.
+    Without a TOOL, installs them into all of these that are found on this machine. Our commands are
+    added to the tool's settings, after your own; the old file is backed up. Installing again
+    changes nothing. Codex runs only hooks that you have reviewed: do that in Codex, with /hooks, or
+    give --trust here.
     """
-    require_file_locks()
-    installer = _installer()
-    changes = installer.install(TOOLS[tool], scope, trust=trust)
-    state = installer.state(TOOLS[tool], scope)
-    changed = [change for change in changes if change.changed]
-    place = changes[0].path
-    told = f"{TOOLS[tool].title} tells Turntree what it does: {place}"
-    then = [f"a copy of what was there: {one.backup}" for one in changed if one.backup]
-    if state.untrusted:
-        then.append(f"next: review {state.untrusted} hooks in Codex with /hooks, or add --trust")
+    chosen = list_found() if tool is None else [TOOLS[tool]]
+    if not chosen:
+        raise NotFound(
+            f"no coding agent found; looked for {', '.join(TOOLS)}",
+            hint=command_hint("turntree hook install TOOL"),
+        )
+    results = install_hooks(chosen, scope, trust=trust)
+    if tool is not None and (error := results[0].error) is not None:
+        raise error
+    changed = any(result.changed for result in results)
+    named = "" if tool is None else f" {tool}"
+    undo = f"turntree hook uninstall{named}{_option(scope)}" if changed else None
+    if terminal.as_json:
+        terminal.documents({**result.document(), "undo": undo} for result in results)
     else:
-        then.append("next: turntree hook status")
-    undo = f"turntree hook uninstall {tool}{_option(scope)}"
-    document = {**_state_document(state), "changed": [str(one.path) for one in changed]}
-    terminal.tell(told if changed else f"{told} (nothing to change)", document,
-                  undo=undo if changed else None, then=then)  # fmt: skip
+        tell_installed(terminal, results)
+        hints = [*([f"undo with: {undo}"] if undo else []), "next: turntree hook status"]
+        terminal.note("     ".join(hints))
+    if any(result.error is not None for result in results):
+        raise click.exceptions.Exit(1)
+
+
+@value
+class ToolInstall:
+    """What an installation did for one tool."""
+
+    tool: Tool
+    state: InstallState
+    changes: Sequence[SettingsChange] = ()
+    error: InvalidOperation | None = None
+
+    @property
+    def changed(self) -> list[SettingsChange]:
+        """The files that were changed."""
+        return [change for change in self.changes if change.changed]
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document for programs."""
+        changed = [str(change.path) for change in self.changed]
+        error = None if self.error is None else str(self.error)
+        return {**_state_document(self.state), "changed": changed, "error": error}
+
+
+def list_found() -> list[Tool]:
+    """Return the tools of this machine whose hooks can be installed."""
+    places = places_here()
+    return [tool for tool in TOOLS.values() if tool.is_found(places)]
+
+
+def list_without_hooks() -> list[Tool]:
+    """Return the tools of this machine that do not report all they could."""
+    installer = make_installer()
+    return [tool for tool in list_found() if not installer.state(tool, "user").is_complete]
+
+
+def install_hooks(tools: Iterable[Tool], scope: Scope, *, trust: bool = False) -> list[ToolInstall]:
+    """Install the hooks of some tools; one that fails does not keep the others from theirs."""
+    require_file_locks()
+    installer, results = make_installer(), list[ToolInstall]()
+    for tool in tools:
+        try:
+            changes = installer.install(tool, scope, trust=trust)
+        except InvalidOperation as error:
+            results.append(ToolInstall(tool, installer.state(tool, scope), error=error))
+        else:
+            results.append(ToolInstall(tool, installer.state(tool, scope), changes))
+    return results
+
+
+def tell_installed(terminal: Terminal, results: Sequence[ToolInstall]) -> None:
+    """Print where hooks were installed, and what the user has to do."""
+    for result in results:
+        if result.error is not None:
+            terminal.note(f"error: {result.error}")
+            continue
+        changed = "" if result.changed else " (nothing to change)"
+        path = result.changes[0].path
+        terminal.say(f"{result.tool.title} tells Turntree what it does: {path}{changed}")
+        for change in result.changed:
+            if change.backup is not None:
+                terminal.note(f"a copy of what was there: {change.backup}")
+        if result.state.untrusted:
+            count = result.state.untrusted
+            terminal.note(f"next: review {count} hooks in Codex with /hooks, or add --trust")
 
 
 @verb()
-@click.argument("tool", metavar="TOOL", type=TOOL)
+@click.argument("tool", metavar="[TOOL]", required=False, type=TOOL)
 @_scope
-def uninstall(terminal: Terminal, tool: str, scope: Scope) -> None:
-    """Remove the hooks from a tool.
+def uninstall(terminal: Terminal, tool: str | None, scope: Scope) -> None:
+    """Remove the hooks from a tool, or from all tools.
 
     If its settings have not been changed since, they become what they were, byte for byte.
     """
-    installer = _installer()
-    changes = installer.uninstall(TOOLS[tool], scope)
+    installer = make_installer()
+    if tool is None:
+        chosen = [one for one in TOOLS.values() if installer.state(one, scope).installed]
+        if not chosen and not terminal.as_json:
+            terminal.say("no hooks are installed")
+    else:
+        chosen = [TOOLS[tool]]
+    for one in chosen:
+        _uninstall(terminal, installer, one, scope)
+
+
+def _uninstall(terminal: Terminal, installer: Installer, tool: Tool, scope: Scope) -> None:
+    changes = installer.uninstall(tool, scope)
     changed = [change for change in changes if change.changed]
-    told = f"{TOOLS[tool].title} tells Turntree nothing any more"
+    told = f"{tool.title} tells Turntree nothing any more"
     other: Scope = "user" if scope == "project" else "project"
     # A user who uninstalls wants no more recording; hooks of the other scope still record.
-    stays = installer.state(TOOLS[tool], other).installed
+    stays = installer.state(tool, other).installed
     if stays:
         where = "in this project" if other == "project" else "wherever you use it"
         told = f"no hooks of ours are in {changes[-1].path}; those {where} stay"
-    document = {"tool": tool, "scope": scope, "changed": [str(one.path) for one in changed]}
-    undo = f"turntree hook install {tool}{_option(scope)}"
-    then = [f"next: turntree hook uninstall {tool} --{other}"] if stays else []
+    document = {"tool": tool.name, "scope": scope, "changed": [str(one.path) for one in changed]}
+    undo = f"turntree hook install {tool.name}{_option(scope)}"
+    then = [f"next: turntree hook uninstall {tool.name} --{other}"] if stays else []
     terminal.tell(told if changed else f"{told} (nothing to change)", document,
                   undo=undo if changed else None, then=then)  # fmt: skip
 
@@ -135,7 +217,8 @@ def status(terminal: Terminal) -> None:
     elif waiting:
         terminal.note("next: turntree hook sync")
     elif not any(state.installed for state in states):
-        terminal.note("next: turntree hook install claude-code")
+        named = "" if list_found() else " claude-code"
+        terminal.note(f"next: turntree hook install{named}")
 
 
 @verb()
@@ -207,7 +290,7 @@ def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
 
 
 def _list_states() -> list[InstallState]:
-    installer = _installer()
+    installer = make_installer()
     scopes: tuple[Scope, ...] = ("user", "project")
     return [installer.state(tool, scope) for tool in TOOLS.values() for scope in scopes]
 
@@ -227,7 +310,8 @@ def _tell_settled(terminal: Terminal, spool: Spool, settled: ReconcileResult) ->
         terminal.note(clean(text))
 
 
-def _installer() -> Installer:
+def make_installer() -> Installer:
+    """Return the installer of this home, for the project of the current folder."""
     settings, places = load_settings(), places_here()
     found = find_place(str(Path.cwd()), str(settings.home))
     top = Path(found) if found is not None else Path.cwd()

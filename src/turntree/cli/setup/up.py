@@ -1,11 +1,12 @@
 """``up``: the first run, from nothing to your own history, with its figures.
 
 Starts the server, looks where tools store their transcripts, asks, imports, and prints a summary,
-which ``cli.output.import_summary`` formats. Without a terminal to ask on, nothing is imported.
+which ``cli.output.import_summary`` formats. Then offers to install hooks. Without a terminal to ask
+on, nothing is imported and no hook is installed, unless options say so.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,12 @@ from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.import_summary import draw_tally, tally_document
 from turntree.cli.output.progress import spinner
 from turntree.cli.settings import imports_privately, places_here
+from turntree.cli.setup.hook import (
+    ToolInstall,
+    install_hooks,
+    list_without_hooks,
+    tell_installed,
+)
 from turntree.cli.setup.server import hide_password
 from turntree.cli.transcripts.import_ import (
     Found,
@@ -43,35 +50,56 @@ from turntree.transcripts.imports import Progress
 @verb()
 @click.option("--yes", "-y", is_flag=True, help="No question before the import.")
 @click.option("--no-import", is_flag=True, help="Database only, without an import.")
-def up(terminal: Terminal, yes: bool, no_import: bool) -> None:
+@click.option(
+    "--hooks/--no-hooks", default=None,
+    help="Hooks in the coding agents found, so that they are recorded while they work.",
+)  # fmt: skip
+def up(terminal: Terminal, yes: bool, no_import: bool, hooks: bool | None) -> None:
     """Start the database and import the sessions of your coding agents.
 
     Looks where the tools of this machine store their transcripts, asks whether to import them, and
-    prints a summary. Their files are only read. Without a terminal nothing is imported unless --yes
-    is given. The server keeps running until `turntree down`; every other command starts it too, if
-    need be. If you use your own database, it is migrated instead.
+    prints a summary. Their files are only read. Then it offers to install hooks, which record the
+    tools from now on. Without a terminal nothing is imported unless --yes is given, and no hook is
+    installed unless --hooks is. The server keeps running until `turntree down`; every other command
+    starts it too, if need be. If you use your own database, it is migrated instead.
     """
     started = _start(terminal)
-    if no_import:
-        _tell_started(terminal, started, {}, then=("next: turntree status",))
-        return
-    importers = dict(sorted(load_importers().items()))
+    importers = {} if no_import else dict(sorted(load_importers().items()))
     found = find_transcripts(importers)
-    if not found:
-        _tell_nothing(terminal, started, importers)
-        return
-    if not (yes or _is_asked(terminal)):
-        _tell_started(terminal, started, _found_document(found))
-        if not terminal.as_json:
-            draw_found(terminal, count_found(found), found)
-            terminal.note("nothing was imported: there is no terminal to ask on")
-            terminal.note("next: turntree up --yes")
-        return
+    # --yes answers the question about the import. It is no consent to changes of settings.
+    asks = _is_asked(terminal) and not yes
+    document: dict[str, Any] = {"found": None, "imported": None, "tally": None}
     if not terminal.as_json:
         terminal.say(started.sentence)
-        if started.undo is not None:
-            terminal.note(f"undo with: {started.undo}")
-    _bring_home(terminal, started, found, yes=yes)
+    newest: str | None = None
+    if no_import:
+        hooks = bool(hooks)
+    elif not found:
+        document |= _tell_nothing(terminal, importers)
+    else:
+        document["found"] = count_found(found)
+        if not terminal.as_json:
+            draw_found(terminal, document["found"], found)
+        if yes or asks:
+            tally = _bring_home(terminal, found, document, yes=yes)
+            newest = None if tally is None else tally.newest or "SESSION"
+    installed = _offer_hooks(terminal, hooks, asks=asks)
+    undo = _undo(started, installed)
+    if terminal.as_json:
+        document["hooks"] = [result.document() for result in installed]
+        terminal.document({**started.document, **document, "undo": undo})
+    else:
+        if undo is not None:
+            terminal.note(f"undo with: {undo}     (everything: turntree uninstall)")
+        if no_import:
+            terminal.note("next: turntree status")
+        elif newest is not None:
+            _suggest(terminal, newest)
+        elif found and not asks:
+            terminal.note("nothing was imported: there is no terminal to ask on")
+            terminal.note("next: turntree up --yes")
+    if any(result.error is not None for result in installed):
+        raise click.exceptions.Exit(1)
 
 
 @value
@@ -91,8 +119,19 @@ def _start(terminal: Terminal) -> RunningServer:
         with_ledger(terminal, partial(_catch_up, terminal), waits=False)
         document = {"state": "external", "database": where, "pid": None}
         return RunningServer(f"ready, nothing to start: the database is {where}", document, None)
-    with spinner(terminal, "starting the server") as report:
+    reports: list[str] = []
+    is_first = EmbeddedServer(settings.home).state().name == "absent"
+    with spinner(terminal, "starting the server") as show:
+
+        def report(text: str) -> None:
+            reports.append(text)
+            show(text)
+
         conninfo = anyio.run(embedded_conninfo, settings, report)
+    if is_first and terminal.is_live:
+        # The spinner has wiped them out, and the first says where the data is.
+        for text in reports:
+            terminal.note(text)
     with_ledger(terminal, partial(_catch_up, terminal), waits=False)
     state = EmbeddedServer(settings.home).state()
     return RunningServer(
@@ -120,59 +159,62 @@ def _is_asked(terminal: Terminal) -> bool:
     return terminal.is_live and sys.stdin.isatty()
 
 
-def _tell_started(
-    terminal: Terminal,
-    started: RunningServer,
-    more: Mapping[str, Any],
-    *,
-    then: tuple[str, ...] = (),
-) -> None:
-    nothing = {"found": None, "imported": None, "tally": None}
-    document = {**started.document, **nothing, **more}
-    terminal.tell(started.sentence, document, undo=started.undo, then=then)
-
-
-def _found_document(found: Found) -> dict[str, Any]:
-    return {"found": count_found(found)}
-
-
-def _tell_nothing(
-    terminal: Terminal, started: RunningServer, importers: Mapping[str, Importer]
-) -> None:
+def _tell_nothing(terminal: Terminal, importers: Mapping[str, Importer]) -> dict[str, Any]:
     places = places_here()
     looked = {
         name: [str(path) for path in one.usual_places(places)]
         for name, one in importers.items()
         if isinstance(one, HasDefaultPaths)
     }
-    _tell_started(terminal, started, {"found": {}, "looked_in": looked})
-    if terminal.as_json:
-        return
-    terminal.note("no tool has left transcripts where they usually do; looked in")
-    for name, paths in looked.items():
-        for path in paths:
-            terminal.note(f"  {name:<12} {path}")
-    terminal.note("next: turntree import PATH    for an export or a copied folder")
-    terminal.note("      turntree demo           for sample data to look around in")
-
-
-def _bring_home(terminal: Terminal, started: RunningServer, found: Found, *, yes: bool) -> None:
-    pending = with_ledger(terminal, partial(_list_pending, found), waits=False)
     if not terminal.as_json:
-        draw_found(terminal, count_found(found), found)
+        terminal.note("no tool has left transcripts where they usually do; looked in")
+        for name, paths in looked.items():
+            for path in paths:
+                terminal.note(f"  {name:<12} {path}")
+        terminal.note("next: turntree import PATH    for an export or a copied folder")
+        terminal.note("      turntree demo           for sample data to look around in")
+    return {"found": {}, "looked_in": looked}
+
+
+def _bring_home(
+    terminal: Terminal, found: Found, document: dict[str, Any], *, yes: bool
+) -> ImportSummary | None:
+    """Import what was found, unless the user declines; the figures go to the document too."""
+    pending = with_ledger(terminal, partial(_list_pending, found), waits=False)
     if pending and not yes and not _ask(terminal, len(pending), len(found)):
         terminal.note("nothing was imported     next: turntree import --dry-run")
-        return
+        return None
     with progress_bar(terminal) as report:
         done, tally = with_ledger(terminal, partial(_import, found, report), waits=False)
-    if terminal.as_json:
-        figures = {"imported": asdict(done), "tally": tally_document(tally)}
-        _tell_started(terminal, started, {**_found_document(found), **figures})
-        return
-    note_remarks(terminal, replace(done, repaired=0))  # The summary prints it.
-    for line in draw_tally(tally, terminal):
-        terminal.say(line)
-    _suggest(terminal, tally)
+    document |= {"imported": asdict(done), "tally": tally_document(tally)}
+    if not terminal.as_json:
+        note_remarks(terminal, replace(done, repaired=0))  # The summary prints it.
+        for line in draw_tally(tally, terminal):
+            terminal.say(line)
+    return tally
+
+
+def _offer_hooks(terminal: Terminal, wanted: bool | None, *, asks: bool) -> list[ToolInstall]:
+    """Install hooks in the tools that were found and have none, if the user agrees."""
+    tools = [] if wanted is False else list_without_hooks()
+    if not tools or not (wanted or asks):
+        return []
+    *others, last = [tool.title for tool in tools]
+    names = f"{', '.join(others)} and {last}" if others else last
+    if wanted is None:
+        terminal.note("hooks in their settings record each turn, and the files it found and left")
+        if not click.confirm(f"record {names} from now on?", default=True, err=True):
+            terminal.note("no hooks were installed     next: turntree hook install")
+            return []
+    installed = install_hooks(tools, "user")
+    if not terminal.as_json:
+        tell_installed(terminal, installed)
+    return installed
+
+
+def _undo(started: RunningServer, installed: Sequence[ToolInstall]) -> str | None:
+    hooks = "turntree hook uninstall" if any(result.changed for result in installed) else None
+    return " && ".join(filter(None, (hooks, started.undo))) or None
 
 
 async def _list_pending(found: Found, opened: CliContext) -> Found:
@@ -212,9 +254,10 @@ async def _import(
     return done, take_tally(held, before, sizes, brought, opened.now)
 
 
-def _suggest(terminal: Terminal, tally: ImportSummary) -> None:
-    newest = tally.newest or "SESSION"
+def _suggest(terminal: Terminal, newest: str) -> None:
     terminal.note("next: turntree search WORDS      any half-sentence you remember")
     terminal.note(f"      turntree log {newest}")
     terminal.note(f"      turntree handoff {newest} --to codex     continue in another tool")
     terminal.note("      turntree stats             what was spent, by agent and model")
+    if list_without_hooks():
+        terminal.note("      turntree hook install      record your agents while they work")
