@@ -158,6 +158,11 @@ class Terminal:
             self.say(text)
 
 
+def is_asked(terminal: Terminal) -> bool:
+    """Whether there is a person to ask."""
+    return terminal.is_live and sys.stdin.isatty()
+
+
 def verb(name: str | None = None, **settings: Any) -> Callable[[Function], click.Command]:
     """Return a decorator that makes a function a command; its first argument is the terminal."""
 

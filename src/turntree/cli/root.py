@@ -205,7 +205,12 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "init": CommandEntry(
         "Maintain", "setup.server", "Give this folder a current session of its own."
     ),
-    "down": CommandEntry("Maintain", "setup.server", "Stop the embedded database server."),
+    "down": CommandEntry(
+        "Maintain", "setup.server", "Stop the embedded database server and the hook daemon."
+    ),
+    "uninstall": CommandEntry(
+        "Maintain", "setup.uninstall", "Remove the hooks, the hook daemon and, if asked, all data."
+    ),
     "demo": CommandEntry(
         "Maintain", "setup.demo", "Create a small tree of sample data to explore."
     ),

@@ -23,12 +23,14 @@ from turntree.hooks.codex_trust import (
     with_trust,
     without_trust,
 )
-from turntree.hooks.coding_agents import CODEX, Scope, Tool, codex_folder
+from turntree.hooks.coding_agents import CODEX, TOOLS, Scope, Tool, codex_folder
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
 from turntree.transcripts.importer import ToolPaths
 
 FOLDER: Final = "hooks"
+CODEX_CONFIG: Final = "config.toml"
+"""Where Codex keeps which hooks it trusts, in the same folder as the user's hooks."""
 _MODULE: Final = "plugins/opencode/turntree.js"
 
 
@@ -52,6 +54,7 @@ class _Record:
     """The digest of what we wrote."""
     made: tuple[str, ...]
     """Folders that were created for it, deepest first."""
+    tool: str
 
 
 @value
@@ -94,11 +97,12 @@ class Installer:
         write_launcher(self.home, self.python, self.entry)
         path = tool.file(scope, self.places, self.top)
         before = _read(path)
-        done = [self._write(path, before, self._wanted(tool, before, path))]
+        done = [self._write(tool, path, before, self._wanted(tool, before, path))]
         if tool is CODEX and trust:
-            config = codex_folder(self.places) / "config.toml"
+            config = codex_folder(self.places) / CODEX_CONFIG
             text = _read(config)
-            done.append(self._write(config, text, with_trust(text or "", self._trusted(path))))
+            trusting = with_trust(text or "", self._trusted(path))
+            done.append(self._write(tool, config, text, trusting))
         return done
 
     def uninstall(self, tool: Tool, scope: Scope) -> list[SettingsChange]:
@@ -107,10 +111,38 @@ class Installer:
         Raises:
             InvalidOperation: Its settings cannot be read or written.
         """
-        path = tool.file(scope, self.places, self.top)
+        return self.uninstall_from(tool, tool.file(scope, self.places, self.top))
+
+    def list_files(self) -> dict[Path, Tool]:
+        """Return all files with hooks of this home: those of the user, and those of any project."""
+        scopes: tuple[Scope, ...] = ("user", "project")
+        files = {
+            tool.file(scope, self.places, self.top): tool
+            for tool in TOOLS.values()
+            for scope in scopes
+            if self.state(tool, scope).installed
+        }
+        # What was installed in other projects, or with other variables of the tools, is recorded.
+        for kept in sorted((self.home / FOLDER).glob("*.json")):
+            record = _read_record(kept)
+            path = None if record is None else Path(record.path)
+            if record is not None and path is not None and path.name != CODEX_CONFIG:
+                text = _read(path)
+                if text is not None and OURS in text:
+                    files.setdefault(path, TOOLS[record.tool])
+        return files
+
+    def uninstall_from(self, tool: Tool, path: Path) -> list[SettingsChange]:
+        """Uninstall a tool's hooks from one file.
+
+        Raises:
+            InvalidOperation: The file cannot be read or written.
+        """
         changes: list[SettingsChange] = []
         if tool is CODEX:
-            config = codex_folder(self.places) / "config.toml"
+            beside = path.with_name(CODEX_CONFIG)
+            is_beside = self._find_record(beside) is not None
+            config = beside if is_beside else codex_folder(self.places) / CODEX_CONFIG
             text = _read(config)
             if text is not None:
                 cleared = without_trust(text, self._trusted(path))
@@ -135,7 +167,7 @@ class Installer:
             wanted = self._wanted(tool, text, path)
             skipped = 0
             if tool is CODEX:
-                config = _read(codex_folder(self.places) / "config.toml") or ""
+                config = _read(codex_folder(self.places) / CODEX_CONFIG) or ""
                 skipped = len(list_missing(config, self._trusted(path)))
         except InvalidOperation as error:
             # A status must show all tools, also beside one with a broken settings file.
@@ -165,7 +197,7 @@ class Installer:
         found = list_commands(_read(path) or "")
         return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
 
-    def _write(self, path: Path, before: str | None, after: str) -> SettingsChange:
+    def _write(self, tool: Tool, path: Path, before: str | None, after: str) -> SettingsChange:
         """Replace a file, saving what it held before we first changed it."""
         if before == after:
             return SettingsChange(path, changed=False)
@@ -174,7 +206,7 @@ class Installer:
         backup = self._kept(path).with_suffix(".before")
         if not ours:
             made = [str(folder) for folder in path.parents if not folder.exists()]
-            record = _Record(str(path), before is not None, "", tuple(made))
+            record = _Record(str(path), before is not None, "", tuple(made), tool.name)
             if before is not None:
                 backup.parent.mkdir(parents=True, exist_ok=True)
                 backup.write_bytes(before.encode("utf-8", "surrogateescape"))
@@ -209,15 +241,20 @@ class Installer:
         return SettingsChange(path, changed=True)
 
     def _find_record(self, path: Path) -> _Record | None:
-        try:
-            told: dict[str, Any] = json.loads(self._kept(path).read_text(encoding="utf-8"))
-            return _Record(told["path"], told["existed"], told["written"], tuple(told["made"]))
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
-            return None
+        return _read_record(self._kept(path))
 
     def _kept(self, path: Path) -> Path:
         name = sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return self.home / FOLDER / f"{name}.json"
+
+
+def _read_record(kept: Path) -> _Record | None:
+    try:
+        told: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        made, tool = tuple(told["made"]), TOOLS[told["tool"]].name
+        return _Record(told["path"], told["existed"], told["written"], made, tool)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from turntree.cli.hook_process.entry import FIFO, write_whole
-from turntree.core.errors import TurntreeError
+from turntree.cli.hook_process.entry import FIFO, is_listening, write_whole
+from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.hooks.spool import SIGHTING, STATE, VERSION, Spool
 from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.system.processes import lock_file
@@ -31,6 +31,12 @@ WORKERS: Final = 4
 LINE_MAX_BYTES: Final = 4096
 LOCK: Final = "daemon.lock"
 """Lock file of the daemon; it holds the daemon's process id."""
+STOP: Final = b"stop\n"
+"""What the FIFO is sent to end the daemon. Not a signal: after a crash, or in another container,
+the process id may be that of another program.
+"""
+STOP_MAX_S: Final = 30
+STOP_POLL_S: Final = 0.02
 
 
 def attend(folder: str) -> None:
@@ -52,6 +58,39 @@ def take_left(spool: Spool) -> None:
     with _alone(spool.folder) as is_alone:
         if is_alone:
             HookDaemon(spool).take_all()
+
+
+def stop_daemon(spool: Spool) -> int | None:
+    """End the hook daemon and return its process id; None if none is running.
+
+    It finishes what it has begun; the next report of a hook starts another one.
+
+    Raises:
+        InvalidOperation: It is still busy with a snapshot.
+    """
+    pid = find_daemon(spool)
+    if pid is None:
+        return None
+    pipe = os.open(spool.folder / FIFO, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        os.write(pipe, STOP)
+    finally:
+        os.close(pipe)
+    until = time.monotonic() + STOP_MAX_S
+    while time.monotonic() < until:
+        with (spool.folder / LOCK).open("a+") as lock:
+            if lock_file(lock.fileno()):
+                return pid
+        time.sleep(STOP_POLL_S)
+    raise InvalidOperation(f"the hook daemon (process {pid}) is still taking a snapshot")
+
+
+def find_daemon(spool: Spool) -> int | None:
+    """Return the process id of the running hook daemon, or None."""
+    # Windows has no FIFOs, and no hooks.
+    if not ((spool.folder / FIFO).exists() and is_listening(str(spool.folder))):
+        return None
+    return int((spool.folder / LOCK).read_text(encoding="utf-8") or 0)
 
 
 class HookDaemon:
@@ -76,10 +115,10 @@ class HookDaemon:
         with ThreadPoolExecutor(WORKERS) as workers:
             self.take_all(workers)
             while select.select([pipe], [], [], IDLE_S)[0]:
-                os.read(pipe, LINE_MAX_BYTES)
+                said = os.read(pipe, LINE_MAX_BYTES)
                 # Every report is a file in the folder, also one whose line in the FIFO was lost.
                 self.take_all(workers)
-                if not _is_still(Path(__file__), born):
+                if STOP in said or not _is_still(Path(__file__), born):
                     break
             # A hook leaves its file before it writes to the FIFO, so this pass finds them all.
             fifo.unlink(missing_ok=True)

@@ -114,6 +114,11 @@ def list_found() -> list[Tool]:
     return [tool for tool in TOOLS.values() if tool.is_found(places)]
 
 
+def is_recording() -> bool:
+    """Whether a tool has hooks, for this user or in this project."""
+    return any(state.installed for state in _list_states())
+
+
 def list_without_hooks() -> list[Tool]:
     """Return the tools of this machine that do not report all they could."""
     installer = make_installer()
@@ -231,6 +236,8 @@ def sync(terminal: Terminal, quietly: bool) -> None:
     """
     spool = _spool()
     began = spool.now()
+    if quietly and not spool.folder.is_dir():
+        return  # All data was deleted after the hook had started this process.
     if quietly:
         terminal = Terminal(as_json=True)
     while True:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -23,6 +23,7 @@ from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer, ServerState
 from turntree.runs.inbox import Backlog, FailedRun, OpenRun
 
+AGAIN: Final = "the next turn of an agent with hooks starts it again"
 RUNS_SHOWN_MAX = 10
 REASON_WIDTH_MAX = 120
 _PASSWORD = re.compile(
@@ -88,23 +89,33 @@ def _is_up(settings: Settings, state: ServerState | None) -> bool:
 
 @verb()
 def down(terminal: Terminal) -> None:
-    """Stop the embedded database server.
+    """Stop the embedded database server and the hook daemon.
 
-    All data stays; the next command starts it again.
+    All data stays. The next command starts the server again, and the next turn of an agent with
+    hooks starts both.
     """
+    from turntree.cli.hook_process.daemon import stop_daemon
+    from turntree.cli.setup.hook import is_recording
+    from turntree.hooks.spool import FOLDER as SPOOL
+    from turntree.hooks.spool import Spool
+
     settings = load_settings()
+    with spinner(terminal, "stopping the server"):
+        # First the daemon: what it still reports would start the server again.
+        daemon = stop_daemon(Spool(settings.home / SPOOL))
+        stopped = settings.database_url is None and EmbeddedServer(settings.home).stop()
     if settings.database_url:
         where = hide_password(settings.database_url)
-        document = {"stopped": False, "database": where}
-        terminal.tell(f"nothing to stop: the database is {where}", document, undo=None)
-        return
-    with spinner(terminal, "stopping the server"):
-        stopped = EmbeddedServer(settings.home).stop()
-    terminal.tell(
-        "the server has stopped" if stopped else "the server was not running",
-        {"stopped": stopped, "home": str(settings.home)},
-        undo="turntree up" if stopped else None,
-    )
+        sentence = f"nothing to stop: the database is {where}"
+        document: dict[str, Any] = {"stopped": False, "database": where}
+    else:
+        sentence = "the server has stopped" if stopped else "the server was not running"
+        document = {"stopped": stopped, "home": str(settings.home)}
+    if daemon is not None:
+        sentence += f"; the hook daemon (process {daemon}) has stopped"
+    then = [AGAIN] if daemon is not None or is_recording() else []
+    document |= {"daemon": daemon, "recording": bool(then)}
+    terminal.tell(sentence, document, undo="turntree up" if stopped else None, then=then)
 
 
 @value

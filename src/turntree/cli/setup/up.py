@@ -5,7 +5,6 @@ which ``cli.output.import_summary`` formats. Then offers to install hooks. Witho
 on, nothing is imported and no hook is installed, unless options say so.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,7 +14,7 @@ import anyio
 import click
 
 from turntree.boot.open import embedded_conninfo, importing_on, load_importers, stats_on
-from turntree.cli.command import Terminal, verb
+from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.import_summary import draw_tally, tally_document
@@ -67,7 +66,7 @@ def up(terminal: Terminal, yes: bool, no_import: bool, hooks: bool | None) -> No
     importers = {} if no_import else dict(sorted(load_importers().items()))
     found = find_transcripts(importers)
     # --yes answers the question about the import. It is no consent to changes of settings.
-    asks = _is_asked(terminal) and not yes
+    asks = is_asked(terminal) and not yes
     document: dict[str, Any] = {"found": None, "imported": None, "tally": None}
     if not terminal.as_json:
         terminal.say(started.sentence)
@@ -152,11 +151,6 @@ async def _catch_up(terminal: Terminal, opened: CliContext) -> None:
     for outcome in outcomes:
         ended = "finished" if outcome.end == "completed" else "taken back"
         terminal.note(f"a {outcome.plan.kind} that was left in the middle was {ended}")
-
-
-def _is_asked(terminal: Terminal) -> bool:
-    """Whether there is a person to ask."""
-    return terminal.is_live and sys.stdin.isatty()
 
 
 def _tell_nothing(terminal: Terminal, importers: Mapping[str, Importer]) -> dict[str, Any]:
