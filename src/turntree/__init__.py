@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from turntree.auth.persona import Persona
     from turntree.boot.open import Settings
     from turntree.boot.open import open_tree as open  # noqa: A004
+    from turntree.boot.sync_tree import SyncTree, open_sync
     from turntree.core.compaction import Compaction
     from turntree.core.errors import (
         Ambiguous,
@@ -60,6 +61,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "tools.functions": ("function_tool",),
     "boot.open": ("Settings",),
+    "boot.sync_tree": ("SyncTree", "open_sync"),
     "core.compaction": ("Compaction",),
     "core.errors": (
         "Ambiguous", "InvalidQuery", "InvalidRevision", "Conflict", "PermissionDenied",
@@ -123,6 +125,7 @@ __all__ = [
     "SessionMove",
     "Settings",
     "Spawn",
+    "SyncTree",
     "Text",
     "ThreadTurn",
     "Timestamp",
@@ -137,6 +140,7 @@ __all__ = [
     "assistant",
     "function_tool",
     "open",
+    "open_sync",
     "tool",
     "user",
 ]

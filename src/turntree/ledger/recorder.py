@@ -20,6 +20,7 @@ from turntree.core.redaction import BY_FORMAT, Redactor, all_without_secrets
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import AgentRole, Header, Outcome, SealedTurn, seal
 from turntree.core.usage import ModelCall, recorded
+from turntree.core.value import Facet
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 
@@ -53,7 +54,7 @@ def check_arguments(query: object, reply: object, details: Mapping[str, object])
 
 
 @dataclass(slots=True)
-class Recorder:
+class Recorder(Facet):
     """Appends turns to one session."""
 
     ledger: Ledger

@@ -1,0 +1,1477 @@
+"""The types of ``sync_tree``. Generated: ``python -m tests.sync_stub``."""
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self, Unpack
+
+from turntree.auth.audit import Audit
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Decision
+from turntree.auth.permissions import Right as PermissionsRight
+from turntree.auth.persona import Persona
+from turntree.auth.persona_fork import PersonaForkDecision
+from turntree.auth.token import TokenRecord
+from turntree.boot.open import Settings
+from turntree.core.canonical import Json
+from turntree.core.clock import Clock
+from turntree.core.event import Event, FeedPosition, SealedEvent
+from turntree.core.ids import (
+    Digest,
+    PlanId,
+    ProgramId,
+    ResourceId,
+    RunId,
+    SessionId,
+    Timestamp,
+    TurnId,
+)
+from turntree.core.manifest import ManifestEntry
+from turntree.core.message import Message
+from turntree.core.principal import Principal
+from turntree.core.program import Program, ProgramVersion, Right, VersionPin, Visibility
+from turntree.core.ref import ExtRef
+from turntree.core.revision import Revision
+from turntree.core.run import RunEvent
+from turntree.core.session import AliasReason, Origin, Session, SessionMove, SessionStatus, Spawn
+from turntree.core.thread import Comparison, MoveResult, SealResult, ThreadTurn
+from turntree.core.turn import SealedTurn
+from turntree.core.usage import ModelCall, Usage
+from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
+from turntree.ledger.graph.causes import Cause, Explanation
+from turntree.ledger.graph.edge import (
+    Edge,
+    HistoryEvent,
+    LineageStep,
+    PolicyChange,
+    RecordedMove,
+    ResourceHolding,
+    SessionOrigin,
+    ToolCallLink,
+)
+from turntree.ledger.recorder import TurnDetails
+from turntree.ledger.revisions import ResolvedRevision
+from turntree.ledger.store import Build
+from turntree.models.provider import Provider
+from turntree.programs.catalog import ProgramReference, VersionRow
+from turntree.programs.changes import Change, NextVersion
+from turntree.programs.program_kind import ProgramKind
+from turntree.programs.service import Spoken
+from turntree.resources.blame import AmbiguousChange, FileBlame
+from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
+from turntree.resources.file_diff import FileDiff
+from turntree.resources.files import Report as FilesReport
+from turntree.resources.plans.fork import Choice, ForkPlan
+from turntree.resources.plans.plan import PlanState
+from turntree.resources.plans.restore import RestoreKind, RestorePlan
+from turntree.resources.plans.saga import PlanOutcome
+from turntree.resources.resource import (
+    AttachMode,
+    FileChange,
+    FileEntry,
+    Liveness,
+    ResolvedTurnSnapshot,
+    Resource,
+    Snapshot,
+)
+from turntree.resources.service import PinnedStates
+from turntree.resources.worktrees import RemovedWorktree, Worktree
+from turntree.routing.route import Route
+from turntree.routing.target import Overrides, Target
+from turntree.runs.answer import Answer
+from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
+from turntree.runs.live import LiveChunk, StreamPosition
+from turntree.runs.model_context import TurnContext
+from turntree.runs.replay import ReplayResult
+from turntree.runs.request_builder import RequestFrame
+from turntree.runs.service import PostOptions, RunStatus
+from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
+from turntree.search.results import IndexProgress, SearchResult, SnapshotChange
+from turntree.search.service import Blame
+
+class _Ledger:
+    def seal(
+        self,
+        sealed: SealedTurn,
+        parent: TurnId | None,
+        *,
+        by: str,
+        at: Timestamp,
+        session: SessionId | None = ...,
+        calls: Sequence[ModelCall] = ...,
+        journal: Sequence[SealedEvent] = ...,
+        epoch: int | None = ...,
+        key: str | None = ...,
+    ) -> SealResult:
+        """Store a turn, finish its run and advance its session: all or nothing.
+
+        A turn or an idempotency key that is already stored returns its first result and changes
+        nothing.
+
+        Raises:
+            Conflict: The session's head is no longer ``parent``, or the run was taken over.
+            NotFound: No such parent or session.
+            InvalidOperation: The turn was built on another parent, or is sealed with another
+                digest.
+        """
+    def seal_at_head(
+        self,
+        build: Build,
+        session: SessionId,
+        *,
+        by: str,
+        at: Timestamp,
+        calls: Sequence[ModelCall] = ...,
+        key: str | None = ...,
+    ) -> tuple[SealResult, SealedTurn]:
+        """Lock the session, build a turn after its head and store it: no other writer can
+        interleave.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def append(self, recorded: SealedEvent) -> bool:
+        """Append an event to any stream, at its position. False if it is already there.
+
+        Raises:
+            Conflict: Another event has that position.
+        """
+    def append_fact(self, fact: RunEvent, *, epoch: int) -> bool:
+        """Append an event of an open run, with its message. False if it is already there.
+
+        Raises:
+            Conflict: Another event has that position, or the run was taken over.
+        """
+    def start(self, run: RunId, session: SessionId | None, first: RunEvent) -> int:
+        """Start a run with its first event and return the epoch to write under.
+
+        Raises:
+            Conflict: The session has another open run.
+        """
+    def take(self, run: RunId) -> int:
+        """Claim a run from a worker that may be dead; return the epoch to write under.
+
+        Raises:
+            NotFound: No such run, or it is finished.
+        """
+    def facts(self, stream: str, *, after: int = ...) -> list[RunEvent]:
+        """Return the events of a stream in order, from a position on."""
+    def put_object(self, data: bytes) -> Digest:
+        """Store bytes under their digest; the same bytes are stored once."""
+    def get_object(self, digest: Digest) -> bytes:
+        """Return an object's bytes.
+
+        Raises:
+            NotFound: No such object.
+        """
+
+class _Feed:
+    def read(
+        self, after: FeedPosition = ..., *, limit: int = ...
+    ) -> list[tuple[FeedPosition, Event]]:
+        """Return the events after a position, in the same order for all readers."""
+
+class _GraphStore:
+    def list_from(self, node: str) -> list[Edge]:
+        """Return the edges that leave a node, by its id."""
+    def list_to(self, node: str) -> list[Edge]:
+        """Return the edges that arrive at a node, by its id."""
+    def list_history(self, run: RunId | TurnId | SessionId) -> list[HistoryEvent]:
+        """Return the events of a run, a turn or a session, in order."""
+    def list_lineage(self, node: str, *, depth_max: int = ...) -> list[LineageStep]:
+        """Return what a node was derived from, and that in turn, nearest first."""
+    def list_calls(self, run: RunId | TurnId) -> list[ToolCallLink]:
+        """Return the tool calls of a run, each with its result and what it spawned."""
+    def list_held(self, at: Timestamp, *, holder: str | None = ...) -> list[ResourceHolding]:
+        """Return who owned, mounted or was attached to which resource at a time."""
+    def list_policies(self, *, agent: str | None = ...) -> list[PolicyChange]:
+        """Return proposed and activated policies, oldest first."""
+    def list_ancestry(self, session: SessionId, *, depth_max: int = ...) -> list[SessionOrigin]:
+        """Return how a session was created, and the session it came from, nearest first."""
+    def find_recording(self, turn: TurnId) -> RecordedMove | None:
+        """Return the move that recorded a turn; None if it was imported."""
+
+class _RevisionResolver:
+    def resolve(self, text: str) -> ResolvedRevision:
+        """Return the turn that a revision names.
+
+        Raises:
+            InvalidRevision: It is not a revision.
+            NotFound: It names nothing.
+            Ambiguous: It names several turns.
+        """
+    def resolve_range(self, text: str) -> tuple[TurnId | None, TurnId, bool] | TurnId:
+        """Return both ends of a range and whether it is symmetric, or the one turn named.
+
+        Raises:
+            InvalidRevision, NotFound, Ambiguous: As ``resolve``.
+        """
+    def resolve_parsed(self, revision: Revision) -> ResolvedRevision:
+        """Return the turn that a parsed revision names."""
+    def get_session(self, name: str) -> Session:
+        """Return the session that a name, or ``HEAD``, points to.
+
+        Raises:
+            NotFound: No such session.
+        """
+
+class _Sessions:
+    def create(
+        self,
+        label: str,
+        *,
+        origin: Origin | None = ...,
+        spawn: Spawn | None = ...,
+        key: str | None = ...,
+        source: TurnId | None = ...,
+    ) -> Session:
+        """Create an empty session; one that is made from a private turn is private too.
+
+        Raises:
+            Conflict: The name is taken.
+        """
+    def fork(
+        self,
+        revision: str | TurnId,
+        label: str,
+        *,
+        spawn: Spawn | None = ...,
+        key: str | None = ...,
+        source: TurnId | None = ...,
+        visibility: Visibility | None = ...,
+    ) -> Session:
+        """Create a session at any turn; nothing is copied, whatever the depth.
+
+        A fork of something private is private: it has the same owner, and ``by`` may continue it.
+        ``visibility`` overrides this, and ``source`` names another turn that it is made from.
+
+        Raises:
+            Conflict: The name is taken.
+            NotFound: No such turn.
+            PermissionDenied: It is to be public, and another principal owns what it is made from.
+        """
+    def rewind(
+        self,
+        session: str,
+        revision: str | TurnId,
+        *,
+        before: bool = ...,
+        expected_head: TurnId | None = ...,
+    ) -> MoveResult:
+        """Move a session back to an ancestor of its head. Nothing is deleted.
+
+        With ``before``, the session moves to the parent of that turn, so that even its first turn
+        can be taken back.
+
+        Raises:
+            InvalidOperation: The turn is not an ancestor.
+            Conflict: ``expected_head`` was given and the session has another head; or, with
+                ``before``, the session moved meanwhile.
+        """
+    def replay(
+        self, session: str, revision: str | TurnId, *, expected_head: TurnId | None = ...
+    ) -> MoveResult:
+        """Move a session to any turn.
+
+        Raises:
+            Conflict: ``expected_head`` was given and the session has another head.
+        """
+    def undo(self, session: str, *, expected_head: TurnId | None = ...) -> MoveResult:
+        """Revert the newest move that is not reverted yet.
+
+        Raises:
+            InvalidOperation: There is nothing to undo.
+        """
+    def find_free_label(self, label: str) -> str:
+        """Return a label that no session has: the given one, else with the first free number.
+
+        Raises:
+            InvalidOperation: Too many sessions have that name.
+        """
+    def get(self, name: str) -> Session:
+        """Return a session by label, alias or ``HEAD``.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def get_or_create(self, label: str) -> Session:
+        """Return the session of a label or an alias; create it if there is none."""
+    def list_all(
+        self, *, status: SessionStatus | None = ..., head: TurnId | None = ...
+    ) -> Generator[Session]:
+        """Yield sessions ordered by label."""
+    def rename(self, session: str, label: str, *, reason: AliasReason = ...) -> Session:
+        """Give a session another label; the old one stays as an alias."""
+    def promote(self, session: str, label: str) -> Session:
+        """Rename a session after learning to whom it belongs."""
+    def alias(self, session: str, alias: str, *, reason: AliasReason = ...) -> Session:
+        """Add an alias to a session."""
+    def merge(self, session: str, other: str) -> Session:
+        """Merge two sessions that turned out to be one: all names of ``other`` point to
+        ``session``.
+        """
+    def set_status(self, session: str, status: SessionStatus) -> Session:
+        """Archive a session, mark it deleted or make it active again. Its turns stay."""
+    def list_moves(self, session: str, *, limit: int = ...) -> list[SessionMove]:
+        """Return the newest moves of a session, newest first."""
+
+class _Turns:
+    def recorder(self, session: str) -> _Recorder:
+        """Return a recorder for a session, which is created if it does not exist."""
+    def record(
+        self,
+        session: str,
+        query: Sequence[Message],
+        reply: Sequence[Message],
+        *,
+        key: str | None = ...,
+        **details: Unpack[TurnDetails],
+    ) -> ThreadTurn:
+        """Seal an exchange as a session's next turn; see ``Recorder.record``."""
+    def get(self, revision: str | TurnId) -> ThreadTurn:
+        """Return the turn that a revision names.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+    def restore(self, turns: Sequence[ThreadTurn]) -> tuple[ThreadTurn, ...]:
+        """Return the turns with the parts that are stored as objects, for people who read them.
+
+        A part whose object was erased stays a reference. The result is not what was sealed: its
+        messages have other digests.
+        """
+    def list_newest(self, *, limit: int = ...) -> list[ThreadTurn]:
+        """Return turns of all sessions, newest first."""
+    def list_children(self, revision: str | TurnId) -> list[TurnId]:
+        """Return the children of a turn."""
+    def tag(self, revision: str | TurnId, tag: str) -> bool:
+        """Add a tag to a turn; return whether it was new.
+
+        Raises:
+            InvalidOperation: The tag is empty.
+        """
+    def untag(self, revision: str | TurnId, tag: str) -> bool:
+        """Remove a tag from a turn; return whether it was there."""
+    def erase(self, revision: str | TurnId, sequence: int, *, reason: str) -> bool:
+        """Erase one message permanently; the thread can still be verified."""
+    def list_calls(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
+        """Return the model calls of some turns."""
+    def list_unique_lengths(self, digests: Sequence[Digest]) -> dict[Digest, int]:
+        """Return how many hexadecimal digits make each digest unique."""
+
+class _ThreadReader:
+    def read(
+        self, revision: str | TurnId, *, last: int | None = ..., first: int | None = ...
+    ) -> tuple[ThreadTurn, ...]:
+        """Return a thread, root first: all of it, its last turns, or its first ones."""
+    def page(self, revision: str | TurnId, *, low: int, high: int) -> tuple[ThreadTurn, ...]:
+        """Return the turns of a thread between two depths, root first."""
+    def read_visible(self, revision: str | TurnId) -> tuple[ThreadTurn, ...]:
+        """Return the turns that a context includes: from the newest compaction on, its summary
+        first.
+        """
+    def compare(self, left: str | TurnId, right: str | TurnId) -> Comparison:
+        """Return where two threads diverge, and the turns of each after that."""
+    def is_ancestor(self, ancestor: str | TurnId, revision: str | TurnId) -> bool:
+        """Return whether a turn is the same as another or one of its ancestors."""
+    def usage(self, *revisions: str | TurnId) -> tuple[Usage, int]:
+        """Return the usage of some threads, each call counted once, and the number of calls."""
+
+class _Checks:
+    def verify(self, head: TurnId) -> VerifyResult:
+        """Hash the stored bytes of a thread from its root to a head.
+
+        Raises:
+            NotFound: No such turn.
+        """
+    def fsck(self, *, full: bool = ..., report: Report = ...) -> list[Violation]:
+        """Check the whole workspace against its invariants, and the snapshots that turns refer to.
+
+        Without ``full`` only the lists of folders are hashed.
+        """
+    def repair_derived(self, *, dry_run: bool) -> list[ProjectionDiff]:
+        """Rebuild the projections, and return what changed or would change.
+
+        Damaged or missing files of snapshots are stored again if a resource still has the same
+        bytes; only the attempt shows whether it does.
+
+        Raises:
+            InvalidOperation: The account does not own the database.
+        """
+
+class _Causes:
+    def explain(self, turn: TurnId, *, depth_max: int = ..., limit: int = ...) -> Explanation:
+        """Return the causes of a turn, up to ``depth_max`` steps back and ``limit`` causes in all.
+
+        Raises:
+            NotFound: No such turn.
+        """
+    def list_causes(self, placed: ThreadTurn) -> list[Cause]:
+        """Return the direct causes of a turn; its origin comes last."""
+
+class _Search:
+    def __call__(
+        self, query: str, *, limit: int = ..., semantic: bool | None = ...
+    ) -> SearchResult:
+        """Return the turns that a query finds, best first; see the search grammar.
+
+        ``semantic`` turns semantic search on or off; None uses it if there is an index.
+
+        Raises:
+            InvalidQuery: It cannot be parsed, or is empty.
+            InvalidOperation: Semantic search was requested and is not available.
+        """
+    def fill(
+        self,
+        *,
+        everything: bool = ...,
+        turns_max: int | None = ...,
+        report: Callable[[IndexProgress], None] = ...,
+    ) -> IndexProgress:
+        """Add missing turns to the word index, and return the progress.
+
+        The feed says which they are; ``everything`` compares all turns with the index instead.
+        """
+    def fill_meanings(
+        self,
+        *,
+        everything: bool = ...,
+        turns_max: int | None = ...,
+        report: Callable[[IndexProgress], None] = ...,
+    ) -> IndexProgress:
+        """Add missing turns to the semantic index, and return the progress.
+
+        The feed says which they are; ``everything`` compares all turns with the index instead.
+
+        Raises:
+            InvalidOperation: There is no embedder, or the database has no pgvector.
+            Conflict: Another process is already embedding.
+        """
+    def filling(self) -> AbstractContextManager[None]:
+        """Hold the embedding lock: two processes would do the same work twice.
+
+        Raises:
+            Conflict: Another process holds it.
+        """
+    def embed_turns(
+        self,
+        *,
+        everything: bool = ...,
+        turns_max: int | None = ...,
+        report: Callable[[IndexProgress], None] = ...,
+    ) -> IndexProgress:
+        """Do the work of ``fill_meanings``; the caller holds ``filling``.
+
+        Raises:
+            InvalidOperation: There is no embedder, or the database has no pgvector.
+        """
+    def forget(self) -> None:
+        """Clear the indexes, so that the next fill rebuilds everything."""
+    def blame(
+        self, path: str, *, limit: int = ..., changes: Sequence[SnapshotChange] = ...
+    ) -> list[Blame]:
+        """Return the turns that used a file, newest first.
+
+        ``path`` is a path, the end of one, or a pattern with ``*``. ``changes`` are those that turn
+        snapshots show for the same file, whether or not a message mentions them.
+
+        Raises:
+            InvalidQuery: The path is empty.
+        """
+
+class _Resources:
+    def ensure(
+        self,
+        kind: str,
+        place: str,
+        *,
+        name: str | None = ...,
+        session: str | None = ...,
+        mode: AttachMode = ...,
+        part_of: ResourceId | None = ...,
+        imperative: bool = ...,
+    ) -> Resource:
+        """Return the resource at a location; register it, and attach it to a session if named.
+
+        Raises:
+            Unsupported: No driver is installed for this kind.
+            NotFound: No such session.
+            InvalidOperation: The location is not valid UTF-8.
+        """
+    def ensure_directory(
+        self, path: str, session: str | None = ..., *, name: str | None = ...
+    ) -> Resource:
+        """Return the resource of a directory, attached to a session if one is named."""
+    def get(self, resource: ResourceId) -> Resource:
+        """Return a resource.
+
+        Raises:
+            NotFound: No such resource.
+        """
+    def find(self, kind: str, place: str) -> Resource | None:
+        """Return the resource at a location on this machine, or None."""
+    def find_last_holder(self, kind: str, places: Sequence[str]) -> tuple[SessionId, str] | None:
+        """Return the session that last worked at the first of some locations here, and which."""
+    def attach(self, session: str, resource: Resource, mode: AttachMode = ...) -> bool:
+        """Attach a resource to a session; False if it was attached already.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def detach(self, session: str, resource: Resource) -> bool:
+        """Detach a resource from a session; False if it was not attached.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def list_attached(self, session: str) -> list[tuple[Resource, AttachMode]]:
+        """Return the resources that a session works on.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def take(self, resource: Resource) -> Snapshot:
+        """Take a snapshot of a resource and record it.
+
+        Raises:
+            NotFound: The resource does not exist.
+            Unsupported: Its driver cannot take snapshots.
+        """
+    def note(self, resource: Resource, taken: TakenSnapshot) -> Snapshot:
+        """Record a snapshot that was taken before, perhaps by another process.
+
+        Raises:
+            InvalidOperation: The resource does not support snapshots.
+        """
+    def pin(
+        self,
+        turn: TurnId,
+        resource: Resource,
+        before: TakenSnapshot | None,
+        after: TakenSnapshot,
+        began_at: Timestamp,
+        ended_at: Timestamp,
+        mode: AttachMode = ...,
+    ) -> bool:
+        """Record the snapshots before and after a turn; False if they are recorded already.
+
+        Raises:
+            NotFound: No such turn.
+        """
+    def pins_of(self, revision: str | TurnId) -> list[ResolvedTurnSnapshot]:
+        """Return the turn snapshots of the turn that a revision names.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+    def list_pinned_states(self, kind: str) -> PinnedStates:
+        """Return the snapshots that turns refer to, of one kind of reference: ``shadow-tree``."""
+    def nearest(self, revision: str | TurnId) -> tuple[ThreadTurn, list[ResolvedTurnSnapshot]]:
+        """Return the nearest turn at or above a revision that has snapshots, and these.
+
+        Raises:
+            NotFound: None of them has any.
+        """
+    def pins_along(self, revision: str | TurnId, limit: int = ...) -> list[ResolvedTurnSnapshot]:
+        """Return the turn snapshots of a thread's newest turns that have any, newest first.
+
+        Raises:
+            NotFound: The revision names nothing.
+        """
+    def find_heirs(self, turn: TurnId, attached: Sequence[Resource]) -> dict[ResourceId, Resource]:
+        """Map every resource of a thread to the one that stands for it now.
+
+        That is one its session works on, or else the one that the thread last worked on.
+        """
+    def nearest_pins(
+        self, turn: TurnId, heirs: Mapping[ResourceId, Resource]
+    ) -> dict[ResourceId, ResolvedTurnSnapshot]:
+        """Return, for each resource of a session, the nearest turn snapshot at or above a turn."""
+    def pins_before(
+        self, turn: ThreadTurn, heirs: Mapping[ResourceId, Resource]
+    ) -> dict[ResourceId, ResolvedTurnSnapshot]:
+        """Return, for each resource of a session, its state when a turn began.
+
+        Where the turn has no snapshot of its own, the state its nearest ancestor left counts. The
+        state is in ``after``, as for any turn snapshot.
+        """
+    def keeper_of(self, resource: Resource) -> ResourceDriver:
+        """Return the driver of a resource.
+
+        Raises:
+            Unsupported: No driver is installed for its kind.
+        """
+    def file_keeper_of(self, resource: Resource) -> HasFiles:
+        """Return the driver of a resource whose snapshots consist of files.
+
+        Raises:
+            Unsupported: They do not.
+        """
+    def probe(self, resource: Resource) -> Liveness:
+        """Check whether a resource exists, and record the result as advice."""
+
+class _Plans:
+    def propose_fork(
+        self,
+        revision: str,
+        label: str | None,
+        *,
+        place: str | Mapping[str, str] | None = ...,
+        choices: Mapping[str, Choice] | None = ...,
+        before: bool = ...,
+        visibility: Visibility | None = ...,
+    ) -> ForkPlan:
+        """Return what forking a turn would do to each resource; nothing is executed.
+
+        Without a label no session is created, only the copies. With ``before`` everything is as it
+        was before the turn. The session inherits the visibility of its source, unless
+        ``visibility`` is given.
+
+        Raises:
+            NotFound: No such turn, or no resource with a given name.
+            Conflict: The label is taken.
+            Unsupported: ``snapshot`` was chosen for a resource that cannot be forked.
+            InvalidOperation: A choice leaves a resource without a session, or to two.
+        """
+    def propose_restore(
+        self,
+        session: str,
+        revision: str | None = ...,
+        *,
+        exact: bool = ...,
+        keep_conflicts: bool = ...,
+        kind: RestoreKind = ...,
+        before: bool = ...,
+    ) -> RestorePlan:
+        """Return what moving a session with its files would change; nothing is executed.
+
+        With ``before`` the session and its files go back to the state before that turn.
+
+        ``exact`` restores every path, even those that others changed since; ``keep_conflicts``
+        leaves paths alone that both sides changed. An undo needs no revision.
+
+        Raises:
+            NotFound: No such session or turn, or no turn there has a snapshot.
+            InvalidOperation: The turn is not an ancestor, or there is nothing to undo.
+        """
+    def carry_out(self, proposal: ForkPlan | RestorePlan) -> PlanOutcome:
+        """Execute a proposal: all of it, or nothing.
+
+        Interrupted plans of other processes are finished first.
+
+        Raises:
+            InvalidOperation: There are unresolved conflicts, or something could not be rolled back
+                and waits for ``reconcile``.
+            Conflict: Another process is working on the same resources.
+        """
+    def reconcile(self) -> list[PlanOutcome]:
+        """Finish every interrupted plan of this machine that no process is executing.
+
+        It decides by the recorded state: a plan with only its commit left is finished, every other
+        plan is rolled back.
+
+        Raises:
+            InvalidOperation: Something could not be rolled back; the next call tries again.
+        """
+    def list_open(self) -> list[PlanState]:
+        """Return the plans that have not ended, on any machine, oldest first."""
+    def count_left(self) -> int:
+        """Return how many plans of this machine have not ended; no other machine can end those."""
+    def list_newest(self, limit: int = ...) -> list[PlanState]:
+        """Return plans, newest first."""
+    def get(self, plan: PlanId) -> PlanState:
+        """Return a plan and how far it got.
+
+        Raises:
+            NotFound: No such plan.
+        """
+
+class _Files:
+    def list_entries(self, resource: Resource, state: ExtRef) -> list[FileEntry]:
+        """Return the entries of a snapshot, directories included, in path order.
+
+        Raises:
+            NotFound: The snapshot is not stored here.
+        """
+    def read(self, resource: Resource, state: ExtRef, path: str) -> bytes:
+        """Return a file's bytes in a snapshot.
+
+        Raises:
+            NotFound: The snapshot does not exist, or has no such file.
+        """
+    def keep_present(self, resource: Resource) -> ExtRef:
+        """Take a snapshot of the present state to look into it; the ledger does not record it.
+
+        Raises:
+            NotFound: The resource does not exist.
+        """
+    def compare(
+        self, resource: Resource, old: ExtRef | None, new: ExtRef | None
+    ) -> list[FileChange]:
+        """Return how two snapshots differ, path by path; None is an empty one."""
+    def diff(
+        self,
+        resource: Resource,
+        old: ExtRef | None,
+        new: ExtRef | None,
+        *,
+        only: Collection[FileChange] | None = ...,
+        report: FilesReport = ...,
+    ) -> list[FileDiff]:
+        """Return how two snapshots differ, line by line; with ``only``, just these changes."""
+
+class _LineBlame:
+    def __call__(
+        self,
+        resource: Resource,
+        path: str,
+        *,
+        at: ResolvedTurnSnapshot | None = ...,
+        report: FilesReport = ...,
+    ) -> FileBlame:
+        """Return the author of each line of a file, as a turn left it or as it is now.
+
+        Raises:
+            NotFound: The file does not exist in that snapshot.
+            Unsupported: The file is not text, or too large to read line by line.
+        """
+    def list_changes(
+        self, resource: Resource, path: str, *, report: FilesReport = ...
+    ) -> list[SnapshotChange]:
+        """Return the changes that turns made to a file, found by comparing turn snapshots."""
+    def list_doubts(self, pinned: ResolvedTurnSnapshot) -> list[AmbiguousChange]:
+        """Return the paths that changed while a turn ran and that another turn may have changed.
+
+        A subagent's changes also count as its parent's: the two are never rivals.
+        """
+    def has_history(self, resource: Resource) -> bool:
+        """Return whether any turn has a snapshot of a resource or of the one it was forked from."""
+
+class _Worktrees:
+    def list_all(self, *, gone: bool = ...) -> list[Worktree]:
+        """Return the worktrees of this machine, oldest first; with ``gone``, removed ones too."""
+    def get(self, place: str) -> Worktree:
+        """Return the worktree at a location.
+
+        Raises:
+            NotFound: There is none, or it was not created from a turn.
+        """
+    def remove(self, place: str, *, force: bool = ...) -> RemovedWorktree:
+        """Remove a worktree after storing its last state, and detach its sessions.
+
+        Raises:
+            NotFound: There is none, or it was not created from a turn.
+            UnsavedChanges: It holds changes without a turn snapshot or files in no snapshot, and
+                ``force`` was not given.
+            InvalidOperation: The folder was replaced, or a hidden session works there and ``force``
+                was not given. Nothing has changed.
+        """
+    def restore(self, place: str) -> Worktree:
+        """Restore a removed worktree: its last state and its sessions.
+
+        Raises:
+            NotFound: None was removed there, or its last snapshot is no longer stored.
+            InvalidOperation: Something exists there.
+        """
+    def find_gone(self, name: str) -> list[str]:
+        """Return the locations of removed worktrees with this name."""
+
+class _Programs:
+    def configure(self, name: str, members: Mapping[str, Json]) -> Program:
+        """Set members of a program's config, each by its path; null removes one.
+
+        Nothing changes if the config stays the same. A session without a config gets one.
+
+        Raises:
+            InvalidOperation: The result is not a valid config of its kind.
+            PermissionDenied: Only the owner, and principals with configure access, may.
+            Conflict: Another process configured it meanwhile.
+        """
+    def rewrite(self, program: Program, config: Mapping[str, Json]) -> Program:
+        """Replace a program's whole config; nothing changes if it is the same.
+
+        Raises:
+            InvalidOperation: It is not a valid config of its kind.
+            PermissionDenied: Only the owner, and principals with configure access, may.
+            Conflict: Another process configured it meanwhile.
+        """
+    def get(self, name: str) -> Program:
+        """Return a program by name, address, id, or by the label of its session.
+
+        Raises:
+            NotFound: There is none, or none that this principal may see.
+        """
+    def find(self, name: str) -> Program | None:
+        """Return a program, or None."""
+    def list_all(
+        self, *, kind: str | None = ..., state: str | None = ..., tags: Sequence[str] = ...
+    ) -> Generator[Program]:
+        """Yield programs in order of their names."""
+    def list_private(self, kind: str) -> list[ProgramId]:
+        """Return the private programs of a kind, in no order."""
+    def refs_to(self, name: str) -> list[ProgramReference]:
+        """Return the programs that refer to a program: "what uses this model?"."""
+    def refs_from(self, name: str) -> list[ProgramReference]:
+        """Return the programs that a program refers to."""
+    def list_versions(self, name: str) -> list[VersionRow]:
+        """Return every version of a program's config, newest first."""
+    def get_version(self, name: str, number: int) -> ProgramVersion:
+        """Return a version of a program's config.
+
+        Raises:
+            NotFound: There is no such version.
+        """
+    def pin(self, name: str) -> VersionPin:
+        """Return the version that a reference means now, for a turn to record."""
+    def grant(self, name: str, grantee: str, right: Right, *, on: bool = ...) -> Program:
+        """Grant or revoke a principal's access to a program.
+
+        Raises:
+            PermissionDenied: Only the owner may.
+        """
+    def invite(self, name: str, grantee: str) -> Program:
+        """Grant a principal access to see and invoke a private program."""
+    def list_grants(self, name: str) -> list[tuple[str, Right]]:
+        """Return the access of principals other than the owner."""
+    def set_visibility(self, name: str, visibility: Visibility) -> Program:
+        """Make a program public to the workspace, or private to its owner and grantees.
+
+        A session without a config gets one, if it becomes private.
+
+        Raises:
+            PermissionDenied: Only the owner may.
+        """
+    def allows(self, program: Program, principal: str, right: Right) -> bool:
+        """Whether a principal has access to a program, by ownership, visibility or grant."""
+    def state_word(self, state: str) -> str:
+        """Return our name of a state, given a synonym."""
+    def kind(self, name: str) -> ProgramKind:
+        """Return a kind of program.
+
+        Raises:
+            NotFound: There is none of this name.
+        """
+    def commit(self, *changes: Change) -> None:
+        """Commit changes together."""
+    def beginning(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        visibility: Visibility,
+        owner: Principal,
+    ) -> list[Change]:
+        """Return the changes that create a program; for a session, also those that create it."""
+    def check(
+        self,
+        made: ProgramKind,
+        config: Mapping[str, Json],
+        before: Program | None = ...,
+        *,
+        owner: Principal | None = ...,
+    ) -> tuple[dict[str, Json], NextVersion]:
+        """Return a config as it is stored, and as the next version.
+
+        Raises:
+            InvalidOperation: It is not a config of this kind, or refers to a program that does not
+                fit.
+            NotFound: A program that it names does not exist.
+        """
+    def create(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        *,
+        visibility: Visibility = ...,
+        owner: Principal | None = ...,
+    ) -> Program:
+        """Create a program with its first config. For a session the name is its label.
+
+        A task whose config has an assignee is assigned at once.
+
+        Raises:
+            InvalidOperation: The config is not valid for this kind, or refers to a program that
+                does not fit.
+            NotFound: There is no such kind, or a program that is named does not exist.
+            Conflict: The name is taken.
+            PermissionDenied: The owner is another principal, and only the system may set one.
+        """
+    def ensure(
+        self,
+        kind: str,
+        name: str,
+        config: Mapping[str, Json],
+        *,
+        visibility: Visibility | None = ...,
+    ) -> Program:
+        """Return a program that has exactly this config: created, changed, or as it is.
+
+        A program is created once, and a changed config becomes its next version, so a script may
+        call this each time it starts, in several processes at once. A member that Turntree filled
+        in stays: the only provider that fits a model, the assignee of a task. The visibility of an
+        existing program changes only if one is given.
+
+        Raises:
+            InvalidOperation: The config is not valid for this kind, or the name belongs to a
+                program of another kind.
+            NotFound: There is no such kind, or a program that is named does not exist.
+            Conflict: The name is taken by a program that this principal may not see.
+            PermissionDenied: The config differs, and this principal may not configure it.
+        """
+    def invoke(
+        self,
+        name: str,
+        request: Mapping[str, Json] | None = ...,
+        *,
+        hear: Spoken = ...,
+        version: Digest | None = ...,
+        told: Mapping[str, Json] | None = ...,
+    ) -> dict[str, Json]:
+        """Invoke a program and return its result; its kind decides what that means.
+
+        A turn that recorded a ``version`` invokes that one. The members of ``told`` are added to
+        every event of the invocation.
+
+        Raises:
+            ProviderNotConfigured: A model is needed, and none is connected.
+            PermissionDenied: This principal may not invoke it.
+            InvalidOperation: It cannot be done.
+        """
+    def assign(self, task: str, agent: str) -> Program:
+        """Assign a task to an agent, for which a session is created, or to a human.
+
+        Raises:
+            InvalidOperation: The task is being worked on or has ended, or there is no such
+                assignee.
+        """
+    def take_up(self, task: Program) -> Program:
+        """Have an agent start a task that was assigned to it; return the agent.
+
+        Raises:
+            InvalidOperation: The task has no agent, or the agent is busy with another task or in
+                error.
+        """
+    def is_free(self, agent: Program, task: Program) -> bool:
+        """Whether an agent may start a task: it has no other unfinished one."""
+    def tell(
+        self,
+        name: str,
+        event: str,
+        *,
+        right: Right = ...,
+        to: str | None = ...,
+        sets: Mapping[str, Json] | None = ...,
+        more: Mapping[str, Json] | None = ...,
+    ) -> Program:
+        """Record an event of a program, with its state change and details.
+
+        Raises:
+            InvalidOperation: The lifecycle forbids the change.
+            PermissionDenied: This principal may not.
+        """
+    def move(self, name: str, state: str) -> Program:
+        """Change a program's state; a conditional state is reached by an invocation that checks it.
+
+        Raises:
+            InvalidOperation: The lifecycle forbids the change, and the message names the allowed
+                ones; or the condition is not met, and the message says what is missing.
+            PermissionDenied: This principal may not.
+        """
+    def check_right(self, program: Program, right: Right) -> None:
+        """Refuse a principal without the given access.
+
+        Raises:
+            PermissionDenied: The principal does not have it.
+        """
+    def is_own(self, program: Program) -> bool:
+        """Whether the user of this process owns a program and wrote all of its versions.
+
+        All of them, because a version inherits members of the one before it.
+        """
+    def check_folder(self, program: Program) -> None:
+        """Refuse the folder of this process to a program that another person wrote.
+
+        Raises:
+            PermissionDenied: It is another person's, and the folder is not lent.
+        """
+
+class _Authorizer:
+    def grant(
+        self,
+        session: SessionId,
+        *,
+        context: ExecutionContext | None = ...,
+        persona: Digest | None = ...,
+    ) -> None:
+        """Record the permissions of the acting principal in a session.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def use(
+        self,
+        session: SessionId,
+        wanted: PermissionsRight,
+        *,
+        context: ExecutionContext | None = ...,
+    ) -> Decision:
+        """Record that a permission is used in a session, and return once that is durable.
+
+        Raises:
+            PermissionDenied: The permission is missing; the denial is recorded too.
+            NotFound: No such session.
+        """
+    def get_credential(
+        self, session: SessionId, name: str, *, context: ExecutionContext | None = ...
+    ) -> str:
+        """Return a credential, after recording its use.
+
+        Raises:
+            PermissionDenied: No permission names it.
+            NotFound: It is neither in the context nor in the environment.
+        """
+    def audit(
+        self,
+        *,
+        session: SessionId | None = ...,
+        agent: str | None = ...,
+        since: Timestamp | None = ...,
+        until: Timestamp | None = ...,
+    ) -> Audit:
+        """Return permissions granted, used, denied and never used, with the findings."""
+
+class _Tokens:
+    def issue(
+        self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
+    ) -> tuple[str, str]:
+        """Return a token, and the nonce that revokes it.
+
+        Raises:
+            InvalidOperation: The key is too short, or the time is invalid.
+        """
+    def revoke(self, nonce: str, *, reason: str = ...) -> TokenRecord:
+        """Revoke a token, and with it every token made by narrowing it.
+
+        Any principal may revoke a token that this ledger has no record of.
+
+        Raises:
+            PermissionDenied: Another principal issued it.
+            InvalidOperation: It was revoked already, or this is not a nonce.
+        """
+    def open(
+        self, text: str, *, key: bytes, audience: str, environment: Mapping[str, str] | None = ...
+    ) -> ExecutionContext:
+        """Return the context of a token, unless it was revoked in this ledger.
+
+        Raises:
+            PermissionDenied: The token is not valid, is for another audience, has expired or was
+                revoked.
+        """
+    def list_all(self) -> list[TokenRecord]:
+        """Return every token this ledger knows, in order of issue."""
+
+class _Personas:
+    def pin(
+        self, persona: Persona, *, context: ExecutionContext | None = ...
+    ) -> tuple[ManifestEntry, ...]:
+        """Store a persona, its toolset and effective permissions; return their manifest entries.
+
+        They go into the manifest of every turn that runs under it.
+        """
+    def decide_fork(
+        self,
+        revision: str | TurnId,
+        persona: Persona,
+        *,
+        owner_grants: bool = ...,
+        confirmed: bool = ...,
+        context: ExecutionContext | None = ...,
+    ) -> PersonaForkDecision:
+        """Return whether a thread may continue under another persona, and why; changes nothing.
+
+        Raises:
+            NotFound: No such turn.
+        """
+    def fork(
+        self,
+        revision: str | TurnId,
+        label: str,
+        persona: Persona,
+        *,
+        owner_grants: bool = ...,
+        confirmed: bool = ...,
+        context: ExecutionContext | None = ...,
+    ) -> Session:
+        """Create a session at any turn that continues under another persona.
+
+        Its stream records the change and the reason; its first turn records the version. The
+        session, the change and its grants are committed together: no fork is left without its
+        persona.
+
+        Raises:
+            PermissionDenied: The rules are against it; the message lists every reason.
+            InvalidOperation: It needs to be confirmed, or the agent would act on its own behalf.
+            Conflict: The label is taken.
+            NotFound: No such turn.
+        """
+
+class _Embeddings:
+    def embed(self, node: str, *, text: str | None = ...) -> EmbedResult:
+        """Embed one node: a turn by a revision, anything else by its name or id.
+
+        ``text`` replaces its own text, until it is embedded without one.
+
+        Raises:
+            NotFound: It names nothing.
+            InvalidOperation: There is no embedder, the node has no text, or the database has no
+                pgvector.
+        """
+    def similar_to_text(
+        self, text: str, *, limit: int = ..., kinds: Sequence[str] = ..., tags: Sequence[str] = ...
+    ) -> list[SimilarNode]:
+        """Return the nodes that are similar to a text, most similar first.
+
+        Raises:
+            InvalidQuery: The text is empty.
+            InvalidOperation: There is no embedder.
+        """
+    def similar_to(
+        self, node: str, *, limit: int = ..., kinds: Sequence[str] = ..., tags: Sequence[str] = ...
+    ) -> list[SimilarNode]:
+        """Return the nodes that are similar to a node, most similar first; embeds it if necessary.
+
+        Raises:
+            NotFound: It names nothing.
+            InvalidOperation: There is no embedder, the node has no text, or the database has no
+                pgvector.
+        """
+    def list_stats(self) -> list[EmbeddingStats]:
+        """Return the number of vectors, by embedder and kind."""
+    def fill(
+        self, *, everything: bool = ..., report: Callable[[IndexProgress], None] = ...
+    ) -> IndexProgress:
+        """Embed every node without a vector of its current text, and return their number.
+
+        May be stopped at any time: the next call continues.
+
+        Raises:
+            InvalidOperation: There is no embedder, or the database has no pgvector.
+            Conflict: Another process is already embedding.
+        """
+
+class _Router:
+    def resolve(
+        self,
+        target: Target | str = ...,
+        text: str = ...,
+        *,
+        sender: Principal | None = ...,
+        overrides: Overrides | None = ...,
+        limit: int = ...,
+    ) -> Route:
+        """Return the route of a message to a target, or to the thread that matches its text.
+
+        Only what ``sender`` may read is considered; None means the principal that opened the tree.
+
+        Raises:
+            NotFound: The target names nothing that the sender may read, or no thread matches.
+            InvalidQuery: The target is empty, and so is the text.
+            InvalidRevision: The target is malformed.
+        """
+    def begin(self, route: Route) -> Route:
+        """Create the session that a route lacks, and return the route with it.
+
+        Two concurrent calls get the same session.
+        """
+    def identify(self, channel: str, id: str, entity: str) -> Session:
+        """Identify a sender: the channel's session becomes the entity's, under both labels.
+
+        If the entity already has a session, the two are merged into that one, and the channel's
+        label becomes its alias. Repeating the call changes nothing.
+        """
+
+class _Runs:
+    def post(
+        self,
+        session: str,
+        said: str | Message | Sequence[Message],
+        *,
+        key: str | None = ...,
+        by: Principal | None = ...,
+        **asked: Unpack[PostOptions],
+    ) -> QueuedMessage:
+        """Queue a message for a session, creating the session if needed; return at once.
+
+        ``key`` makes the call safe to repeat. ``fold`` joins the message to the one before it,
+        unless a run has already started with that one. Several messages become the query of one
+        turn. What looks like a secret key is removed before anything is stored; ``redacted`` of the
+        result counts them.
+
+        Raises:
+            InvalidOperation: The message is invalid, or the key belongs to another message.
+        """
+    def ask(
+        self,
+        session: str,
+        said: str | Message | Sequence[Message],
+        *,
+        key: str | None = ...,
+        timeout_s: float | None = ...,
+        **asked: Unpack[PostOptions],
+    ) -> Answer:
+        """Post a message, wait for its turn, and return the answer.
+
+        The session is created if needed. If no worker is running, this process answers. A caller
+        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
+        returns its answer later.
+
+        Raises:
+            TurnFailed: The turn failed, or was canceled; the message says why.
+            ProviderNotConfigured: There is no model that could answer, or it has no provider.
+            NoWorker: No worker is running, and this process cannot serve sessions.
+            TimeoutError: It took longer than that.
+        """
+    def cancel(self, of: str, *, discard: bool = ...) -> RunId | None:
+        """Request cancellation of a run; return it, or None if there is nothing to cancel.
+
+        ``of`` is a session, for its open run, or a run's address, which may not have started yet.
+        ``discard`` keeps the session's head where it was, even if a tool had been called.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def unpark(self, run: RunId, **data: Json) -> bool:
+        """Resume a parked run; False if it is not parked."""
+    def wait(self, run: RunId, *, timeout_s: float | None = ...) -> ThreadTurn:
+        """Return the turn of a run once it is sealed.
+
+        Raises:
+            TimeoutError: It took longer than that.
+        """
+    def follow(
+        self, of: str, *, after: StreamPosition | None = ...
+    ) -> Generator[LiveChunk | RunEvent]:
+        """Yield a run's events and live chunks, from a position on, until it is sealed.
+
+        ``of`` is a run's address, or a session, whose runs are then followed one after the other
+        without end. Recorded events come as ``RunEvent``, text in progress as ``LiveChunk``. A
+        chunk of kind ``restart`` discards the earlier chunks of the same event.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def status(self, run: RunId) -> RunStatus:
+        """Return the state of a run; one that has not started is waiting."""
+    def list_open(self, session: str | None = ...) -> list[OpenRun]:
+        """Return runs that are open or parked, oldest first.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def list_failed(self, session: str | None = ...) -> list[FailedRun]:
+        """Return the failed runs among the newest of a session, oldest first.
+
+        Without a session: of every active session whose head has not moved since.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def list_reasons(self, turns: Sequence[TurnId]) -> dict[TurnId, str]:
+        """Return why turns failed; a turn without a recorded reason is absent."""
+    def list_waiting(self, session: str) -> list[PendingMessage]:
+        """Return a session's messages that are neither started nor canceled.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def find_waiting(self, run: RunId) -> PendingMessage | None:
+        """Return the message that a run will start with, or None once it has started."""
+
+class _ModelContexts:
+    def read(self, turn: TurnId) -> TurnContext:
+        """Return the prompts of a sealed turn.
+
+        Raises:
+            NotFound: No such turn.
+        """
+    def restore(self, placed: ThreadTurn, request: Mapping[str, Json]) -> RequestFrame:
+        """Return the frame that the requests of a turn share, from what they recorded.
+
+        Raises:
+            NotFound: An object or a turn is gone.
+            InvalidOperation: Too little was recorded.
+        """
+
+class _Replayer:
+    def replay(self, turn: TurnId) -> ReplayResult:
+        """Return the result of replaying a turn; nothing leaves the process.
+
+        Raises:
+            NotFound: No such turn.
+            InvalidOperation: The turn was imported, or one of its messages has been erased.
+        """
+
+class _Recorder:
+    def record(
+        self,
+        query: Sequence[Message],
+        reply: Sequence[Message],
+        *,
+        key: str | None = ...,
+        strict: bool = ...,
+        **details: Unpack[TurnDetails],
+    ) -> ThreadTurn:
+        """Seal an exchange as the session's next turn and return it.
+
+        What looks like a secret is removed first. With ``strict`` it raises if the session has
+        moved since this recorder last saw it. ``key`` makes the call safe to repeat.
+
+        Raises:
+            InvalidOperation: The exchange cannot be sealed.
+            Conflict: The session moved and ``strict`` is set.
+        """
+
+class SyncTree:
+    @property
+    def ledger(self) -> _Ledger:
+        """Turns, events and objects, as stored."""
+    @property
+    def feed(self) -> _Feed:
+        """All events, in commit order."""
+    @property
+    def edges(self) -> _GraphStore:
+        """References between nodes."""
+    @property
+    def revisions(self) -> _RevisionResolver:
+        """Parses and resolves revisions."""
+    @property
+    def sessions(self) -> _Sessions:
+        """Labels with moving heads."""
+    @property
+    def turns(self) -> _Turns:
+        """Record, read and erase turns."""
+    @property
+    def threads(self) -> _ThreadReader:
+        """Turns with their ancestry."""
+    @property
+    def checks(self) -> _Checks:
+        """Verify the ledger and the snapshots."""
+    @property
+    def causes(self) -> _Causes:
+        """What led to a turn."""
+    @property
+    def search(self) -> _Search:
+        """Find turns by their words."""
+    @property
+    def resources(self) -> _Resources:
+        """Resources that turns work on, and their snapshots."""
+    @property
+    def plans(self) -> _Plans:
+        """Forks and moves with files."""
+    @property
+    def files(self) -> _Files:
+        """The files of a snapshot."""
+    @property
+    def blame(self) -> _LineBlame:
+        """Which turn wrote a line."""
+    @property
+    def worktrees(self) -> _Worktrees:
+        """Folders with the files of any turn."""
+    @property
+    def programs(self) -> _Programs:
+        """Everything with an address."""
+    @property
+    def authority(self) -> _Authorizer:
+        """Who may do what."""
+    @property
+    def tokens(self) -> _Tokens:
+        """Delegated permissions that can travel."""
+    @property
+    def personas(self) -> _Personas:
+        """Identities of agents and what they may do."""
+    @property
+    def meanings(self) -> _Embeddings:
+        """Embeddings and similarity."""
+    @property
+    def router(self) -> _Router:
+        """Where a message goes."""
+    @property
+    def runs(self) -> _Runs:
+        """Running and queued turns."""
+    @property
+    def contexts(self) -> _ModelContexts:
+        """What a model saw."""
+    @property
+    def replays(self) -> _Replayer:
+        """Turns replayed from their events."""
+    def ask(
+        self,
+        session: str,
+        said: str | Message | Sequence[Message],
+        *,
+        key: str | None = ...,
+        timeout_s: float | None = ...,
+        **asked: Unpack[PostOptions],
+    ) -> Answer:
+        """Post a message to a session, wait for its turn, and return the answer.
+
+        The session is created if needed. If no worker is running, this process answers. A caller
+        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
+        returns its answer later.
+
+        Raises:
+            TurnFailed: The turn failed, or was canceled; the message says why.
+            ProviderNotConfigured: There is no model that could answer, or it has no provider.
+            NoWorker: No worker is running, and this process cannot serve sessions.
+            TimeoutError: It took longer than that.
+        """
+    def resolve(self, revision: str) -> ResolvedRevision:
+        """Return the turn a revision names; see the revision grammar.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+    def verify(self, revision: str | TurnId = ...) -> VerifyResult:
+        """Hash a thread again, from its root to the turn a revision names.
+
+        Raises:
+            NotFound: It names nothing.
+        """
+    def recorder(self, session: str) -> _Recorder:
+        """Return a recorder that appends turns to a session."""
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+def open_sync(
+    settings: Settings | None = ...,
+    *,
+    world: Clock | None = ...,
+    report: Callable[[str], None] = ...,
+    worker: bool = ...,
+    tools: Sequence[object] = ...,
+    providers: Sequence[Provider] = ...,
+    model: str | None = ...,
+) -> SyncTree:
+    """Open the ledger, starting the embedded server if no other database is named.
+
+    The embedded server keeps running afterwards, so that the next process starts at once, until
+    ``EmbeddedServer.stop``. With ``worker`` this process serves sessions for as long as the
+    block lasts, and models may call ``tools``, which are functions or toolsets.
+
+    ``providers`` are objects that run models. This process then serves too, because no other one
+    has them, and closes them at the end of the block. ``model`` answers every message that is
+    posted through this tree without naming another one: a model that exists, or one of the given
+    providers' models.
+
+    Raises:
+        DatabaseUnavailable: The database does not answer.
+        NotFound: There is no such model.
+        InvalidOperation: A provider's name belongs to another program.
+    """
