@@ -24,7 +24,7 @@ from turntree.hooks.codex_trust import (
     without_trust,
 )
 from turntree.hooks.coding_agents import CODEX, TOOLS, Scope, Tool, codex_folder
-from turntree.hooks.launcher import command, launcher_path, write_launcher
+from turntree.hooks.launcher import command, find_lost_python, launcher_path, write_launcher
 from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
 from turntree.transcripts.importer import ToolPaths
 
@@ -177,6 +177,8 @@ class Installer:
             lacks = "by another version of Turntree, or for another home of it"
         elif not launcher_path(self.home).is_file():
             lacks = f"but what it calls is gone: {launcher_path(self.home)}"
+        elif lost := find_lost_python(self.home, self.places.environ.get("PATH")):
+            lacks = f"but the Python that it calls is gone: {lost}"
         return InstallState(tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped)
 
     def _wanted(self, tool: Tool, before: str | None, path: Path) -> str:

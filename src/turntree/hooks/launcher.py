@@ -5,7 +5,9 @@ Turntree is installed elsewhere. The script always exits with 0 and prints nothi
 other codes as a veto, and would block the user's prompt.
 """
 
+import os
 import shlex
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +60,14 @@ _POLL_S: Final = 0.012
 def launcher_path(home: Path) -> Path:
     """Return where the script is, or would be."""
     return home / NAME
+
+
+def find_lost_python(home: Path, search_path: str | None) -> str | None:
+    """Return the Python that the script calls if it is gone and nothing can take its place."""
+    lines = launcher_path(home).read_text(encoding="utf-8").splitlines()
+    (python,) = next(shlex.split(line[7:]) for line in lines if line.startswith("python="))
+    is_lost = not os.access(python, os.X_OK) and shutil.which(NAME, path=search_path) is None
+    return python if is_lost else None
 
 
 def write_launcher(home: Path, python: Path, entry: Path) -> Path:

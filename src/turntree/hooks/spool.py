@@ -8,6 +8,7 @@
     spool/errors.log       errors, newest last
     spool/errors_cleared   the time of the last success; earlier errors no longer count
     spool/last.json        what was read last
+    spool/heard-<tool>     empty; its time is that of the tool's last report
 
 The hook process writes the first file and the hook daemon the next two. Nothing here knows a
 ledger.
@@ -33,6 +34,7 @@ VERSION: Final = 1
 SAID: Final = ".raw"
 SIGHTING: Final = ".event"
 STATE: Final = ".snapshot"
+HEARD: Final = "heard-"
 # A hook that fails on every call must not fill the disk.
 ERRORS_MAX_BYTES: Final = 256 * 1024
 PENDING_MAX_S: Final = 600
@@ -145,6 +147,18 @@ class Spool:
             return (self.folder / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
+
+    def note_heard(self, tool: str) -> None:
+        """Record that all a tool has written so far is accounted for."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.folder / f"{HEARD}{tool}").touch()
+
+    def heard_at(self, tool: str) -> float | None:
+        """Return when a tool last reported, in seconds since 1970; None if it never has."""
+        try:
+            return (self.folder / f"{HEARD}{tool}").stat().st_mtime
+        except FileNotFoundError:
+            return None
 
     def note_last(self, told: Mapping[str, Any]) -> None:
         """Record what was read last."""

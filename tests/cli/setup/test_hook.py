@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Generator
@@ -171,6 +172,92 @@ def test_status_says_why_hooks_have_to_be_installed_again(bare: Call, home: Path
     assert hooks["next"] == "turntree hook install claude-code"
     bare("hook", "install", "claude-code")
     assert "is gone" not in bare("hook", "status").out
+
+
+def test_hooks_whose_python_is_gone_have_to_be_installed_again(bare: Call, home: Path) -> None:
+    bare("hook", "install", "claude-code")
+    launcher = launcher_path(home)
+    text = launcher.read_text(encoding="utf-8").replace("python=", "python=/gone", 1)
+    launcher.write_text(text, encoding="utf-8")
+    hooks = bare("doctor", "--json").documents[-1]
+    assert (hooks["verdict"], hooks["next"]) == ("warn", "turntree hook install claude-code")
+    assert "the Python that it calls is gone: /gone/" in hooks["sentence"]
+    bare("hook", "install", "claude-code")
+    assert bare("doctor", "--json").documents[-1]["verdict"] == "ok"
+
+
+def write_transcript(home: Path, hours_ago: float) -> None:
+    """Write a transcript of Claude Code, as it is on the disk."""
+    path = home.parent / "person" / ".claude" / "projects" / "-srv" / "s1.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"type":"user","sessionId":"s1","uuid":"u1"}\n', encoding="utf-8")
+    set_time(path, hours_ago)
+
+
+def set_time(path: Path, hours_ago: float) -> None:
+    then = time.time() - hours_ago * 3600
+    os.utime(path, (then, then))
+
+
+def is_silent(bare: Call) -> bool:
+    """Return whether status, doctor and hook status say that hooks do not report; they agree."""
+    told = [
+        "but its hooks" in bare("hook", "status").err,
+        "but its hooks" in bare("status").err,
+        "but its hooks" in bare("doctor", "--json").documents[-1]["sentence"],
+        bool(bare("status", "--json").document["hooks"]["silent"]),
+    ]
+    assert len(set(told)) == 1
+    return told[0]
+
+
+@pytest.fixture
+def embedded(bare: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The command line with an embedded server that does not run."""
+    monkeypatch.delenv("TURNTREE_DATABASE_URL")
+    monkeypatch.delenv("TURNTREE_USER")
+    return bare
+
+
+def test_hooks_that_never_reported_are_noticed(embedded: Call, home: Path) -> None:
+    embedded("hook", "install", "claude-code")
+    set_time(launcher_path(home), 5)
+    assert not is_silent(embedded), "the tool was not used"
+    write_transcript(home, 6)
+    assert not is_silent(embedded), "it was used before"
+    write_transcript(home, 2)
+    assert is_silent(embedded)
+    answer = embedded("status")
+    assert (
+        "Claude Code wrote a transcript 2h ago, but its hooks never reported; installed 5h ago"
+        in answer.err
+    )
+    assert "next: turntree hook install claude-code" in answer.err
+    assert "hooks      claude-code" in answer.out
+    embedded("hook", "install", "claude-code")
+    assert not is_silent(embedded), "installed again, they have another chance"
+
+
+def test_hooks_that_stopped_reporting_are_noticed(embedded: Call, home: Path) -> None:
+    embedded("hook", "install", "claude-code")
+    set_time(launcher_path(home), 90)
+    said = {"session_id": "s1", "cwd": str(Path.cwd())}
+    command = ["sh", str(launcher_path(home)), "claude-code", "begin"]
+    subprocess.run(command, input=json.dumps(said), text=True, check=True)
+    heard = home / FOLDER / "heard-claude-code"
+    until = time.monotonic() + 20
+    while not heard.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    embedded("down")
+    write_transcript(home, 0)
+    assert not is_silent(embedded)
+    set_time(heard, 3)
+    assert not is_silent(embedded), "a turn may take three hours"
+    set_time(heard, 80)
+    assert is_silent(embedded)
+    assert "but its hooks reported last 3d ago" in embedded("doctor").out
+    write_transcript(home, 24 * 9)
+    assert not is_silent(embedded), "the tool is no longer used"
 
 
 def test_settings_that_are_no_json_are_left_alone(bare: Call, home: Path) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from turntree.cli.hook_process.entry import FIFO, is_listening, write_whole
 from turntree.core.errors import InvalidOperation, TurntreeError
+from turntree.hooks.coding_agents import TOOLS
 from turntree.hooks.spool import SIGHTING, STATE, VERSION, Spool
 from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.system.processes import lock_file
@@ -147,6 +148,9 @@ class HookDaemon:
 
     def _note(self, path: Path) -> None:
         sighting = read_said(path, str(self._home))
+        # The name comes from outside and becomes part of a path.
+        if sighting["tool"] in TOOLS:
+            self._spool.note_heard(sighting["tool"])
         place, at_ns = sighting["place"], path.stat().st_mtime_ns
         stem = str(path.with_name(f"{at_ns:020d}-{path.stem}"))
         write_whole(f"{stem}{SIGHTING}", json.dumps(sighting).encode())

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import click
 
+from turntree.boot.open import load_importers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import POLL_S, has_news, read_spool
 from turntree.cli.context import load_settings
@@ -21,7 +22,7 @@ from turntree.cli.hints import command_hint
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import find_place
 from turntree.cli.output.changes import counted
-from turntree.cli.output.text import clean, table
+from turntree.cli.output.text import age, clean, table
 from turntree.cli.settings import places_here
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation, NotFound
 from turntree.core.value import value
@@ -30,7 +31,9 @@ from turntree.hooks.coding_agents import TOOLS, Scope, Tool
 from turntree.hooks.events import SIGHTING_KINDS
 from turntree.hooks.install import Installer, InstallState, SettingsChange
 from turntree.hooks.reconcile import ReconcileResult
+from turntree.hooks.silence import SilentHook, find_silence
 from turntree.hooks.spool import FOLDER, Spool
+from turntree.system.clock import SystemClock
 from turntree.system.processes import require_file_locks
 
 TOOL: Final = click.Choice(list(TOOLS))
@@ -114,9 +117,9 @@ def list_found() -> list[Tool]:
     return [tool for tool in TOOLS.values() if tool.is_found(places)]
 
 
-def is_recording() -> bool:
-    """Whether a tool has hooks, for this user or in this project."""
-    return any(state.installed for state in _list_states())
+def list_recording() -> list[str]:
+    """Return the names of the tools with hooks, for this user or in this project."""
+    return list(dict.fromkeys(state.tool for state in _list_states() if state.installed))
 
 
 def list_without_hooks() -> list[Tool]:
@@ -207,6 +210,7 @@ def status(terminal: Terminal) -> None:
             "waiting": len(waiting),
             "last": last,
             "error": error,
+            "silent": [silence_document(hook) for hook in list_silent()],
         })  # fmt: skip
         return
     rows = [(state.tool, state.scope, _told(state), str(state.path)) for state in states
@@ -216,12 +220,14 @@ def status(terminal: Terminal) -> None:
     for state in states:
         if state.problem is not None:
             terminal.note(clean(state.problem))
+    silent = list_silent()
+    note_silence(terminal, silent)
     lacking = next((state for state in states if state.lacks is not None), None)
     if lacking is not None:
         terminal.note(f"next: turntree hook install {lacking.tool}{_option(lacking.scope)}")
     elif waiting:
         terminal.note("next: turntree hook sync")
-    elif not any(state.installed for state in states):
+    elif not (silent or any(state.installed for state in states)):
         named = "" if list_found() else " claude-code"
         terminal.note(f"next: turntree hook install{named}")
 
@@ -290,10 +296,56 @@ def examine_hooks() -> tuple[Literal["ok", "warn"], str, str | None]:
     error = spool.last_error()
     if error is not None:
         return "warn", clean(error), "turntree hook sync"
+    for hook in list_silent():
+        return "warn", explain_silence(hook), f"turntree hook install {hook.tool.name}"
     names = dict.fromkeys(state.tool for state in states if state.installed)
     if not names:
         return "ok", "no tool tells what it does", None
     return "ok", f"{', '.join(names)}; {counted(len(spool.list_paths()), 'sighting')} wait", None
+
+
+def list_silent() -> list[SilentHook]:
+    """Return the tools whose hooks are installed for the user, and report nothing."""
+    installer, importers = make_installer(), load_importers()
+    states = [installer.state(tool, "user") for tool in TOOLS.values()]
+    # Hooks that wait for a review in Codex are silent too, and their own state says so.
+    found = (
+        find_silence(TOOLS[state.tool], importers[state.tool], places_here(), installer.home,
+                     time.time())
+        for state in states
+        if state.is_complete and not state.untrusted
+    )  # fmt: skip
+    return [hook for hook in found if hook is not None]
+
+
+def explain_silence(hook: SilentHook) -> str:
+    """Return a sentence about hooks that do not report."""
+    now, title = SystemClock().now(), hook.tool.title
+    wrote, since = (
+        f"{age(at, now)} ago".replace("now ago", "just now")
+        for at in (hook.wrote_at, hook.silent_since)
+    )
+    silence = "reported last" if hook.has_reported else "never reported; installed"
+    return f"{title} wrote a transcript {wrote}, but its hooks {silence} {since}"
+
+
+def note_silence(terminal: Terminal, hooks: Sequence[SilentHook]) -> None:
+    """Print which hooks do not report, and what to do."""
+    for hook in hooks:
+        terminal.note(explain_silence(hook))
+    if hooks:
+        terminal.note("restart the agent; if that does not help, install the hooks again")
+        terminal.note(f"next: turntree hook install {hooks[0].tool.name}")
+
+
+def silence_document(hook: SilentHook) -> dict[str, Any]:
+    """Return the JSON document of hooks that do not report."""
+    return {
+        "tool": hook.tool.name,
+        "wrote_at": hook.wrote_at,
+        "silent_since": hook.silent_since,
+        "has_reported": hook.has_reported,
+    }
 
 
 def _list_states() -> list[InstallState]:

@@ -95,7 +95,7 @@ def down(terminal: Terminal) -> None:
     hooks starts both.
     """
     from turntree.cli.hook_process.daemon import stop_daemon
-    from turntree.cli.setup.hook import is_recording
+    from turntree.cli.setup.hook import list_recording
     from turntree.hooks.spool import FOLDER as SPOOL
     from turntree.hooks.spool import Spool
 
@@ -113,7 +113,7 @@ def down(terminal: Terminal) -> None:
         document = {"stopped": stopped, "home": str(settings.home)}
     if daemon is not None:
         sentence += f"; the hook daemon (process {daemon}) has stopped"
-    then = [AGAIN] if daemon is not None or is_recording() else []
+    then = [AGAIN] if daemon is not None or list_recording() else []
     document |= {"daemon": daemon, "recording": bool(then)}
     terminal.tell(sentence, document, undo="turntree up" if stopped else None, then=then)
 
@@ -140,16 +140,33 @@ class Counts:
 def status(terminal: Terminal) -> None:
     """Show the server, the workspace, the current session and the running turns.
 
-    Starts nothing.
+    Says too which agents have hooks, and which of these no longer report. Starts nothing.
     """
+    from turntree.cli.setup.hook import (
+        list_recording,
+        list_silent,
+        note_silence,
+        silence_document,
+    )
+
     settings = load_settings()
     state = None if settings.database_url else EmbeddedServer(settings.home).state()
     counts = with_ledger(terminal, _count, waits=False) if _is_up(settings, state) else None
+    recording, silent = list_recording(), list_silent()
     if terminal.as_json:
-        terminal.document(_document(settings, state, counts))
+        hooks = {
+            "installed": recording,
+            "silent": [silence_document(hook) for hook in silent],
+        }
+        terminal.document({**_document(settings, state, counts), "hooks": hooks})
         return
-    terminal.say("\n".join(table(_rows(settings, state, counts))))
-    if counts is None:
+    rows = list(_rows(settings, state, counts))
+    if recording:
+        rows.append(("hooks", ", ".join(recording)))
+    terminal.say("\n".join(table(rows)))
+    if silent:
+        note_silence(terminal, silent)
+    elif counts is None:
         terminal.note("next: turntree up")
     elif counts.sessions == 0:
         terminal.note("next: turntree up, turntree demo, or turntree session create main")

@@ -27,6 +27,8 @@ from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
 from turntree.core.message import ToolUse
 from turntree.core.value import value
+from turntree.hooks.spool import FOLDER as SPOOL
+from turntree.hooks.spool import Spool
 from turntree.models.portable_thread import flatten, without_system
 from turntree.system.clock import SystemClock
 from turntree.transcripts.exporter import Exporter, HandoffFiles, HandoffRequest
@@ -182,6 +184,8 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
         continues=made.thread.session,
     )
     write_new(made.plan.files)
+    # A transcript that we wrote is no sign of a tool whose hooks are silent.
+    Spool(opened.settings.home / SPOOL).note_heard(made.exporter.tool)
     try:
         by = f"human:{opened.settings.user}"
         await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
