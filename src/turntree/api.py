@@ -16,6 +16,8 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from turntree.search.embedder import Embedder
     from turntree.search.embeddings import Embeddings
     from turntree.search.service import Search
+    from turntree.transfer.service import Archives
 
 
 @value
@@ -70,6 +73,8 @@ class Backends:
     execution_host: Callable[[], LocalFolder]
     """Where programs work."""
     find_driver: FindKeeper
+    home: Path
+    """The data directory."""
     processes: Processes | None = None
     """Tells live processes from dead ones; None asks this machine."""
     inference: InferenceBackend | None = None
@@ -174,6 +179,13 @@ class Tree:
         # Resources that only private sessions work on are checked too.
         everything = self._on.everything
         return Checks(everything, replace(self.resources, ledger=ResourceStore(everything)))
+
+    @cached_property
+    def archives(self) -> Archives:
+        """The whole workspace as one file, and back."""
+        from turntree.transfer.service import Archives
+
+        return Archives(self._on.database, self._on.home)
 
     @cached_property
     def causes(self) -> Causes:

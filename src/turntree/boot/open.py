@@ -524,6 +524,7 @@ def tree_on(
         engine=lambda: engine or engine_on(database.seen_by(EVERYTHING)),
         execution_host=lambda: workplace or workplace_in(Path(), settings.home),
         find_driver=keepers or keepers_in(settings.home, database.conninfo),
+        home=settings.home,
         processes=processes,
     )
     if runtime is not None:

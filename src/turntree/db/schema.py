@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 19
-DIGEST: Final = "62542f85621f1b6e46d5c03c2bdaf284d8bbeb5bd0f3fdc4a74a3c101659e456"
+NUMBER: Final = 20
+DIGEST: Final = "b4993da2ee0e1279d20afca43b38a21cef1920ded21e37edeab300232b3cdadf"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

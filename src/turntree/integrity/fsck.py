@@ -70,6 +70,17 @@ async def fsck(
             return await _Examination(connection, moment, report).run(full=full)
 
 
+async def check_structure(connection: Connection, workspace: UUID) -> list[Violation]:
+    """Return the faults in the columns of a workspace, as a transaction of the caller sees them.
+
+    The settings of the checks stay until that transaction ends.
+    """
+    await fetch(connection, SQL["fsck_settings"])
+    moment = SharedSnapshot("", workspace, "")
+    findings = await _Examination(connection, moment, _say_nothing).run(full=False)
+    return [finding for finding in findings if finding.severity == "fault"]
+
+
 @dataclass(slots=True)
 class _Examination:
     """One pass over one snapshot of one workspace."""

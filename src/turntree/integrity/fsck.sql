@@ -9,6 +9,11 @@
 SELECT pg_export_snapshot(), set_config('jit', 'off', true), set_config('enable_nestloop', 'off', true),
   set_config('enable_mergejoin', 'off', true), set_config('work_mem', '64MB', true);
 
+-- name: fsck_settings
+-- The same settings, for checks inside a transaction that writes.
+SELECT set_config('jit', 'off', true), set_config('enable_nestloop', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('work_mem', '64MB', true);
+
 -- name: fsck_i03
 -- An id covers the stream and the position, so two events with one id are the same event.
 SELECT 'event ' || encode(id, 'hex') FROM turntree.events

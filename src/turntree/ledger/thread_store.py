@@ -111,15 +111,6 @@ class TurnIndex:
         rows = await self.database.fetch(SQL["list_turns"], before=UUID(before), limit=limit)
         return [_placed(row) for row in rows]
 
-    async def list_by_depth(
-        self, depth: int = 0, after: str = ID_MIN, *, limit: int
-    ) -> list[ThreadTurn]:
-        """Return the turns after a depth and an id, parents before their children."""
-        rows = await self.database.fetch(
-            SQL["list_turns_by_depth"], depth=depth, after=UUID(after), limit=limit
-        )
-        return [_placed(row) for row in rows]
-
     async def list_by_digest(self, low: Digest, high: Digest, *, limit: int) -> list[TurnId]:
         """Return the turns whose digests are between two, both included."""
         rows = await self.database.fetch(

@@ -141,10 +141,3 @@ SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_t
 
 -- name: count_turns
 SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
-
--- name: list_turns_by_depth
--- Parents before children, in pages.
-SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turns t
-  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
-  WHERE t.workspace_id = %(workspace)b AND (t.depth, t.id) > (%(depth)b, %(after)b)
-  ORDER BY t.depth, t.id LIMIT %(limit)b;

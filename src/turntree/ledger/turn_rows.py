@@ -84,7 +84,8 @@ def tool_calls(turn: Turn) -> list[tuple[str, str, str]]:
                 uses.append((str(part.call_id), str(part.tool)))
             elif isinstance(part, ToolResult | ObjectRef) and answers_call(part):
                 statuses[str(part.call_id)] = str(part.status)
-    return [(call_id, tool, statuses[call_id]) for call_id, tool in uses]
+    # The message with the result of a call may have been erased.
+    return [(call_id, tool, statuses[call_id]) for call_id, tool in uses if call_id in statuses]
 
 
 def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:

@@ -81,7 +81,7 @@ async def import_turns(
         async for batch in _batches(incoming, batch_turns):
             path = "turntree" if direct else "pg_temp, turntree"
             begin = {"workspace": database.workspace, "path": path, "hurrying": hurrying}
-            await _import_batch(connection, begin, batch, progress, direct=direct)
+            await import_batch(connection, begin, batch, progress, direct=direct)
             report(progress)
     return progress
 
@@ -110,7 +110,7 @@ async def _each(incoming: Given) -> AsyncIterable[ImportedTurn | TurnRows]:
             yield item
 
 
-async def _import_batch(
+async def import_batch(
     connection: Connection,
     begin: Mapping[str, Any],
     batch: list[TurnRows],
@@ -118,6 +118,14 @@ async def _import_batch(
     *,
     direct: bool,
 ) -> None:
+    """Store a batch in a transaction, which may be part of another one, and count it.
+
+    ``direct`` copies into the tables themselves, which row-level security must allow.
+
+    Raises:
+        NotFound: A turn comes before its parent.
+        InvalidOperation: As ``import_turns`` says.
+    """
     for attempt in range(1, TRIES_MAX + 1):
         try:
             async with connection.transaction():

@@ -72,6 +72,9 @@ INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body) SELEC
 INSERT INTO turntree.objects SELECT * FROM pg_temp.objects;
 INSERT INTO turntree.object_holders SELECT * FROM pg_temp.object_holders;
 INSERT INTO turntree.turn_sources SELECT * FROM pg_temp.turn_sources;
+-- The next batch may be part of the same transaction.
+DROP TABLE pg_temp.segments, pg_temp.turns, pg_temp.turn_bodies, pg_temp.tool_calls, pg_temp.model_calls,
+  pg_temp.message_files, pg_temp.compactions, pg_temp.events, pg_temp.objects, pg_temp.object_holders, pg_temp.turn_sources;
 
 -- name: bulk_links
 SELECT turntree.insert_links(%(workspace)b, s, 0) FROM unnest(%(streams)b::uuid[]) AS s;

@@ -1,11 +1,13 @@
 """``export``: write the ledger as text: to verify, to read, or to send to a model."""
 
+import contextlib
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from functools import partial
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,10 +16,10 @@ from turntree.cli.common.thread_objects import read_whole
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_sessions
+from turntree.cli.output.progress import counting
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
-from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.models.portable_thread import PortableMessage
 from turntree.transcripts.exporters.anthropic import to_anthropic
@@ -25,6 +27,9 @@ from turntree.transcripts.exporters.html import to_html
 from turntree.transcripts.exporters.jsonl import session_line, turn_line
 from turntree.transcripts.exporters.markdown import to_markdown
 from turntree.transcripts.exporters.openai import to_chat
+
+if TYPE_CHECKING:
+    from turntree.transfer.service import ExportResult
 
 READ: Final = {"md": to_markdown, "html": to_html}
 TOLD: Final[Mapping[str, Callable[[Sequence[PortableMessage]], Any]]] = {
@@ -52,6 +57,10 @@ def export(
     line; each turn carries the header that its digest covers, so that it can be verified without
     Turntree. md and html: the thread for people to read. openai and anthropic: the messages of a
     request that gives a model the thread.
+
+    --all writes an archive that `turntree import FILE` reads again: turns, objects, events,
+    sessions with their reflogs, tags, programs and the files of snapshots, all with the same ids
+    and digests. What is private to others is not in it.
     """
     if everything == (revision is not None):
         raise click.UsageError("say what to export: a REV, or --all")
@@ -59,6 +68,9 @@ def export(
         raise click.UsageError(f"only jsonl can hold everything; name a REV for {form}")
     if terminal.as_json and form in READ:
         raise click.UsageError(f"{form} is for people to read and is not JSON; jsonl is")
+    if revision is None:
+        _export_all(terminal, output)
+        return
     if output == "-":
         note = _write(terminal, sys.stdout, revision, form)
     else:
@@ -70,8 +82,43 @@ def export(
     terminal.note(note)
 
 
-def _write(terminal: Terminal, file: IO[str], revision: str | None, form: str) -> str:
-    if revision is None or form == "jsonl":
+def _export_all(terminal: Terminal, output: str) -> None:
+    """Write an archive, and say what is not in it."""
+    try:
+        with click.open_file(output, "wb", atomic=output != "-") as file:
+            # A bar on a terminal that also shows the lines would be written into them.
+            shows = (
+                contextlib.nullcontext(lambda _done, _total: None)
+                if output == "-"
+                else (counting(terminal, "exporting"))
+            )
+            with shows as report:
+
+                async def act(opened: CliContext) -> "ExportResult":
+                    def write(line: bytes) -> None:
+                        text = spelled(line.decode()).encode() if file.isatty() else line
+                        file.write(text)
+
+                    return await opened.tree.archives.export(write, report)
+
+                done = with_ledger(terminal, act)
+    except OSError as error:
+        raise InvalidOperation(f"{output} cannot be written: {error.strerror}") from error
+    if terminal.as_json and output != "-":
+        terminal.document(asdict(done))
+        return
+    turns, sessions = done.counts.get("turn", 0), done.counts.get("session", 0)
+    terminal.note(f"{turns} turns and {sessions} sessions written")
+    if done.is_partial:
+        terminal.note("what is private to others is not in it")
+    if done.unfinished:
+        terminal.note(f"{done.unfinished} unfinished runs, messages or plans are not in it")
+    if done.missing_files:
+        terminal.note(f"the files of {done.missing_files} snapshots are not stored here")
+
+
+def _write(terminal: Terminal, file: IO[str], revision: str, form: str) -> str:
+    if form == "jsonl":
         turns, sessions = with_ledger(terminal, partial(_export, file=file, revision=revision))
         return f"{turns} turns and {sessions} sessions written"
     visible = form in TOLD
@@ -84,14 +131,14 @@ def _write(terminal: Terminal, file: IO[str], revision: str | None, form: str) -
     return f"{len(thread.turns)} turns written"
 
 
-async def _export(opened: CliContext, *, file: IO[str], revision: str | None) -> tuple[int, int]:
+async def _export(opened: CliContext, *, file: IO[str], revision: str) -> tuple[int, int]:
     written: set[TurnId] = set()
-    source = _read_all(opened) if revision is None else _read_thread(opened, revision)
-    async with aclosing(source) as turns:
+    async with aclosing(_read_thread(opened, revision)) as turns:
         async for placed in turns:
             _print(file, turn_line(placed) + "\n", is_json=True)
             written.add(placed.turn.id)
-    sessions = await _list_standing(opened, written, everything=revision is None)
+    found = await list_sessions(opened, with_archived=True)
+    sessions = [session for session in found if session.head in written]
     for session in sessions:
         _print(file, session_line(session) + "\n", is_json=True)
     return len(written), len(sessions)
@@ -104,30 +151,12 @@ def _print(file: IO[str], text: str, *, is_json: bool) -> None:
     click.echo(text, file=file, nl=False)
 
 
-async def _list_standing(
-    opened: CliContext, turns: set[TurnId], *, everything: bool
-) -> list[Session]:
-    found = await list_sessions(opened, with_archived=True)
-    return [session for session in found if everything or session.head in turns]
-
-
 async def _read_thread(opened: CliContext, revision: str) -> AsyncGenerator[ThreadTurn, None]:
     head = await opened.tree.turns.get(revision)
     for low in range(1, head.depth + 1, PAGE_TURNS_MAX):
         high = min(low + PAGE_TURNS_MAX - 1, head.depth)
         for placed in await opened.tree.threads.page(head.turn.id, low=low, high=high):
             yield placed
-
-
-async def _read_all(opened: CliContext) -> AsyncGenerator[ThreadTurn, None]:
-    """Yield every turn by depth, so that a parent comes before its children."""
-    index = opened.tree.turns.index
-    page = await index.list_by_depth(limit=PAGE_TURNS_MAX)
-    while page:
-        for placed in page:
-            yield placed
-        last = page[-1]
-        page = await index.list_by_depth(last.depth, last.turn.id, limit=PAGE_TURNS_MAX)
 
 
 def _is_terminal(file: IO[str]) -> bool:

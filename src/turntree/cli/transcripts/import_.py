@@ -14,11 +14,13 @@ from turntree.boot.open import importing_on, load_importers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.output.progress import counting
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.system.clock import SystemClock
 from turntree.transcripts.importer import Importer, TranscriptRef
 from turntree.transcripts.imports import Progress
+from turntree.transfer.archive import FIRST
 
 Found = list[tuple[Importer, TranscriptRef]]
 Report = Callable[[Progress], None]
@@ -61,10 +63,22 @@ def import_(
     what has changed, and a session that you have moved elsewhere stays there. Secret keys are
     redacted before anything is stored. --follow imports sessions while the agents work.
 
+    PATH may also be an archive that `turntree export --all` wrote. It is imported with the same ids
+    and digests, all of it or nothing, after every digest was verified; --dry-run only verifies it.
+    What is here already is skipped, and a name or an id that means something else here is refused.
+
     You own what you import. With --private, or with `turntree config set import_private yes`, new
     sessions are private; existing ones stay as they are. A session of another user is never moved:
     a transcript with its name creates one of your own.
     """
+    archives = [path for path in paths if _is_archive(path)]
+    if archives:
+        if origins or reparse or no_redact or follow or private is not None:
+            raise click.UsageError("an archive of Turntree goes with --dry-run only")
+        if len(paths) > 1:
+            raise click.UsageError("import an archive of Turntree alone")
+        _load_archive(terminal, archives[0], dry_run=dry_run)
+        return
     importers = _chosen(origins)
     if follow:
         if paths or reparse or no_redact or dry_run or private is not None:
@@ -88,6 +102,42 @@ def import_(
 
         done = with_ledger(terminal, act, waits=False)
     _tell_done(terminal, done)
+
+
+def _is_archive(path: Path) -> bool:
+    """Return whether a file starts as an archive of a ledger does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(FIRST)) == FIRST
+
+
+def _load_archive(terminal: Terminal, path: Path, *, dry_run: bool) -> None:
+    with counting(terminal, "verifying" if dry_run else "importing") as report:
+
+        async def act(opened: CliContext) -> tuple[int, Mapping[str, int], bool]:
+            archives = opened.tree.archives
+            with path.open("rb") as file:
+                if dry_run:
+                    reader = await archives.verify(file, report)
+                    return reader.lines, reader.counts, reader.is_partial
+                done = await archives.load(file, report)
+            if done.added.get("turn"):
+                await opened.tree.search.fill()
+            return done.lines, done.added, done.is_partial
+
+        lines, counts, is_partial = with_ledger(terminal, act, waits=False)
+    if terminal.as_json:
+        name = "lines_by_kind" if dry_run else "added"
+        terminal.document({"lines": lines, name: counts, "partial": is_partial})
+        return
+    parts = [f"{counts.get(kind, 0)} {kind}s" for kind in ("turn", "session", "event", "object")]
+    held = ", ".join(parts)
+    terminal.say(f"{held}; every digest matches" if dry_run else f"{held} added")
+    if is_partial:
+        terminal.note("the archive is partial: it lacks what was private to others")
+    if not dry_run:
+        terminal.note("next: turntree session list")
 
 
 def _follow(terminal: Terminal, importers: Mapping[str, Importer], seconds: float | None) -> None:

@@ -1,0 +1,170 @@
+"""Archives: what is exported comes back with the same ids, digests and bytes, or is refused."""
+
+import io
+import json
+from base64 import b64decode
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from proofs.fsck_files import tell_files
+from proofs.fsck_story import tell
+from tests.databases import Databases, as_owner
+from turntree.api import Tree
+from turntree.boot.open import Settings, tree_on
+from turntree.core.errors import Conflict, InvalidOperation
+from turntree.core.ids import WorkspaceId
+from turntree.core.message import assistant, user
+from turntree.core.ref import ExtRef
+from turntree.core.viewer import EVERYTHING, Sight
+from turntree.db.database import open_database
+from turntree.integrity.fsck import fsck
+from turntree.testing.fakes import FakeClock
+from turntree.transfer.archive import ArchiveWriter
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.fixture
+async def empty(
+    databases: Databases, template: str, workspace_id: WorkspaceId, tmp_path: Path
+) -> AsyncGenerator[Tree, None]:
+    """Another ledger, with another data directory."""
+    with databases.lend(template) as lent:
+        async with open_database(as_owner(lent), workspace_id, sight=EVERYTHING) as opened:
+            yield tree_on(
+                opened, Settings(tmp_path / "home", user="ana", session="main"), FakeClock(7)
+            )
+
+
+async def export(tree: Tree) -> bytes:
+    lines: list[bytes] = []
+    await tree.archives.export(lines.append)
+    return b"".join(lines)
+
+
+async def load(tree: Tree, archive: bytes) -> dict[str, int]:
+    return dict((await tree.archives.load(io.BytesIO(archive))).added)
+
+
+async def test_archive_of_everything_comes_back_byte_for_byte(tree: Tree, empty: Tree) -> None:
+    for copy in range(2):
+        await tell(tree, copy)
+    archive = await export(tree)
+    await load(empty, archive)
+    assert await export(empty) == archive
+    assert await fsck(empty.archives.database) == []
+    kinds = {json.loads(line)["kind"] for line in archive.splitlines()}
+    assert {"turn", "event", "object", "move", "tag", "program", "grant", "snapshot"} <= kinds
+    assert not any((await load(empty, archive)).values())
+
+
+def forge(archive: bytes, old: bytes, new: bytes) -> bytes:
+    """Change a word, and prove the file again, as a careful forger would."""
+    assert old in archive
+    *lines, _ = archive.replace(old, new).splitlines(keepends=True)
+    writer = ArchiveWriter()
+    for line in lines:
+        writer.add("line", line)
+    return b"".join(lines) + writer.end()
+
+
+async def test_archive_refuses_forged_lines_and_stores_nothing(tree: Tree, empty: Tree) -> None:
+    long = "large " * 4000
+    await tree.turns.record("main", [user("pay 10"), user(long)], [assistant("paid")])
+    await tree.sessions.fork("main", "side")
+    archive = await export(tree)
+    before = await export(empty)
+    lines = archive.splitlines(keepends=True)
+    tampered = {
+        "turn": forge(archive, b"pay 10", b"pay 99"),
+        "event": forge(archive, b'"move":"advance"', b'"move":"rewind"'),
+        "object": forge(archive, b'{"bytes":"eyJ', b'{"bytes":"eyK'),
+        "file": archive.replace(b'"name":"side"', b'"name":"slide"'),
+        "cut off": b"".join(lines[:-1]),
+        "without its parent": b"".join(line for line in lines if b'"kind":"turn"' not in line),
+        "contradicts itself": forge(archive, b'"status":"active"', b'"status":"archived"'),
+        "cannot be read": b"".join(lines[:-1]) + b"{\n",
+        "more after the end": archive + lines[1],
+    }
+    for what, forged in tampered.items():
+        with pytest.raises(InvalidOperation) as refused:
+            await load(empty, forged)
+        assert "archive" in str(refused.value), what
+    assert await export(empty) == before
+
+
+async def test_archive_brings_files_of_snapshots(tree: Tree, empty: Tree, place: Path) -> None:
+    folder = place / "archived"
+    folder.mkdir(exist_ok=True)
+    # Above the size at which a file is stored in pieces.
+    (folder / "big.bin").write_bytes(Random(1).randbytes(5_000_000))
+    states = await tell_files(tree, folder, seed=7)
+    archive = await export(tree)
+    added = await load(empty, archive)
+    assert added["file"] > 40
+    assert await export(empty) == archive
+    assert await empty.checks.fsck() == []
+    resource = await empty.resources.ensure_directory(str(folder))
+    state = ExtRef("shadow-tree", states[0])
+    assert len(await empty.files.read(resource, state, "big.bin")) == 5_000_000
+
+
+async def test_archive_leaves_out_private_sessions_of_others(tree: Tree, empty: Tree) -> None:
+    await tree.turns.record("main", [user("hello")], [assistant("hi")])
+    await tree.programs.create("session", "secret", {}, visibility="private")
+    await tree.turns.record("secret", [user("CANARY " * 3000)], [assistant("CANARY")])
+    bob = replace(tree.archives, database=tree.archives.database.seen_by(Sight("human:bob")))
+    lines: list[bytes] = []
+    done = await bob.export(lines.append)
+    assert done.is_partial
+    assert b"CANARY" not in b"".join(lines)
+    assert b"secret" not in b"".join(lines)
+    await load(empty, b"".join(lines))
+    assert [one.label for one in await empty.sessions.ledger.list_page(limit=9)] == ["main"]
+
+
+async def test_archive_goes_on_with_what_the_ledger_has(tree: Tree, empty: Tree) -> None:
+    await tree.turns.record("main", [user("one")], [assistant("1")])
+    await tree.turns.tag("main", "old")
+    older = await export(tree)
+    await tree.turns.record("main", [user("two")], [assistant("2")])
+    await tree.turns.untag("main~1", "old")
+    await tree.sessions.rename("main", "renamed")
+    newer = await export(tree)
+    await load(empty, older)
+    await load(empty, newer)
+    assert sorted((await export(empty)).splitlines()) == sorted(newer.splitlines())
+    await load(empty, older)
+    assert sorted((await export(empty)).splitlines()) == sorted(newer.splitlines())
+    assert await fsck(empty.archives.database) == []
+
+
+async def test_archive_names_what_conflicts(tree: Tree, empty: Tree) -> None:
+    await tree.turns.record("main", [user("here")], [assistant("1")])
+    await empty.turns.record("main", [user("there")], [assistant("2")])
+    before = await export(empty)
+    with pytest.raises(Conflict, match="name main"):
+        await load(empty, await export(tree))
+    assert await export(empty) == before
+
+
+async def test_archive_does_not_bring_back_what_was_erased(tree: Tree, empty: Tree) -> None:
+    said = "a regretted word " * 1000
+    await tree.turns.record("main", [user(said)], [assistant("ok")])
+    whole = await export(tree)
+    await load(empty, whole)
+    await empty.turns.erase("main", 0, reason="asked for")
+    await load(empty, whole)
+    assert b"regretted" not in b64decoded(await export(empty))
+    with pytest.raises(Conflict, match="erased"):
+        await load(tree, await export(empty))
+
+
+def b64decoded(archive: bytes) -> bytes:
+    """The lines, and the bytes of every object."""
+    objects = [json.loads(line) for line in archive.splitlines()]
+    return archive + b"".join(b64decode(one["bytes"]) for one in objects if "bytes" in one)
