@@ -10,7 +10,6 @@ from turntree.core.errors import InvalidRevision
 from turntree.core.ids import Label
 from turntree.core.revision import (
     LABEL_CHARS_MAX,
-    LABEL_PATTERN,
     NUMBER_MAX,
     Ancestor,
     AtMove,
@@ -137,7 +136,7 @@ MISTAKES = [
     ("a\nb", 1, "control character"),
     ("\ud800", 0, "control character"),
     ("a..b", 1, "a range is given where one turn is expected"),
-    ("größe", 2, "continue"),
+    ("a→b", 1, "made of"),
 ]
 RANGE_MISTAKES = [
     ("..", 0, "needs a revision"),
@@ -150,7 +149,17 @@ RANGE_MISTAKES = [
     ("a..b:tool/1", 10, "spans turns"),
 ]
 
-labels = st.from_regex(LABEL_PATTERN, fullmatch=True)
+# The labels of ASCII characters.
+LABEL_PATTERN = (
+    r"(?!HEAD$|sha256:|turn:|session:)(?!.*\.\.)(?!.*\.$)(?!.*:(?:tool|msg)/[0-9]+$)"
+    r"[A-Za-z0-9_/+][A-Za-z0-9_./:+-]{0,199}"
+)
+labels = st.one_of(
+    st.from_regex(LABEL_PATTERN, fullmatch=True),
+    st.text("äßéłøžアの修正бвд", min_size=1, max_size=20).filter(
+        lambda text: fault_of(text) is None
+    ),
+)
 numbers = st.integers(0, NUMBER_MAX)
 sentences = st.text(
     st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="{}"), max_size=20
@@ -283,7 +292,21 @@ def test_examples_in_revision_errors_are_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["main", "atlas:main", "channel:slack:42", "fix/a-b_c.d+e", "7", "head", "x" * 200]
+    "text",
+    [
+        "main",
+        "atlas:main",
+        "channel:slack:42",
+        "fix/a-b_c.d+e",
+        "7",
+        "head",
+        "x" * 200,
+        "größe",
+        "修正-api",
+        "проект/api",
+        "नमस्ते",
+        "ทำงาน",
+    ],
 )
 def test_label_parses_as_revision(text: str) -> None:
     assert check_label(text) == text
@@ -304,7 +327,17 @@ def test_label_parses_as_revision(text: str) -> None:
         ("a^", "made of"),
         ("a@{1", "made of"),
         ("a\n", "made of"),
-        ("größe", "made of"),
+        ("a→b", "made of"),
+        ("a\u202eb", "made of"),
+        ("a\u200bb", "made of"),
+        ("a\ue000", "made of"),
+        ("\u0301a", "accent"),
+        ("a-\u0301", "accent"),
+        ("m\u0430in", "two alphabets"),
+        ("a\u3164b", "looks like another"),
+        ("\uff4dain", "looks like another"),
+        ("\U0001d426ain", "looks like another"),
+        ("\ufb01x", "looks like another"),
         ("a..b", "range"),
         ("main.", "end with a dot"),
         ("HEAD", "another kind"),
@@ -332,8 +365,16 @@ def test_label_that_reads_as_revision_is_refused(text: str, reason: str) -> None
 @example("HEAD\n")
 @example("x" * 201)
 def test_label_pattern_matches_check_label(text: str) -> None:
+    if not text.isascii():
+        return
     fits = re.fullmatch(LABEL_PATTERN, text) is not None
     assert fits == (fault_of(text) in {None, "this would be read as the id of a turn"})
+
+
+def test_label_is_the_same_however_it_is_composed() -> None:
+    assert check_label("gro\u0308ße") == "größe"
+    assert parse_revision("gro\u0308ße~2") == parse_revision("größe~2")
+    assert str(parse_revision("größe@{2}")) == "größe@{2}"
 
 
 def fault_of(label: str) -> str | None:

@@ -200,7 +200,9 @@ async def _open_on(
     runtime = LazyRuntime(run)
 
     def open_tree() -> Tree:
-        return tree_on(database, settings, world, workplace=here, engine=engine, runtime=runtime)
+        tree = tree_on(database, settings, world, workplace=here, engine=engine, runtime=runtime)
+        # A person may type a part of a label; a program that asks for a name means that name.
+        return tree.with_facets(revisions=replace(tree.revisions, abbreviates=True))
 
     tree = open_tree()
     seen = database.seen_by(sight_of(tree.sessions.by))

@@ -220,6 +220,20 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
 }
 MAIN_SECTIONS: Final = ("History", "Sessions", "Files", "Talk", "Import and export", "Setup")
 """The sections that ``--help`` shows; ``help --all`` shows the others too."""
+MEANT: Final[Mapping[str, str]] = {
+    "branch": "fork",
+    "delete": "session archive",
+    "history": "log",
+    "install": "hook install",
+    "label": "session rename",
+    "list": "session list",
+    "ls": "session list",
+    "rename": "session rename",
+    "reset": "session reset",
+    "revert": "rewind",
+    "sessions": "session list",
+}
+"""Words that people try, each with the command that does it; none is spelled like it."""
 HIDDEN: Final[Mapping[str, str]] = {"help": "completion", "version": "completion"}
 """Commands that no list shows, each with its module."""
 
@@ -285,7 +299,7 @@ class Root(click.Group):
         if not is_known and name not in _foreign_kinds():
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS, 1)
+            near = [MEANT[name]] if name in MEANT else difflib.get_close_matches(name, COMMANDS, 1)
             raise UnknownCommand(name, f"turntree {near[0]}" if near else "turntree --help", ctx)
         return super().resolve_command(ctx, args)
 

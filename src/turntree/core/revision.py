@@ -32,26 +32,28 @@ LABEL_CHARS_MAX: Final = 200
 REVISION_CHARS_MAX: Final = 1000
 # PostgreSQL's integer. A larger count is an error of the user, not of the database.
 NUMBER_MAX: Final = 2**31 - 1
-LABEL_PATTERN: Final = (
-    r"(?!HEAD$|sha256:|turn:|session:)(?!.*\.\.)(?!.*\.$)(?!.*:(?:tool|msg)/[0-9]+$)"
-    r"[A-Za-z0-9_/+][A-Za-z0-9_./:+-]{0,199}"
-)
-"""The pattern of a label, matched in full. ``check_label`` also refuses whole ids and digests."""
-
 _LABEL_FAULTS: Final = tuple(
     (pattern(offence), reason)
     for offence, reason in (
         (r"\A\Z", "a label has at least one character"),
         (r"(?<=\A.{200}).", f"a label has at most {LABEL_CHARS_MAX} characters"),
         (r"\A[@:.-]", "a label does not begin with @, :, - or a dot"),
-        (r"[^A-Za-z0-9_./:+-]", "a label is made of letters, digits and -_./:+"),
+        (r"[\x00-\x7f](?<![A-Za-z0-9_./:+-])", "a label is made of letters, digits and -_./:+"),
         (r"\.\.", "two dots would make the label a range"),
         (r"\.\Z", "a label does not end with a dot"),
         (r"\A(?:HEAD\Z|sha256:|turn:|session:)", "this word begins another kind of revision"),
         (r":(?:tool|msg)/[0-9]+\Z", "this ending points at a part of a turn"),
     )
 )
-_NAME: Final = pattern(r"[A-Za-z0-9_./:+-]+")
+# Letters that are drawn as nothing: two labels that differ by one of them look the same. Characters
+# that format text (Cf), such as those that reorder it, are not letters anyway.
+_INVISIBLE: Final = pattern(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+# The alphabets whose letters look alike: a word of one of them has no letter of another.
+_ALPHABETS: Final = ("LATIN ", "GREEK ", "CYRILLIC ", "ARMENIAN ", "CHEROKEE ")
+# What is not ASCII may be part of a name here; which of it is allowed is checked with the label.
+_NAME: Final = pattern(r"[A-Za-z0-9_./:+\-\u0080-\U0010ffff]+")
 _TURN: Final = pattern(
     r"(?P<digest>sha256:[0-9a-f]{1,64})"
     r"|(?:session:(?P<session>.+)/)?turn:(?P<id>sha256:[0-9a-f]{1,64}|[0-9a-z-]{1,36})",
@@ -256,9 +258,13 @@ def parse_range(text: str) -> Range | Revision:
 def check_label(text: str) -> Label:
     """Return ``text`` as a label, if it cannot be mistaken for another kind of revision.
 
+    Letters and digits of every alphabet are allowed, and are normalized (NFC), so that a label is
+    the same however a keyboard composes it.
+
     Raises:
         InvalidRevision: it is not a valid label; the message says why.
     """
+    text = unicodedata.normalize("NFC", text)
     _check_name(text, 0, len(text))
     if find_long_id(text) or _WHOLE_DIGEST.fullmatch(text):
         raise _bad(text, 0, "this would be read as the id of a turn", "fix-login")
@@ -266,10 +272,37 @@ def check_label(text: str) -> Label:
 
 
 def _check_name(text: str, start: int, end: int) -> None:
+    name = text[start:end]
     for offence, reason in _LABEL_FAULTS:
-        found = offence.search(text[start:end])
+        found = offence.search(name)
         if found is not None:
             raise _bad(text, start + found.start(), reason, "fix-login or atlas:main")
+    if name.isascii():
+        return
+    alphabet, before = None, ""
+    for column, char in enumerate(name, start):
+        kind = unicodedata.category(char)
+        if kind[0] not in "LMN" and char not in "-_./:+":
+            raise _bad(text, column, "a label is made of letters, digits and -_./:+", "fix-login")
+        if (
+            kind[0] == "M"
+            and not before.isalnum()
+            and not unicodedata.category(before or " ")[0] == "M"
+        ):
+            raise _bad(text, column, "an accent follows its letter", "fix-login")
+        plain = unicodedata.normalize("NFKC", char)
+        if _INVISIBLE.match(char) or (plain.isascii() and plain != char):
+            raise _bad(text, column, "this character looks like another, or like none", "fix-login")
+        if kind[0] == "L":
+            own = next(
+                (one for one in _ALPHABETS if unicodedata.name(char, "").startswith(one)), None
+            )
+            if alphabet is not None and own is not None and own != alphabet:
+                raise _bad(text, column, "one word has letters of two alphabets", "fix-login")
+            alphabet = own or alphabet
+        elif kind[0] != "M":
+            alphabet = None
+        before = char
 
 
 def _check_chars(text: str) -> None:
@@ -336,8 +369,11 @@ def _parse_base(text: str, start: int, end: int) -> tuple[Base, int]:
         return Head(), name.end()
     if name.group().startswith(("sha256:", "turn:", "session:")):
         return _read_turn(text, name), name.end()
-    _check_name(text, *name.span())
-    return Name(name.group()), name.end()
+    # A list may have cut a label: what is left of it can be typed with its ellipsis.
+    start, stop = name.span()
+    cut = name.group()
+    _check_name(text, start + cut.startswith("…"), stop - cut.endswith("…"))
+    return Name(unicodedata.normalize("NFC", name.group())), name.end()
 
 
 def _parse_program(text: str, start: int, end: int) -> tuple[ProgramRef, int]:
@@ -345,7 +381,7 @@ def _parse_program(text: str, start: int, end: int) -> tuple[ProgramRef, int]:
     close = name.end() if name else start + len(_PROGRAM_OPEN)
     if name is None or not text.startswith(")", close, end):
         raise _bad(text, close, "a program is an id between @( and )", "@(researcher)")
-    return ProgramRef(name.group()), close + 1
+    return ProgramRef(unicodedata.normalize("NFC", name.group())), close + 1
 
 
 def _read_turn(text: str, name: re.Match[str]) -> TurnRef:
@@ -358,7 +394,8 @@ def _read_turn(text: str, name: re.Match[str]) -> TurnRef:
     if session is not None:
         _check_name(text, name.start() + turn.start("session"), name.start() + turn.end("session"))
     id = (turn.group("digest") or turn.group("id")).lower()
-    return TurnRef(id, None if session is None else Label(session))
+    label = None if session is None else Label(unicodedata.normalize("NFC", session))
+    return TurnRef(id, label)
 
 
 def _parse_step(text: str, at: int, end: int) -> tuple[Step, int]:

@@ -1,6 +1,7 @@
 """Resolves revisions that people type to turns, or raises an error with alternatives."""
 
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
@@ -33,6 +34,8 @@ from turntree.ledger.thread_store import ThreadStore, TurnIndex
 # A shorter prefix would match a turn by accident, as in git.
 PREFIX_CHARS_MIN = 4
 CANDIDATES_SHOWN_MAX = 5
+NAMES_READ_MAX = 2000
+"""Number of names that a mistyped one is compared with."""
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 _CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
 _UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
@@ -59,6 +62,8 @@ class RevisionResolver(Facet):
     current: str | None = None
     """The session that ``HEAD`` names."""
     find_program: Callable[[str], Awaitable[Program | None]] | None = None
+    abbreviates: bool = False
+    """Whether a part of a label will do if it is the beginning or the end of only one."""
 
     async def resolve(self, text: str) -> ResolvedRevision:
         """Return the turn that a revision names.
@@ -115,10 +120,53 @@ class RevisionResolver(Facet):
                 raise NotFound("HEAD is not set", hint=Hint("session.switch"))
             name = self.current
         session = await self.sessions.find(name)
-        if session is None:
-            await self.sessions.note_missed(name)
-            raise NotFound(f"there is no session {name!r}", hint=Hint("session.list"))
-        return session
+        if session is not None:
+            return session
+        session = await self._abbreviated(name)
+        if session is not None:
+            return session
+        await self.sessions.note_missed(name)
+        raise NotFound(
+            f"there is no session {name!r}{await self._suggest(name)}", hint=Hint("session.list")
+        )
+
+    async def _abbreviated(self, text: str) -> Session | None:
+        """Return the session whose label begins or ends with a text, if abbreviations will do.
+
+        A dot leader stands for what a list has cut off: ``claude-code/-home…``.
+
+        Raises:
+            Ambiguous: There are several.
+        """
+        part = unicodedata.normalize("NFC", text.strip("…"))
+        if not self.abbreviates or len(part) < PREFIX_CHARS_MIN:
+            return None
+        names = await self.sessions.list_names(
+            part,
+            begins=not text.startswith("…"),
+            ends=not text.endswith("…"),
+            limit=CANDIDATES_SHOWN_MAX * 2,
+        )
+        labels = list(dict.fromkeys(label for _, label in names))
+        if len(labels) > 1:
+            lines = [f"{text!r} could be several sessions:"]
+            lines += [f"  {label}" for label in labels[:CANDIDATES_SHOWN_MAX]]
+            lines += ["  …"] if len(labels) > CANDIDATES_SHOWN_MAX else []
+            raise Ambiguous("\n".join(lines), hint=Hint("session.list"))
+        return await self.sessions.find(labels[0]) if labels else None
+
+    async def _suggest(self, text: str) -> str:
+        """Return the names that were probably meant, as the end of an error, or nothing."""
+        if not self.abbreviates:
+            return ""
+        import difflib  # noqa: PLC0415 - only for a mistyped name
+
+        names = {name: name for name, _ in await self.sessions.list_names("", limit=NAMES_READ_MAX)}
+        # Also by the last word of a label: what stands before it is often the same for many.
+        names |= {name.rpartition("/")[2]: name for name in names}
+        near = difflib.get_close_matches(text, names, CANDIDATES_SHOWN_MAX, cutoff=0.7)
+        meant = list(dict.fromkeys(names[one] for one in near))
+        return f"\ndid you mean {' or '.join(meant)}?" if meant else ""
 
     async def _base(self, revision: Revision) -> tuple[TurnId | None, Session | None]:
         match revision.base:
@@ -166,9 +214,14 @@ class RevisionResolver(Facet):
             return session.head, session
         try:
             return await self._by_prefix(text), None
-        except NotFound:
-            await self.sessions.note_missed(text)
+        except Ambiguous:
             raise
+        except NotFound as error:
+            session = await self._abbreviated(text)
+            if session is not None:
+                return session.head, session
+            await self.sessions.note_missed(text)
+            raise NotFound(f"{error}{await self._suggest(text)}", hint=error.hint) from None
 
     async def _check_held(self, turn: TurnId, session: Session) -> None:
         if session.id not in await self.threads.list_sessions_holding(turn):

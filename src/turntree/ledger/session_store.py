@@ -1,5 +1,6 @@
 """Creates, moves, names and finds sessions."""
 
+import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -202,13 +203,28 @@ class SessionStore:
 
     async def find(self, name: str) -> Session | None:
         """Return the session that a label or an alias points to."""
+        # As labels are stored, however a keyboard composes an accent.
+        name = unicodedata.normalize("NFC", name)
         row = await self.database.fetch_one(SQL["find_session_by_name"], name=name)
         return None if row is None else await self.get(SessionId(row[0]))
 
     async def find_status(self, name: str) -> SessionStatus | None:
         """Return the status of the session that a name points to: one round trip, not two."""
+        name = unicodedata.normalize("NFC", name)
         row = await self.database.fetch_one(SQL["find_session_status"], name=name)
         return None if row is None else row[0]
+
+    async def list_names(
+        self, part: str, *, begins: bool = True, ends: bool = True, limit: int = 100
+    ) -> list[tuple[str, Label]]:
+        """Return names that begin or end with a text, each with the label it leads to.
+
+        Those of active sessions, the newest first. An empty text is part of every name.
+        """
+        rows = await self.database.fetch(
+            SQL["list_names"], part=part, begins=begins, ends=ends, limit=limit
+        )
+        return [(name, Label(label)) for name, label in rows]
 
     async def note_missed(self, name: str) -> None:
         """Record that a viewer asked for a session by name and found none.

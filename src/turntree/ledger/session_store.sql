@@ -41,6 +41,15 @@ SELECT s.status FROM turntree.session_names n
   JOIN turntree.sessions s ON s.workspace_id = n.workspace_id AND s.id = n.session_id
   WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b;
 
+-- name: list_names
+-- Names of active sessions that begin or end with a text; without one, the names of the newest sessions.
+SELECT n.name, l.name FROM turntree.session_names n
+  JOIN turntree.sessions s ON s.workspace_id = n.workspace_id AND s.id = n.session_id AND s.status = 'active'
+  JOIN turntree.session_names l ON l.workspace_id = s.workspace_id AND l.session_id = s.id AND l.reason IS NULL
+  WHERE n.workspace_id = %(workspace)b AND (%(part)b::text = '' OR (%(begins)b AND starts_with(n.name, %(part)b::text))
+    OR (%(ends)b AND right(n.name, length(%(part)b::text)) = %(part)b::text))
+  ORDER BY s.updated_at DESC, n.name LIMIT %(limit)b;
+
 -- name: find_session
 SELECT s.id::text, l.name, s.head_id::text, t.digest, s.version, s.status, s.created_at, s.updated_at,
     t.sealed_at, coalesce(t.depth, 0), s.origin, s.origin_session_id,

@@ -102,7 +102,14 @@ class Registry(Facet):
         """
         found = await self.find(name)
         if found is None:
-            raise NotFound(f"there is no program {name_in(name)!r}", hint=Hint("program.list"))
+            import difflib  # noqa: PLC0415 - only for a mistyped name
+
+            page = await self.store.list_page(ProgramFilter(), by=str(self.by), limit=PAGE)
+            near = difflib.get_close_matches(name_in(name), [one.name for one in page], 3, 0.7)
+            meant = f"\ndid you mean {' or '.join(near)}?" if near else ""
+            raise NotFound(
+                f"there is no program {name_in(name)!r}{meant}", hint=Hint("program.list")
+            )
         return found
 
     async def find(self, name: str) -> Program | None:

@@ -227,7 +227,10 @@ async def _find(opened: CliContext, *, what: str) -> Session | RunId:
     if what == "HEAD":
         return await opened.tree.sessions.get(what)
     try:
-        return RunId((await opened.tree.resolve(what)).turn)
+        found = await opened.tree.resolve(what)
+        if found.session is not None and what.strip("…") in found.session.label:
+            return found.session  # A part of its label, and not a turn of it such as main~2.
+        return RunId(found.turn)
     except NotFound as error:
         # A turn that is not sealed yet is known by its full address only.
         if (id := find_long_id(what)) is not None:
