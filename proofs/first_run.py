@@ -72,7 +72,7 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     card = screen.wait_for_prompt("turntree up")
     screen.check("up", card, ["what came home", "each model call counted once", "next: turntree"])
     proof.note("from nothing to the card", time.monotonic() - began, "s")
-    # Asked now: what is checked out further below is a session of its own to the next import.
+    # Asked before the handoff below, which is a transcript of its own to the next import.
     _hold_against(proof, screen.ask("turntree up --yes --json")["tally"], files)
     found = screen.run(f"turntree search {REMEMBERED}", shows=["Northgate", "next: turntree show"])
     hit = SHORT.search(found)

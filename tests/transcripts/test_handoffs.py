@@ -227,17 +227,18 @@ async def test_what_a_tool_adds_follows_the_turn_that_was_checked_out(
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
-async def test_a_session_that_nobody_continued_stands_where_it_was_checked_out(
+async def test_a_handoff_that_no_tool_continued_becomes_no_session(
     database: Database, tree: Tree, tmp_path: Path, old: ThreadTurn, name: str
 ) -> None:
     plan = await check_out(database, tree, old, name, tmp_path)
     done = await bring(database, name, tmp_path)
-    assert (done.failed, done.turns_added, done.sessions_begun) == ({}, 0, 1)
-    (came,) = [one async for one in tree.sessions.list_all() if one.origin is not None]
-    assert came.head == old.turn.id
+    assert (done.failed, done.turns_added, done.sessions_begun) == ({}, 0, 0)
+    assert [one async for one in tree.sessions.list_all() if one.origin is not None] == []
+    assert (await bring(database, name, tmp_path, seed=97)).bundles_unchanged == 1
     GO_ON[name](plan, tmp_path)
     grown = await bring(database, name, tmp_path, seed=98)
-    assert (grown.turns_added, grown.sessions_moved) == (1, 1)
+    assert (grown.turns_added, grown.sessions_begun) == (1, 1)
+    (came,) = [one async for one in tree.sessions.list_all() if one.origin is not None]
     assert (await tree.turns.get(came.label)).parent == old.turn.id
     (cursor,) = await ImportStore(database).list_cursors()
     records = await ImportStore(database).read_records(cursor.blocks)
@@ -438,10 +439,10 @@ async def test_a_fork_of_a_checked_out_session_brings_only_what_is_new(
         add_lines(fork, *named, {"timestamp": LATER, "type": "event_msg", "payload": aborted})
     go_on_in_codex(replace(plan, files=(replace(plan.files[0], path=fork),)), tmp_path)
     done = await bring(database, "codex", tmp_path)
-    assert (done.failed, done.turns_added, done.sessions_begun) == ({}, 1, 2)
+    assert (done.failed, done.turns_added, done.sessions_begun) == ({}, 1, 1)
     came = [one async for one in tree.sessions.list_all() if one.origin is not None]
     depths = {one.origin.session_id: one.depth for one in came if one.origin is not None}
-    assert depths == {plan.session: 2, FORK: 3}
+    assert depths == {FORK: 3}, "the handoff itself was not continued"
     (first, _) = await tree.threads.read(old.turn.id)
     await tree.turns.erase(first.turn.id, 0, reason="a name")
     assert b"Look." not in await kept(database)

@@ -310,10 +310,18 @@ class ImportService:
     async def _place_all(self, taken: _ReadTranscript) -> dict[str, Any]:
         heads = taken.read.heads
         told: dict[str, Any] = {}
+        # A handoff that no tool has continued is our own writing, not a session of the tool. One
+        # that a hook reported was opened, and the next turn will follow.
+        is_used = (
+            taken.read.graft is None
+            or bool(taken.read.turns)
+            or (taken.bundle.origin, taken.bundle.id) in self.hold_after
+        )
         # A subagent's session names the turn of its parent, which therefore has to exist first.
         for session in _parents_first(taken.read.sessions):
             head = None if session.head is None else heads.get(session.head)
-            await self._place(taken.bundle, session, head, heads)
+            if is_used or await self.imports.find_session(taken.bundle.origin, session.id):
+                await self._place(taken.bundle, session, head, heads)
             if session.spawn is None and head is not None:
                 await self._carry_on(taken, session, head)
             told[session.id] = {"head": head, "title": session.title, **session.details}

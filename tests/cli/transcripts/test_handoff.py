@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Call, forging
+from tests.cli.project import Project
 from turntree.api import Tree
 from turntree.boot.open import Settings, load_exporters, open_tree
 from turntree.core.message import Message, Text, assistant, user
@@ -162,7 +163,47 @@ def test_resume_says_what_to_install(planted: Call, home: Path) -> None:
     answer = planted("handoff", "--open", "HEAD", "--to", "claude-code")
     assert answer.code == 1
     assert "claude is not on the PATH; get it with: npm install" in answer.err
-    assert "next: claude --resume" in answer.err
+    assert "next: turntree handoff HEAD --to claude-code" in answer.err
+    assert not (home / ".claude").exists(), "nothing was written that cannot be opened"
+
+
+@pytest.mark.parametrize("tool", ["claude-code", "codex", "gemini", "opencode"])
+def test_the_undo_of_a_handoff_leaves_no_folder(planted: Call, home: Path, tool: str) -> None:
+    home.mkdir()
+    (undo,) = [
+        line.partition("     next:")[0].removeprefix("undo with: ")
+        for line in planted("handoff", "demo/fix-login", "--to", tool).err.splitlines()
+        if line.startswith("undo with: ")
+    ]
+    subprocess.run(["sh", "-c", undo], check=True)
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("tool", ["claude-code", "codex"])
+def test_a_handoff_that_was_not_opened_becomes_no_session(
+    planted: Call, home: Path, tool: str
+) -> None:
+    before = planted("session", "list", "--json").out
+    planted("handoff", "demo/fix-login", "--to", tool)
+    done = planted("import", "--json").document
+    assert (done["bundles_read"], done["turns_added"], done["sessions_begun"]) == (1, 0, 0)
+    assert planted("session", "list", "--json").out == before
+
+
+def test_a_handoff_that_cannot_be_written_leaves_no_worktree(
+    project: Project, turntree: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.turn("Write it.", {"main.py": "1\n"})
+    sessions = turntree("session", "list", "--json").out
+    # A file where a folder of the tool should be.
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    (tmp_path / "codex").write_text("not a folder", encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    answer = turntree("handoff", "main", "--to", "codex", "--files")
+    assert answer.code == 1
+    assert "cannot be written" in answer.err
+    assert sorted(tmp_path.iterdir()) == before
+    assert turntree("session", "list", "--json").out == sessions
 
 
 @pytest.mark.slow

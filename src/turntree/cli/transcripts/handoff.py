@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -72,17 +73,9 @@ def handoff(terminal: Terminal, opens: bool, **asked: Any) -> None:
     worktree, with the files as the turn left them. --open starts the tool; with --json nothing is
     started.
     """
-    made = _write_session(terminal, _HandoffArgs(**asked))
-    if not opens:
-        _tell(terminal, made)
-        return
-    if shutil.which(made.exporter.program) is None:
-        _tell(terminal, made)
-        terminal.note(
-            f"{made.exporter.program} is not on the PATH; get it with: {made.exporter.install}"
-        )
-        raise click.exceptions.Exit(1)
-    if terminal.as_json:
+    is_started = opens and not terminal.as_json
+    made = _write_session(terminal, _HandoffArgs(**asked, is_started=is_started))
+    if not is_started:
         _tell(terminal, made)
         return
     terminal.note(made.command)
@@ -98,6 +91,8 @@ class _HandoffArgs:
     into: str | None
     flat: bool
     with_files: bool
+    is_started: bool
+    """Whether the tool is started at once."""
 
 
 @value
@@ -114,6 +109,8 @@ class HandoffResult:
     """The folder that was created for it, with the files as the turn left them."""
     worktree_removal: str | None = None
     """The command that removes the worktree."""
+    folders: tuple[Path, ...] = ()
+    """Folders that were created for the files, deepest first."""
 
     @property
     def command(self) -> str:
@@ -145,6 +142,12 @@ class HandoffResult:
 def _write_session(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
     thread = with_ledger(terminal, partial(read_whole, revision=asked.revision, visible=True))
     exporter = _choose(asked.tool, thread)
+    # Checked first: a session that cannot be opened would only be left behind.
+    if asked.is_started and shutil.which(exporter.program) is None:
+        raise InvalidOperation(
+            f"{exporter.program} is not on the PATH; get it with: {exporter.install}",
+            hint=command_hint(f"turntree handoff {asked.revision} --to {exporter.tool}"),
+        )
     told = thread.told()
     if thread.origin is not None:
         told = without_system(told)
@@ -152,7 +155,6 @@ def _write_session(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
     if asked.flat:
         told, calls = flatten(told), 0
     world, turn = SystemClock(), thread.head.turn
-    # Create the folder last: if a step failed after it, an unused worktree would be left behind.
     made_folder = _make_folder(terminal, asked) if asked.with_files else None
     worktree = None if made_folder is None else made_folder.places[0]
     order = HandoffRequest(
@@ -163,14 +165,26 @@ def _write_session(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
     )
     if not order.folder.is_dir():
         raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
-    plan = exporter.plan(told, order, ToolPaths(Path.home(), os.environ))
     removal = None if made_folder is None else made_folder.removal
-    made = HandoffResult(exporter, thread, order, plan, len(told), calls, worktree, removal)
-    with_ledger(terminal, partial(_write, terminal=terminal, made=made))
-    return made
+    try:
+        plan = exporter.plan(told, order, ToolPaths(Path.home(), os.environ))
+        made = HandoffResult(exporter, thread, order, plan, len(told), calls, worktree, removal)
+        folders = with_ledger(terminal, partial(_write, terminal=terminal, made=made))
+    except TurntreeError:
+        if made_folder is not None:
+            # No session will work there.
+            with_ledger(terminal, partial(_take_back, made=made_folder))
+        raise
+    return replace(made, folders=tuple(folders))
 
 
-async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult) -> None:
+async def _take_back(opened: CliContext, *, made: NewWorktree) -> None:
+    for place in made.places:
+        await opened.tree.worktrees.remove(place, force=True)
+    await opened.tree.sessions.set_status(made.label, "archived")
+
+
+async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult) -> list[Path]:
     """Write the files and record them in one go: an import may be looking."""
     first = made.plan.files[0]
     noted = Handoff(
@@ -183,7 +197,7 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
         last=made.plan.last,
         continues=made.thread.session,
     )
-    write_new(made.plan.files)
+    folders = write_new(made.plan.files)
     # A transcript that we wrote is no sign of a tool whose hooks are silent.
     Spool(opened.settings.home / SPOOL).note_heard(made.exporter.tool)
     try:
@@ -191,6 +205,7 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
         await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
     except TurntreeError as error:
         terminal.note(f"the session was written, but its origin was not recorded: {error}")
+    return folders
 
 
 def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
@@ -203,6 +218,7 @@ def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
         ) from error
     note_standing(terminal, [made.standing])
     if len(made.places) != 1:
+        with_ledger(terminal, partial(_take_back, made=made))
         raise InvalidOperation(f"the turn left {len(made.places)} places, and a tool works in one")
     return made
 
@@ -231,6 +247,8 @@ def _tell(terminal: Terminal, made: HandoffResult) -> None:
 
 def _removal(made: HandoffResult, files: list[str]) -> str:
     removal = shlex.join(["rm", *files])
+    if made.folders:
+        removal += f" && {shlex.join(['rmdir', *map(str, made.folders)])}"
     if made.worktree_removal is None:
         return removal
     return f"{removal} && {made.worktree_removal}"

@@ -29,27 +29,35 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DATA: Final = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.+)", re.DOTALL)
 
 
-def write_new(files: Iterable[NewFile]) -> None:
+def write_new(files: Iterable[NewFile]) -> list[Path]:
     """Write files that do not exist yet, all of them or none.
 
-    Their content may be private, so only their owner can read them.
+    Their content may be private, so only their owner can read them. Returns the folders that were
+    created for them, deepest first.
 
     Raises:
         InvalidOperation: One exists already, or cannot be written.
     """
     written: list[Path] = []
+    made: list[Path] = []
     try:
         for file in files:
+            made = [*(at for at in file.path.parents if not at.exists()), *made]
             file.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             # O_EXCL instead of a check beforehand: a running tool may create the file meanwhile.
-            made = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+            opened = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
             written.append(file.path)
-            with os.fdopen(made, "w", encoding="utf-8", newline="\n") as stream:
+            with os.fdopen(opened, "w", encoding="utf-8", newline="\n") as stream:
                 stream.write(file.text)
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
+        for folder in made:
+            # A running tool may have put a session of its own there.
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
         raise InvalidOperation(f"{error.filename} cannot be written: {error.strerror}") from error
+    return made
 
 
 def marked_id(order: HandoffRequest, place: int) -> str:
