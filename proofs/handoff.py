@@ -44,8 +44,6 @@ ANSWER = "Gladly."
 LAST_ANSWER = "They pass."
 SCREEN_S = 45
 """How long a tool may take to draw its screen, or an answer."""
-SETTLE_S = 1.0
-"""How long a tool has to show what was pasted before it is pasted again."""
 LARGE = "one line of many\n" * 540 + "the last line"
 """Too large for its message, which holds 8 KB, and short enough for Codex, which cuts at 10."""
 COMMAND = "from turntree.cli.main import main; main()"
@@ -220,22 +218,14 @@ def talk_to(program: Program, folder: Path, conninfo: str) -> Sent:
         try:
             terminal.type(check_out(stage, conninfo, "long", TOOLS[program.name])["next"])
             terminal.wait(lambda text: LAST_ANSWER in text, "the thread", SCREEN_S)
-            _prompt(terminal)
+            terminal.paste_until_shown(PROMPT, SCREEN_S)
+            terminal.press("Enter")
             terminal.wait(lambda text: ANSWER in text, "the answer", SCREEN_S)
         finally:
             say(f"{program.name}, in a terminal:\n{terminal.screen().rstrip()}")
             terminal.kill()
             stage.end_all()
     return most_sent(program, model)
-
-
-def _prompt(terminal: Terminal) -> None:
-    """Type the prompt until it is on the screen: a tool may still be drawing its own."""
-    ends = time.monotonic() + SCREEN_S
-    while PROMPT not in terminal.screen() and time.monotonic() < ends:
-        terminal.paste(PROMPT)
-        time.sleep(SETTLE_S)
-    terminal.press("Enter")
 
 
 def _finish_claude_onboarding(stage: Stage) -> None:

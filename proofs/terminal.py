@@ -12,6 +12,8 @@ from pathlib import Path
 COLUMNS, ROWS = 100, 48
 WAIT_S = 90
 POLL_S = 0.05
+SETTLE_S = 1.0
+"""How long a program has to show what was pasted before it is pasted again."""
 SOCKET = "tmux.sock"
 
 
@@ -44,6 +46,19 @@ class Terminal:
         """Paste text, in brackets where the program has asked for them, as terminals do."""
         self._tmux("set-buffer", "--", text)
         self._tmux("paste-buffer", "-p", "-d")
+
+    def paste_until_shown(self, text: str, limit_s: float = WAIT_S) -> None:
+        """Paste text until the screen shows it: a program may still be drawing its own.
+
+        Raises:
+            TimeoutError: It was never shown.
+        """
+        ends = time.monotonic() + limit_s
+        while text not in self.screen():
+            if time.monotonic() > ends:
+                raise TimeoutError(f"{text!r} was never shown:\n{self.screen()}")
+            self.paste(text)
+            time.sleep(SETTLE_S)
 
     def screen(self) -> str:
         """Return what the screen shows, and all lines that have left it."""
