@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, aclosing
 from functools import wraps
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -62,9 +62,10 @@ class BlockingProxy:
         if isinstance(result, Facet):
             return BlockingProxy(self._portal, result)
         if isinstance(result, AsyncGenerator):
-            return self._iterate(cast("AsyncGenerator[Any, Any]", result))
+            items: AsyncGenerator[Any, Any] = result
+            return self._iterate(items)
         if isinstance(result, AbstractAsyncContextManager):
-            manager = cast("AbstractAsyncContextManager[Any]", result)
+            manager: AbstractAsyncContextManager[Any] = result
             return self._portal.wrap_async_context_manager(manager)
         return result
 
