@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import turntree
+from tests.api_reference import PAGE, write_reference
 from turntree.core.event import KINDS
 from turntree.db.sql import load_files
 
@@ -64,6 +66,16 @@ def test_the_words_of_the_glossary_are_the_words_of_the_code() -> None:
     for place in WORDS.values():
         module, _, name = place.rpartition(".")
         assert hasattr(import_module(f"turntree.{module}"), name), place
+
+
+def test_the_api_reference_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == write_reference(), "python -m tests.api_reference"
+
+
+def test_every_public_name_is_in_the_api_reference() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    names = set(turntree.__all__) - {"SyncTree", "Tree"}
+    assert sorted(name for name in names if f"### turntree.{name}\n" not in page) == []
 
 
 def test_every_kind_of_event_is_documented() -> None:
