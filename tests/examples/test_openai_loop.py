@@ -1,6 +1,8 @@
 """The example that records a loop: short to add, and true in what it keeps."""
 
 import difflib
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,13 @@ async def test_the_loop_works_without_us_too(
 
 def _said(document: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in document.items() if value is not None}
+
+
+def test_the_wheel_holds_the_examples_that_the_tutorial_runs() -> None:
+    build = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"] == {EXAMPLES.name: "turntree/examples"}
+    page = EXAMPLES.parent / "docs/tutorial/record-your-agent.md"
+    named = re.findall(r"python -m turntree\.examples\.(\w+)", page.read_text(encoding="utf-8"))
+    assert named
+    assert [name for name in named if not (EXAMPLES / f"{name}.py").is_file()] == []
