@@ -150,7 +150,7 @@ def write_value(name: str, module: str, defined: str) -> list[str]:
     read = read_module(module)
     node = read.body[defined]
     if not isinstance(node, ast.ClassDef):
-        return [*lines, "```py", ast.unparse(node), "```", ""]
+        return [*lines, "```py", ast.unparse(node).replace("'", '"'), "```", ""]
     lines += write_doc(node)
     rows = list_fields(node, read)
     for field, kind, about in rows:

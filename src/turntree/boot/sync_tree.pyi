@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self, Unpack
+from typing import IO, Self, Unpack
 
 from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext
@@ -88,6 +88,9 @@ from turntree.runs.service import PostOptions, RunStatus
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 from turntree.search.results import IndexProgress, SearchResult, SnapshotChange
 from turntree.search.service import Blame
+from turntree.transfer.archive import ArchiveReader
+from turntree.transfer.service import ExportResult, ImportResult
+from turntree.transfer.service import Report as ServiceReport
 
 class _Ledger:
     def seal(
@@ -397,6 +400,30 @@ class _Checks:
 
         Raises:
             InvalidOperation: The account does not own the database.
+        """
+
+class _Archives:
+    def export(self, write: Callable[[bytes], object], report: ServiceReport = ...) -> ExportResult:
+        """Write the workspace line by line, as its user sees it at one point in time.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
+    def verify(self, file: IO[bytes], report: ServiceReport = ...) -> ArchiveReader:
+        """Read an archive and check every digest in it, without storing anything.
+
+        Raises:
+            InvalidOperation: It is not an archive, or something in it was changed.
+        """
+    def load(self, file: IO[bytes], report: ServiceReport = ...) -> ImportResult:
+        """Insert an archive: all of it, or nothing.
+
+        What the ledger has already is skipped, so that it may be repeated. Where both have a
+        session or a program, the one with more events wins if they continue the same events.
+
+        Raises:
+            InvalidOperation: Something in it was changed, or its rows contradict its events.
+            Conflict: The ledger has something else under the same name or id.
         """
 
 class _Causes:
@@ -1357,6 +1384,9 @@ class SyncTree:
     @property
     def checks(self) -> _Checks:
         """Verify the ledger and the snapshots."""
+    @property
+    def archives(self) -> _Archives:
+        """The whole workspace as one file, and back."""
     @property
     def causes(self) -> _Causes:
         """What led to a turn."""
