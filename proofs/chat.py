@@ -150,7 +150,7 @@ def converse(talk: Talk, proof: Proof) -> None:
     talk.finish("a long one", shows=["finished.", "tokens", "scripted-1"], prompt="main")
     shown = talk.say(
         "the sum please",
-        shows=["They want a sum.", "Let me add.", "→ add 20 22", "ok", "It is 42."],
+        shows=["They want a sum.", "Let me add.", "→ add a=20 b=22", "ok", "It is 42."],
         prompt="main",
     )
     order = [shown.find(words) for words in ("Let me add.", "→ add", "It is 42.")]

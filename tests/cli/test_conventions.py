@@ -119,7 +119,7 @@ def test_a_misspelt_command_is_answered_with_the_nearest(bare: Call) -> None:
 
 def test_lists_are_one_document_a_line_with_stable_keys(reader: Call) -> None:
     assert reader("log", "--json").documents[0].keys() == {
-        "id", "digest", "parent", "depth", "kind", "outcome", "reason", "by", "model",
+        "id", "digest", "parent", "depth", "kind", "outcome", "reason", "asker", "by", "model",
         "provider", "started_at", "sealed_at", "tokens", "title", "sessions", "tags",
     }  # fmt: skip
     assert reader("session", "list", "--json").documents[0].keys() == {

@@ -16,7 +16,10 @@ def test_an_empty_workspace_says_what_to_do_first(turntree: Call) -> None:
     assert "turntree session create main" in answer.err
 
 
-def test_the_graph_draws_forks_subagents_compactions_and_failures(reader: Call) -> None:
+def test_the_graph_draws_forks_subagents_compactions_and_failures(
+    reader: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     drawn = reader("log", "--graph").lines
     signs = [line[: line.find("  ")] if "  " in line else line for line in drawn]
     assert signs == [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turntree.core.usage import Usage
-from turntree.stats.prices import find_genai_prices
+from turntree.stats.prices import load_genai_prices
 from turntree.stats.spending import CONTEXT_BANDS, Spending
 
 pytest.importorskip("genai_prices")
@@ -20,7 +20,7 @@ def spent(model: str, provider: str | None, usage: Usage, calls: int = 1) -> Spe
 
 
 def cost(spending: Spending) -> Decimal | None:
-    prices = find_genai_prices()
+    prices = load_genai_prices()
     assert prices is not None
     return prices.find_cost(spending)
 

@@ -372,11 +372,11 @@ def stats_on(database: Database) -> StatsStore:
     return StatsStore(database)
 
 
-def find_prices() -> GenaiPrices | None:
-    """Return the installed price list, if any."""
-    from turntree.stats.prices import find_genai_prices
+def load_prices() -> GenaiPrices:
+    """Return the price list."""
+    from turntree.stats.prices import load_genai_prices
 
-    return find_genai_prices()
+    return load_genai_prices()
 
 
 def begin_context(

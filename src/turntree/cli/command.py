@@ -23,8 +23,9 @@ from turntree.cli.settings import find_setting
 from turntree.core.errors import InvalidOperation
 
 ColorChoice = Literal["auto", "always", "never"]
-Paint = Literal["plain", "strong", "dim", "head", "label", "good", "warn", "bad", "note"]
-WIDTH_DEFAULT: Final = 100
+Paint = Literal["plain", "strong", "dim", "head", "label", "good", "warn", "bad", "note", "mark"]
+# What a terminal has unless it says otherwise, and what a reader of a pipe expects.
+WIDTH_DEFAULT: Final = 80
 WIDTH_MIN: Final = 40
 HEIGHT_DEFAULT: Final = 24
 _PAINTS: Final[Mapping[Paint, dict[str, Any]]] = {
@@ -37,6 +38,7 @@ _PAINTS: Final[Mapping[Paint, dict[str, Any]]] = {
     "warn": {"fg": "yellow"},
     "bad": {"fg": "red", "bold": True},
     "note": {"fg": "magenta"},
+    "mark": {"fg": "yellow", "bold": True, "underline": True},
 }
 Function = Callable[..., Any]
 

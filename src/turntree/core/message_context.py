@@ -1,12 +1,17 @@
-"""Context of a message: files that it touched, and lints that were visible.
+"""Context of a message: files that it touched, lints that were visible, text that a tool added.
 
 Importers and file tools write it into a message's ``context``. Code blocks are not part of it: the
 view ``ledger.message_codeblocks`` reads them from the assistant's text, so that no importer can
 forget to record them.
+
+Coding agents wrap reminders, environment and instructions in tags of their own and send them in the
+person's name. They stay in the message as they were sent; ``split_injected`` only tells them apart,
+so that a title or a screen begins with what the person wrote.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from turntree.core.canonical import Json
 from turntree.core.message import ErasedMessage, Message
@@ -70,3 +75,68 @@ def _file(document: Mapping[str, object]) -> TouchedFile | None:
 
 def _line(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# Names that are only ever written by a tool. A tag of the person's own, such as <div>, is theirs.
+_TAGS: Final = (
+    "additional_data",
+    "apps_instructions",
+    "attached_files",
+    "collaboration_mode",
+    "environment_context",
+    "environment_details",
+    "ide_diagnostics",
+    "ide_opened_file",
+    "ide_selection",
+    "local-command-caveat",
+    "local-command-stderr",
+    "local-command-stdout",
+    "open_and_recently_viewed_files",
+    "permissions instructions",
+    "plugins_instructions",
+    "project_layout",
+    "rules",
+    "session-start-hook",
+    "session_context",
+    "skills_instructions",
+    "system-reminder",
+    "system_reminder",
+    "task-notification",
+    "turn_aborted",
+    "user-prompt-submit-hook",
+    "user_info",
+    "user_instructions",
+)
+_BLOCK: Final = re.compile(
+    rf"\s*<(?P<tag>{'|'.join(map(re.escape, _TAGS))})>.*?</(?P=tag)>\s*"
+    # Codex announces the instructions of a project by a heading.
+    r"|\s*# AGENTS\.md instructions for [^\n]*\s*<INSTRUCTIONS>.*?</INSTRUCTIONS>\s*",
+    re.DOTALL,
+)
+
+
+@value
+class TextSegment:
+    """A piece of a message's text."""
+
+    text: str
+    is_injected: bool
+
+
+def split_injected(text: str) -> list[TextSegment]:
+    """Return the pieces of a text in order, without blank ones; a tag that is left open is text."""
+    if "<" not in text:
+        return [TextSegment(text, is_injected=False)]
+    segments: list[TextSegment] = []
+    at = 0
+    for match in _BLOCK.finditer(text):
+        segments.append(TextSegment(text[at : match.start()], is_injected=False))
+        segments.append(TextSegment(match[0].strip(), is_injected=True))
+        at = match.end()
+    segments.append(TextSegment(text[at:], is_injected=False))
+    return [segment for segment in segments if segment.text.strip()]
+
+
+def without_injected(text: str) -> str:
+    """Return what the person wrote of a text."""
+    return "\n".join(one.text for one in split_injected(text) if not one.is_injected)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from turntree.stats.prices import GenaiPrices
 
 
-def find_cost(call: ModelCall, at: Timestamp, prices: GenaiPrices | None) -> Decimal | None:
+def find_cost(call: ModelCall, at: Timestamp, prices: GenaiPrices) -> Decimal | None:
     """Return the cost of a call in US dollars on its day, or None if it is unknown."""
-    if prices is None:
-        return None
     spent = Spending(at[:10], "", call.model, call.provider, 1, call.usage)
     return prices.find_cost(spent)

@@ -1,8 +1,6 @@
 """List prices of models, from the data in the package ``genai-prices``.
 
-No network is used. The package is an extra, ``turntree[prices]``, because it has more dependencies
-than the rest of Turntree. Must never guess: a model or a provider that is not in the list has no
-price.
+No network is used. Must never guess: a model or a provider that is not in the list has no price.
 """
 
 from collections.abc import Callable
@@ -10,7 +8,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any, Final
 
 from turntree.core.value import value
@@ -21,10 +18,8 @@ _PROVIDERS: Final = {"bedrock": "aws", "vertex": "google"}
 """Importers' names of providers that have another name in the list."""
 
 
-def find_genai_prices() -> "GenaiPrices | None":
-    """Return the list if the package is installed, else None."""
-    if find_spec("genai_prices") is None:
-        return None
+def load_genai_prices() -> "GenaiPrices":
+    """Return the list."""
     # Loading it takes half a second, so it is loaded only when prices are needed.
     module = import_module("genai_prices")
     return GenaiPrices(f"{PACKAGE} {version(PACKAGE)}", module.calc_price, module.Usage)

@@ -56,6 +56,11 @@ class ImportStore:
         rows = await self._everything.fetch(SQL["list_imports"], origin=origin, by=self.by)
         return [_cursor(row) for row in rows]
 
+    async def list_importers(self, turns: Sequence[TurnId]) -> dict[TurnId, str]:
+        """Return the names of the people whose tools recorded turns, where that is known."""
+        rows = await self.database.fetch(SQL["list_importers"], turns=list(turns))
+        return {TurnId(turn): by.removeprefix("human:") for turn, by in rows}
+
     async def keep(self, blocks: Sequence[RawBlock], turns: Sequence[TurnRows] = ()) -> None:
         """Store records unchanged, all of them or none; stored ones stay.
 

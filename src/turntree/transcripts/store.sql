@@ -31,6 +31,16 @@ SELECT s.id::text FROM turntree.import_cursors i, jsonb_each(i.heads) h
     AND NOT EXISTS (SELECT FROM turntree.spawns w WHERE w.workspace_id = %(workspace)b AND w.session_id = s.id)
   ORDER BY s.updated_at DESC, s.id DESC LIMIT 1;
 
+-- name: list_importers
+-- The header of an imported turn names the tool; the person who used it is the one whose session it became. If several
+-- sessions hold the turn, the oldest of them counts.
+SELECT DISTINCT ON (t.id) t.id::text, s.imported_by FROM turntree.turns t
+  JOIN turntree.session_reach r ON r.workspace_id = t.workspace_id AND r.segment_id = t.segment_id
+    AND r.max_depth >= t.depth
+  JOIN turntree.sessions s ON s.workspace_id = r.workspace_id AND s.id = r.session_id
+  WHERE t.workspace_id = %(workspace)b AND t.id = ANY (%(turns)b::uuid[]) AND s.imported_by LIKE 'human:%%'
+  ORDER BY t.id, s.id;
+
 -- name: find_reach
 SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON r.workspace_id = t.workspace_id
     AND r.segment_id = t.segment_id AND r.max_depth >= t.depth

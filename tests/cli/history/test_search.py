@@ -20,7 +20,7 @@ def test_a_search_shows_sessions_turns_reasons_and_what_to_do_next(reader: Call)
 
 
 def test_matched_words_are_marked_where_colours_are_wanted(reader: Call) -> None:
-    assert "\x1b[33mmiddleware" in reader("search", "middleware", "--color", "always").out
+    assert "\x1b[4mmiddleware" in reader("search", "middleware", "--color", "always").out
     assert "\x1b[" not in reader("search", "middleware").out
 
 

@@ -5,6 +5,12 @@ import pytest
 from tests.cli.conftest import Call
 
 
+@pytest.fixture(autouse=True)
+def wide(reader: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave room for whole titles; another test is about lines that do not fit."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def test_a_turn_is_told_with_who_asked_and_what_it_follows(reader: Call) -> None:
     answer = reader("why")
     assert answer.code == 0

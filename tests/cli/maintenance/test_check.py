@@ -115,7 +115,7 @@ def test_an_export_proves_itself_without_us(planted: Call) -> None:
 def test_an_export_of_a_thread_goes_into_a_file(reader: Call, tmp_path: Path) -> None:
     file = tmp_path / "thread.jsonl"
     answer = reader("export", "demo/opus", "-o", str(file))
-    assert (answer.out, answer.err) == ("", "4 turns and 1 sessions written\n")
+    assert (answer.out, answer.err) == ("", "4 turns and 1 session written\n")
     depths = [json.loads(line).get("depth") for line in file.read_text().splitlines()[:-1]]
     assert depths == [1, 2, 3, 4]
 

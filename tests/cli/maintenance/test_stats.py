@@ -1,6 +1,5 @@
 """``stats``: tokens and cost over time, each model call once."""
 
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from proofs.corpus import Corpus
 from proofs.sample_home import write_sample_home
 from tests.cli.conftest import Call
+from turntree.cli.output.text import cells
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def test_a_call_that_stands_in_two_sessions_is_one_call(imported: Call) -> None:
 
 def test_bars_and_small_plots_are_drawn(imported: Call) -> None:
     shown = imported("stats")
-    assert shown.lines[0] == "tokens a month"
+    assert shown.lines[0] == "tokens and cost a month"
     assert "█" in shown.out
-    assert any(line.startswith("claude-code  claude-sonnet-4-5") for line in shown.lines)
+    assert any(line.startswith("Claude Code  claude-sonnet-4-5") for line in shown.lines)
     plain = imported("stats", "--ascii", "--by", "model").out
     assert plain.isascii()
     assert "####" in plain
@@ -61,12 +61,20 @@ def test_a_price_that_nobody_knows_is_said_to_be_unknown(reader: Call) -> None:
     assert ("of unknown price" in shown) == bool(unpriced)
 
 
-def test_without_a_list_of_prices_no_cost_is_shown(
-    imported: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As if it were not installed: nothing is found under a name that stands for None.
-    monkeypatch.setitem(sys.modules, "genai_prices", None)
+def test_costs_are_shown_and_an_unknown_price_is_called_unknown(imported: Call) -> None:
     shown = imported("stats")
-    assert "$" not in shown.out
-    assert "costs are unknown" in shown.err
-    assert {row["cost_usd"] for row in imported("stats", "--json").documents} == {None}
+    assert "$" in shown.out
+    assert "at the list prices of genai-prices" in " ".join(shown.out.split())
+    assert "install" not in shown.err
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "100", None])
+def test_stats_and_log_fit_the_terminal_or_80_columns(
+    imported: Call, monkeypatch: pytest.MonkeyPatch, columns: str | None
+) -> None:
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    for words in (("stats",), ("stats", "--by", "session"), ("log", "--all"), ("log", "-ag")):
+        lines = imported(*words).lines
+        assert lines
+        assert max(map(cells, lines)) <= int(columns or 80), words

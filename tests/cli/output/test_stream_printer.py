@@ -76,11 +76,11 @@ def test_reasoning_comes_before_words_on_a_line_of_its_own() -> None:
 def test_a_tool_is_one_line_that_is_finished_when_it_has_answered() -> None:
     ok = ToolResult("1", "ok", 5)
     screen = Screen()
-    assert screen.show(ToolCallStarted(ADD)) == "  → add 2 3 …"
+    assert screen.show(ToolCallStarted(ADD)) == "  → add a=2 b=3 …"
     screen = Screen()
     assert (
         screen.show(ToolCallStarted(ADD), ToolCallFinished(ADD, ok, 12))
-        == "  → add 2 3 … ok 12 ms\n"
+        == "  → add a=2 b=3 … ok 12 ms\n"
     )
 
 
@@ -92,9 +92,9 @@ def test_tools_at_once_are_named_again_with_their_results() -> None:
         ToolCallFinished(NOD, ToolResult("2", "error", "no neck"), None),
     )
     assert shown.splitlines() == [
-        "  → add 2 3 …",
+        "  → add a=2 b=3 …",
         "  → nod 1 …",
-        "  → add 2 3 ok 1.2 s",
+        "  → add a=2 b=3 ok 1.2 s",
         "  → nod 1 error  no neck",
     ]
 
@@ -107,7 +107,7 @@ def test_whoever_did_not_type_the_question_is_shown_it() -> None:
 
 def test_only_ascii_where_only_ascii_may_be_printed() -> None:
     screen = Screen(terminal=Terminal(color="never", wants_ascii=True))
-    assert screen.show(ToolCallStarted(ADD)) == "  -> add 2 3 ..."
+    assert screen.show(ToolCallStarted(ADD)) == "  -> add a=2 b=3 ..."
 
 
 def test_a_failure_says_why() -> None:

@@ -27,13 +27,13 @@ def test_a_talk_is_answered_and_stays(turntree: Call) -> None:
     assert lines[1] == "Good morning"
     assert "tokens" in lines[2]
     assert lines[3:5] == ["They want a sum.", "Let me add."]
-    assert lines[5].startswith("  → add 20 22 … ok ")
+    assert lines[5].startswith("  → add a=20 b=22 … ok ")
     assert lines[6] == "It is 42."
     again = chat([])
     assert again.lines[0].startswith("main, at ")
     assert again.lines[1:] == [
         "main> Good morning", "Good morning",
-        "main> the sum please", "Let me add.", "  → add 20 22 ok", "It is 42.",
+        "main> the sum please", "Let me add.", "  → add a=20 b=22 ok", "It is 42.",
     ]  # fmt: skip
     assert turntree("verify", "main").code == 0
 

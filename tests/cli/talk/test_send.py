@@ -36,7 +36,7 @@ def test_the_current_session_is_sent_to_by_its_other_name(talk: Call) -> None:
 def test_an_answer_may_be_watched(talk: Call) -> None:
     lines = talk("send", "main", "the sum", "--stream", "--tools", TOOLS).lines
     assert lines[:2] == ["They want a sum.", "Let me add."]
-    assert lines[2].startswith("  → add 20 22 … ok")
+    assert lines[2].startswith("  → add a=20 b=22 … ok")
     assert lines[3] == "It is 42."
     assert "tokens" in lines[4]
 

@@ -14,6 +14,7 @@ from proofs.corpus import Corpus
 from proofs.transcripts.claude_code import A, Tape, save
 from proofs.transcripts.samples import SAMPLES
 from tests.cli.conftest import Call
+from tests.cli.talker import furnish
 from turntree.cli.head_file import read_head
 
 COMMAND = "from turntree.cli.main import main; main()"
@@ -70,7 +71,7 @@ def test_head_is_the_session_that_last_worked_here_though_no_file_was_kept(
 def test_head_is_an_agents_where_it_worked_and_main_elsewhere(
     turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert turntree("session", "create", "main").code == 0
+    furnish(turntree)
     for name in ("one", "two"):
         tape = Tape(f"{name}00000-0000-4000-8000-000000000001", cwd=str(home))
         tape.exchange(name)

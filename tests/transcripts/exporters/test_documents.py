@@ -73,8 +73,8 @@ def test_markdown_has_a_heading_a_turn_and_folds_calls() -> None:
     text = to_markdown(THREAD, {})
     assert "\n## 1. What is here?\n" in text
     assert "\n## 2. Patch it.\n" in text
-    assert "<details><summary><code>Bash</code></summary>" in text
-    assert "<code>apply_patch</code> (error)" in text
+    assert "<details><summary><code>Bash</code> ls</summary>" in text
+    assert "(error)</summary>" in text
     assert "\n> What is here?\n" in text
 
 

@@ -199,10 +199,10 @@ def check_answer(answered: ReplyResult) -> None:
 
 
 def price_finder() -> FindCost:
-    """Return a function that prices a model call, if a price list is installed."""
-    from turntree.boot.open import find_prices
+    """Return a function that prices a model call."""
+    from turntree.boot.open import load_prices
 
-    prices = find_prices()
+    prices = load_prices()
 
     return lambda turn, call: find_cost(call, turn.header.sealed_at, prices)
 

@@ -9,9 +9,10 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.output.annotations import list_askers
 from turntree.cli.output.progress import progress
 from turntree.cli.output.search import draw_result, hit_document
-from turntree.core.ids import Digest, Timestamp
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.value import value
 from turntree.search.query import OPERATORS
 from turntree.search.results import SearchResult
@@ -26,6 +27,7 @@ class SearchOutput:
     unique: dict[Digest, int]
     current: str | None
     now: Timestamp
+    askers: dict[TurnId, str]
 
 
 @verb()
@@ -83,7 +85,9 @@ def search(
     if terminal.as_json:
         terminal.documents(hit_document(hit, found.unique) for hit in hits)
     elif hits:
-        lines = draw_result(found.result, found.unique, found.current, found.now, terminal)
+        lines = draw_result(
+            found.result, found.unique, found.current, found.now, terminal, found.askers
+        )
         terminal.page(lines)
         _suggest(terminal, found)
     else:
@@ -126,4 +130,5 @@ async def _search(
         await tree.search.fill(report=report)
     result = await tree.search(text, limit=limit, semantic=semantic)
     unique = await tree.turns.list_unique_lengths([hit.placed.turn.digest for hit in result.hits])
-    return SearchOutput(result, unique, opened.current, opened.now)
+    askers = await list_askers(opened, [hit.placed for hit in result.hits])
+    return SearchOutput(result, unique, opened.current, opened.now, askers)

@@ -3,17 +3,20 @@
 Gathers the data; ``cli.output.why`` prints it.
 """
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.output.annotations import list_askers
 from turntree.cli.output.parts import find_part
 from turntree.cli.output.why import WhyOutput, draw_why, end_of, why_document
 from turntree.cli.param_types import REVISION
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.graph.causes import DEPTH_DEFAULT, LIMIT_DEFAULT
+from turntree.ledger.graph.causes import DEPTH_DEFAULT, LIMIT_DEFAULT, Cause
 
 DEPTH_MAX = 100
 LIMIT_MAX = 1000
@@ -76,4 +79,12 @@ async def _read(opened: CliContext, *, asked: _WhyArgs) -> WhyOutput:
         found.part,
         session if stands else None,
         moves[0] if moves else None,
+        await list_askers(opened, [*_list_turns(explained.causes), explained.placed]),
     )
+
+
+def _list_turns(causes: Iterable[Cause]) -> Iterator[ThreadTurn]:
+    for cause in causes:
+        if cause.placed is not None:
+            yield cause.placed
+        yield from _list_turns(cause.causes)

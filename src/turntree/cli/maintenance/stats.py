@@ -8,11 +8,11 @@ from typing import cast
 
 import click
 
-from turntree.boot.open import find_prices, stats_on
+from turntree.boot.open import load_prices, stats_on
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.stats import draw_stats, spending_document
-from turntree.cli.output.text import usage_sentence
+from turntree.cli.output.text import count, usage_sentence
 from turntree.cli.param_types import SESSION
 from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
@@ -21,8 +21,6 @@ from turntree.core.value import value
 from turntree.stats.prices import GenaiPrices
 from turntree.stats.spending import CONTEXT_BANDS, Grouping, Spending
 
-INSTALL = "pip install 'turntree[prices]'"
-
 
 @value
 class SpendingReport:
@@ -30,6 +28,7 @@ class SpendingReport:
 
     spent: list[Spending]
     prices: GenaiPrices | None
+    """None if there was nothing to price."""
 
 
 @verb()
@@ -45,7 +44,7 @@ def stats(terminal: Terminal, since: str | None, by: str | None, sessions: tuple
     """Show tokens and cost over time, counting each model call once.
 
     A call that appears in several turns or files is one call. Costs are computed from the list
-    prices of the day, not from your contract; where the list has no price, none is shown. A call
+    prices of the day, not from your contract; where the list has no price, it is unknown. A call
     shared by several sessions counts in the oldest of them. Times are UTC.
     """
     if sessions:
@@ -58,13 +57,11 @@ def stats(terminal: Terminal, since: str | None, by: str | None, sessions: tuple
     if terminal.as_json:
         terminal.documents(spending_document(one, gathered.prices) for one in gathered.spent)
         return
-    if not gathered.spent:
+    if not gathered.spent or gathered.prices is None:
         terminal.note("no model call is recorded" + (f" since {since}" if since else ""))
         terminal.note("next: turntree up     import the sessions of your coding agents")
         return
     terminal.page(draw_stats(gathered.spent, grouping, gathered.prices, terminal))
-    if gathered.prices is None:
-        terminal.note(f"costs are unknown: there is no list of prices     next: {INSTALL}")
 
 
 def _show_usage(terminal: Terminal, sessions: tuple[str, ...]) -> None:
@@ -75,14 +72,14 @@ def _show_usage(terminal: Terminal, sessions: tuple[str, ...]) -> None:
     if terminal.as_json:
         terminal.document({"calls": calls, "usage": asdict(used), "tokens": used.total})
     else:
-        terminal.say(terminal.spell(f"{usage_sentence(used)} in {calls} model calls"))
+        terminal.say(terminal.spell(f"{usage_sentence(used)} in {count(calls, 'model call')}"))
 
 
 async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> SpendingReport:
     found = await stats_on(opened.database).list_spending(
         CONTEXT_BANDS, since=_moment(since, opened.now), with_sessions=by == "session"
     )
-    prices = find_prices() if found else None
+    prices = load_prices() if found else None
     if prices is None:
         return SpendingReport(found, None)
     return SpendingReport([replace(one, cost=prices.find_cost(one)) for one in found], prices)

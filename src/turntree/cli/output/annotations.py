@@ -6,7 +6,9 @@ Reads them from the ledger in few queries. Must never know how they are printed.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from turntree.boot.open import imports_on
 from turntree.cli.context import CliContext
+from turntree.cli.output.text import asker, tool_of
 from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.session import Session, SessionStatus
 from turntree.core.thread import ThreadTurn
@@ -29,6 +31,8 @@ class Annotations:
     unique: dict[Digest, int]
     reasons: dict[TurnId, str]
     """Why turns failed, from their recorded events."""
+    askers: dict[TurnId, str]
+    """The people whose tools recorded turns, which their headers do not name."""
 
     def document(self, placed: ThreadTurn) -> dict[str, Any]:
         """Return what a JSON line says about a turn."""
@@ -43,6 +47,7 @@ class Annotations:
             "outcome": header.outcome,
             "reason": self.reasons.get(placed.turn.id),
             "by": header.by.to_json(),
+            "asker": asker(placed.turn, self.askers) or None,
             "model": header.model,
             "provider": header.provider,
             "started_at": header.started_at,
@@ -75,7 +80,14 @@ async def read_legend(
         used={turn: sum((c.usage for c in made), Usage()) for turn, made in calls.items()},
         unique=await tree.turns.list_unique_lengths([placed.turn.digest for placed in turns]),
         reasons=await tree.runs.list_reasons(failed),
+        askers=await list_askers(opened, turns),
     )
+
+
+async def list_askers(opened: CliContext, turns: Sequence[ThreadTurn]) -> dict[TurnId, str]:
+    """Return who asked for the turns that were imported from a tool."""
+    ids = [placed.turn.id for placed in turns if tool_of(placed.turn.header.by)]
+    return await imports_on(opened.database).list_importers(ids) if ids else {}
 
 
 async def list_sessions(opened: CliContext, *, with_archived: bool) -> tuple[Session, ...]:

@@ -6,10 +6,16 @@ Pure, like ``cli.output.text``. It must never query the ledger.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from turntree.cli.command import Terminal
-from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
+from turntree.cli.command import Paint, Terminal
+from turntree.cli.output.parts import (
+    ToolCall,
+    brief_of,
+    fold_injected,
+    fold_line,
+    list_tool_calls,
+)
 from turntree.cli.output.session import stand
-from turntree.cli.output.text import clean, clean_block, cut, digits
+from turntree.cli.output.text import clean, clean_block, count, cut_path, digits
 from turntree.core.ids import TurnId
 from turntree.core.message import ErasedMessage, Message
 from turntree.core.session import Session
@@ -43,14 +49,21 @@ def draw_talk(
     """Yield the messages of a turn, long texts cut, and its outcome if it did not end well."""
     prompt = terminal.paint(f"{clean(label)}>", "label")
     for said in turn.query:
-        lines = _lines(said, terminal)
+        hint = f"turntree show {digits(turn.digest)} --full"
+        if isinstance(said, Message):
+            injected, text = fold_injected(said, said.text)
+            if injected:
+                yield "  " + fold_line(injected, hint, terminal.width - 2, terminal)
+            lines = _cut_lines(text, hint, terminal)
+        else:
+            lines = _erased(said, terminal)
         yield from (f"{prompt if n == 0 else '   '} {line}" for n, line in enumerate(lines))
     calls = {call.use.call_id: call for call in list_tool_calls(turn)}
     for said in turn.reply:
         if isinstance(said, ErasedMessage):
-            yield from _lines(said, terminal)
+            yield from _erased(said, terminal)
         elif said.role == "assistant":
-            yield from _lines(said, terminal)
+            yield from _cut_lines(said.text, f"turntree show {digits(turn.digest)}", terminal)
             yield from (_call(calls[use.call_id], terminal) for use in said.tool_uses)
     if turn.header.outcome != "completed":
         why = "" if reason is None else f": {clean(reason)}"
@@ -61,18 +74,22 @@ def _call(call: ToolCall, terminal: Terminal) -> str:
     status = "open" if call.result is None else str(call.result.status)
     arrow = terminal.paint(terminal.spell("  → "), "note")
     name = terminal.paint(clean(str(call.use.tool)), "strong")
-    args = cut(brief_of(call.use), ARGS_WIDTH_MAX, ellipsis=terminal.spell("…"))
-    return f"{arrow}{name} {args} {terminal.paint(status, 'good' if status == 'ok' else 'bad')}"
+    args = cut_path(brief_of(call.use), ARGS_WIDTH_MAX, ellipsis=terminal.spell("…"))
+    paint: Paint = "good" if status == "ok" else "bad"
+    return f"{arrow}{name} {args}".rstrip() + f" {terminal.paint(status, paint)}"
 
 
-def _lines(said: Message | ErasedMessage, terminal: Terminal) -> list[str]:
-    if isinstance(said, ErasedMessage):
-        return [terminal.paint(f"(a message was taken out: {digits(said.digest)})", "dim")]
-    if not said.text:
+def _erased(said: ErasedMessage, terminal: Terminal) -> list[str]:
+    return [terminal.paint(f"(a message was taken out: {digits(said.digest)})", "dim")]
+
+
+def _cut_lines(text: str, hint: str, terminal: Terminal) -> list[str]:
+    """Return the first lines of a text, and the command that shows the rest."""
+    if not text:
         return []
-    lines = clean_block(said.text)
+    lines = clean_block(text)
     if len(lines) > LINES_SHOWN_MAX:
-        left = len(lines) - LINES_SHOWN_MAX
-        hidden = terminal.spell(f"… {left} more lines: turntree show")
+        left = count(len(lines) - LINES_SHOWN_MAX, "more line")
+        hidden = terminal.spell(f"… {left}: {hint}")
         lines = [*lines[:LINES_SHOWN_MAX], terminal.paint(hidden, "dim")]
     return lines

@@ -11,6 +11,7 @@ from turntree.cli.output.annotations import Annotations
 from turntree.cli.output.text import (
     Span,
     age,
+    asker,
     cells,
     clean,
     cut,
@@ -19,6 +20,7 @@ from turntree.cli.output.text import (
     pad,
     title,
     tokens,
+    tool_of,
     who,
 )
 from turntree.core.thread import ThreadTurn
@@ -28,7 +30,9 @@ from turntree.core.value import value
 
 GAP: Final = 2
 LEFT_MIN: Final = 40
+LEFT_WITH_MODEL_MIN: Final = 54
 LINE_MAX: Final = 140
+WIDE: Final = 100
 LABEL_MAX: Final = 28
 WHO_MAX: Final = 12
 MODEL_MAX: Final = 20
@@ -43,6 +47,7 @@ class LogColumns:
 
     left: int
     who: int
+    tool: int
     model: int
     tokens: int
     age: int
@@ -54,15 +59,21 @@ def plan_columns(
     """Return columns that fit the terminal; the narrower it is, the fewer."""
     width = min(terminal.width, LINE_MAX)
     if short:
-        return LogColumns(width, 0, 0, 0, 0)
+        return LogColumns(width, 0, 0, 0, 0, 0)
     headers = [placed.turn.header for placed in turns]
-    person = min(WHO_MAX, max(cells(who(header.by)) for header in headers))
+    person = min(WHO_MAX, max(cells(_person(one.turn, legend)) for one in turns))
+    tools = [tool_of(header.by) for header in headers]
+    if width < WIDE:
+        # Titles need the room: "Claude" for Claude Code.
+        tools = [name.partition(" ")[0] for name in tools]
+    tool = min(WHO_MAX, max(map(cells, tools)))
     model = min(MODEL_MAX, max(cells(clean(header.model or "")) for header in headers))
     used = TOKENS_WIDTH if legend.used else 0
-    columns = [person, model, used, AGE_WIDTH]
-    # Without room the model goes first, then the author, then the tokens. The age stays.
-    for column in (1, 0, 2):
-        if width - sum(size + GAP for size in columns if size) < LEFT_MIN:
+    columns = [person, tool, model, used, AGE_WIDTH]
+    # Without room the model goes first, then the tool, the author and the tokens. The age stays.
+    limits = ((2, LEFT_WITH_MODEL_MIN), (1, LEFT_MIN), (0, LEFT_MIN), (3, LEFT_MIN))
+    for column, least in limits:
+        if width - sum(size + GAP for size in columns if size) < least:
             columns[column] = 0
     left = width - sum(size + GAP for size in columns if size)
     return LogColumns(left, *columns)
@@ -79,16 +90,25 @@ def draw_line(
     left = lay(spans, columns.left, terminal)
     used = tokens(legend.used.get(turn.id, Usage()).total)
     header = turn.header
-    model = clean(header.model or "")
+    model, tool = clean(header.model or ""), tool_of(header.by)
+    tool = tool if cells(tool) <= columns.tool else tool.partition(" ")[0]
+    person = _person(turn, legend)
     ellipsis = terminal.spell("…")
     right = [
-        (columns.who, pad(cut(who(header.by), columns.who, ellipsis=ellipsis), columns.who)),
+        (columns.who, pad(cut(person, columns.who, ellipsis=ellipsis), columns.who)),
+        (columns.tool, pad(cut(tool, columns.tool, ellipsis=ellipsis), columns.tool)),
         (columns.model, pad(cut(model, columns.model, ellipsis=ellipsis), columns.model)),
         (columns.tokens, used.rjust(columns.tokens)),
         (columns.age, age(header.sealed_at, legend.now).rjust(columns.age)),
     ]  # fmt: skip
     shown = "".join(" " * GAP + text for size, text in right if size)
     return left + terminal.paint(shown, "dim") if shown else left.rstrip()
+
+
+def _person(turn: Turn, legend: Annotations) -> str:
+    """Return who acted: of an imported turn the person, whose tool has a column of its own."""
+    by = turn.header.by
+    return asker(turn, legend.askers) if tool_of(by) else who(by)
 
 
 def draw_reason(turn: Turn, legend: Annotations, terminal: Terminal) -> str | None:

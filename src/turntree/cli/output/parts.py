@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, assert_never
 
+from turntree.cli.command import Terminal
 from turntree.cli.hints import command_hint
-from turntree.cli.output.text import clean, clean_block, digits
+from turntree.cli.output.text import cells, clean, clean_block, count, cut, digits
 from turntree.core.errors import NotFound
 from turntree.core.message import (
     ErasedMessage,
@@ -25,9 +26,11 @@ from turntree.core.message import (
     calls_tool,
     part_to_json,
 )
+from turntree.core.message_context import split_injected
 from turntree.core.revision import MessagePart, ToolPart
 from turntree.core.turn import Turn
 from turntree.core.value import value
+from turntree.transcripts.display import summarize_call, summarize_result
 from turntree.transcripts.exporters.jsonl import message_document
 
 Level = Literal["short", "normal", "full", "raw"]
@@ -61,12 +64,15 @@ def find_part(turn: Turn, part: ToolPart | MessagePart) -> ToolCall | Message | 
         case ToolPart(n):
             calls = list_tool_calls(turn)
             if not 1 <= n <= len(calls):
-                raise NotFound(f"there are {len(calls)} tool calls, and {n} is not one", hint=show)
+                there = "is" if len(calls) == 1 else "are"
+                calls_made = f"there {there} {count(len(calls), 'tool call')}"
+                raise NotFound(f"{calls_made}, and {n} is not one", hint=show)
             return calls[n - 1]
         case MessagePart(n):
             if not 0 <= n < len(turn.messages):
-                count = len(turn.messages)
-                raise NotFound(f"there are {count} messages, and {n} is not one", hint=show)
+                there = "is" if len(turn.messages) == 1 else "are"
+                messages = f"there {there} {count(len(turn.messages), 'message')}"
+                raise NotFound(f"{messages}, and {n} is not one", hint=show)
             return turn.messages[n]
         case _:
             assert_never(part)
@@ -134,13 +140,32 @@ def _pretty(part: ToolUse | ToolResult | ObjectRef) -> str:
             return f"{size:,} bytes, kept as the object {object_}"
 
 
+def fold_injected(said: Message, text: str) -> tuple[str, str]:
+    """Return the text of a message that a tool put there, and what the person wrote."""
+    if said.role == "system":
+        return text, ""
+    if said.role != "user":
+        return "", text
+    segments = split_injected(text)
+    injected = "\n".join(one.text for one in segments if one.is_injected)
+    return injected, "\n".join(one.text for one in segments if not one.is_injected)
+
+
+def fold_line(text: str, command: str, width: int, terminal: Terminal) -> str:
+    """Return one line for text that a tool put into a message, and the command that shows it."""
+    lines = len(text.splitlines())
+    more = f" ({count(lines, 'line')}: {command})"
+    shown = cut(clean(text), max(width - cells(more), 10), ellipsis=terminal.spell("…"))
+    return terminal.paint(f"{shown}{more}", "dim")
+
+
 def brief_of(part: ToolUse | ToolResult | ObjectRef) -> str:
-    """Return a short text for a tool's arguments or result."""
+    """Return a short text for a tool's arguments or result: a command, a file, an answer."""
     match part:
-        case ToolUse(args=value) | ToolResult(output=value):
-            if isinstance(value, dict):
-                return clean(" ".join(str(member) for member in value.values()))
-            return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        case ToolUse(args=args):
+            return clean(summarize_call(args))
+        case ToolResult(output=output):
+            return clean(summarize_result(output))
         case ObjectRef(size=size):
             return f"({size:,} bytes)"
 

@@ -1,17 +1,34 @@
 """Print search results, as text and JSON. Pure, like ``cli.output.text``."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from turntree.cli.command import Paint, Terminal
-from turntree.cli.output.text import Span, age, cells, clean, digest_spans, lay, title, who
-from turntree.core.ids import Digest, Timestamp
+from turntree.cli.output.text import (
+    Span,
+    age,
+    asker,
+    cells,
+    clean,
+    cut,
+    digest_spans,
+    lay,
+    title,
+    tool_of,
+    who,
+)
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.search.rank import Snippet
 from turntree.search.results import SearchHit, SearchResult
 
 WIDTH_MAX: Final = 120
 INDENT: Final = 11
 NAMES_SHOWN_MAX: Final = 4
+NAME_WIDTH_MAX: Final = 20
+TITLE_WIDTH_MIN: Final = 44
+MATCH_MARGIN: Final = 8
+MARK: Final[Paint] = "mark"
 NO_SESSION: Final = "in no session"
 MEANS_THE_SAME: Final = "means the same"
 
@@ -22,6 +39,7 @@ def draw_result(
     current: str | None,
     now: Timestamp,
     terminal: Terminal,
+    askers: Mapping[TurnId, str],
 ) -> Iterator[str]:
     """Yield the lines of the results: sessions in the order of their best turn."""
     width = min(terminal.width, WIDTH_MAX)
@@ -33,7 +51,7 @@ def draw_result(
             yield ""
         yield terminal.paint(clean(label), "dim" if label == NO_SESSION else "label")
         for hit in hits:
-            yield from _draw_hit(hit, label, unique, now, width, terminal)
+            yield from _draw_hit(hit, label, unique, now, width, terminal, askers)
 
 
 def _home(hit: SearchHit, current: str | None) -> str:
@@ -51,15 +69,19 @@ def _draw_hit(
     now: Timestamp,
     width: int,
     terminal: Terminal,
+    askers: Mapping[TurnId, str],
 ) -> Iterator[str]:
     turn = hit.placed.turn
-    right = "  ".join(
-        said
-        for said in (
-            who(turn.header.by), clean(turn.header.model or ""), age(turn.header.sealed_at, now)
-        )
-        if said
-    )  # fmt: skip
+    by, ellipsis = turn.header.by, terminal.spell("…")
+    names = [asker(turn, askers), tool_of(by), clean(turn.header.model or "")]
+    if not any(names[:2]):
+        names[0] = who(by)
+    shown = [cut(name, NAME_WIDTH_MAX, ellipsis=ellipsis) for name in names if name]
+    shown.append(age(turn.header.sealed_at, now))
+    # Without room the model goes first, then the tool; the age stays.
+    while len(shown) > 1 and width - cells("  ".join(shown)) < TITLE_WIDTH_MIN:
+        del shown[-2]
+    right = "  ".join(shown)
     spans = [Span("  "), *digest_spans(turn.digest, unique[turn.digest]), Span(" ")]
     is_title = hit.snippet is not None and clean(hit.snippet.text) == title(turn)
     paint: Paint = "plain" if turn.header.outcome == "completed" else "bad"
@@ -71,10 +93,12 @@ def _draw_hit(
     left = lay(spans, max(width - cells(right) - 2, 20), terminal)
     yield f"{left}  {terminal.paint(right, 'dim')}".rstrip()
     if hit.snippet is not None and not is_title:
-        said = [Span(f"{hit.snippet.where}: ", "dim"), *_marked(hit.snippet)]
+        said = [Span(f"{hit.snippet.where}: ", "dim")]
+        said += _in_view(_marked(hit.snippet), width - INDENT - cells(said[0].text))
         spelt = [Span(terminal.spell(span.text), span.paint) for span in said]
         yield " " * INDENT + lay(spelt, width - INDENT, terminal).rstrip()
-    yield " " * INDENT + terminal.paint(terminal.spell(_why(hit, home)), "dim")
+    for line in textwrap.wrap(terminal.spell(_why(hit, home)), width - INDENT):
+        yield " " * INDENT + terminal.paint(line, "dim")
 
 
 def _marked(snippet: Snippet, paint: Paint = "plain") -> list[Span]:
@@ -83,9 +107,23 @@ def _marked(snippet: Snippet, paint: Paint = "plain") -> list[Span]:
     at = 0
     for start, end in snippet.marks:
         spans.append(Span(_shown(snippet.text[at:start]), paint))
-        spans.append(Span(_shown(snippet.text[start:end]), "warn"))
+        spans.append(Span(_shown(snippet.text[start:end]), MARK))
         at = end
     return [span for span in (*spans, Span(_shown(snippet.text[at:]), paint)) if span.text]
+
+
+def _in_view(spans: list[Span], width: int) -> list[Span]:
+    """Return spans without their beginning if the first match would be cut off otherwise."""
+    first = next((place for place, span in enumerate(spans) if span.paint == MARK), None)
+    if not first:
+        return spans
+    before = "".join(span.text for span in spans[:first])
+    room = width - cells(spans[first].text) - MATCH_MARGIN
+    if cells(before) <= room:
+        return spans
+    # A few words before the match are enough to read it.
+    kept = before[-max(room // 2, 1) :].partition(" ")[2]
+    return [Span(f"… {kept}"), *spans[first:]]
 
 
 def _shown(text: str) -> str:

@@ -1,11 +1,12 @@
 """Print spending: bars, small plots, tables. Pure, like ``cli.output.text``."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.output.text import cells, clean, cut, pad, tokens
+from turntree.cli.output.text import cells, clean, count, cut, pad, tokens
 from turntree.stats.prices import GenaiPrices
 from turntree.stats.spending import (
     Grouping,
@@ -19,8 +20,14 @@ from turntree.stats.spending import (
     steps_of,
     sum_of,
 )
+from turntree.transcripts.display import tool_title
 
+GAP: Final = 2
+NAME_MIN: Final = 8
+BAR_MIN: Final = 6
 BAR_MAX: Final = 40
+FIGURES_WIDTH: Final = 34
+"""Columns of a line beside its bar: the time, the tokens, the cost."""
 PLOT_STEPS_MAX: Final = 31
 NAME_MAX: Final = 44
 GROUPS_MAX: Final = 40
@@ -32,36 +39,35 @@ _CENT: Final = Decimal("0.01")
 
 
 def draw_stats(
-    spent: Sequence[Spending], by: Grouping | None, prices: GenaiPrices | None, terminal: Terminal
+    spent: Sequence[Spending], by: Grouping | None, prices: GenaiPrices, terminal: Terminal
 ) -> Iterator[str]:
     """Yield a bar per time step, then a line with a small plot per group."""
     step, steps = steps_of(spent)
     sums = over_time(spent, step)
     most = max(total.usage.total for total in sums.values())
-    yield terminal.paint(f"tokens a {step}", "head")
+    width = min(BAR_MAX, max(terminal.width - FIGURES_WIDTH, BAR_MIN))
+    yield terminal.paint(f"tokens and cost a {step}", "head")
     for name in steps[-PLOT_STEPS_MAX:]:
         total = sums.get(name)
         if total is None:
             yield name
             continue
-        drawn = pad(bar(total.usage.total, most, ascii_only=terminal.is_ascii), BAR_MAX)
-        told = f"{tokens(total.usage.total):>6}  {_cost(total, prices):>12}".rstrip()
-        yield f"{name:<10}  {terminal.paint(drawn, 'good')}  {told}".rstrip()
+        drawn = bar(total.usage.total, most, width, ascii_only=terminal.is_ascii)
+        told = f"{tokens(total.usage.total):>6}  {_cost(total):>12}".rstrip()
+        yield f"{name:<10}  {terminal.paint(pad(drawn, width), 'good')}  {told}".rstrip()
     if len(steps) > PLOT_STEPS_MAX:
         earlier = len(steps) - PLOT_STEPS_MAX
-        yield terminal.paint(f"{earlier} earlier {step}s are in the sums below", "dim")
+        there = "is" if earlier == 1 else "are"
+        told = f"{count(earlier, f'earlier {step}')} {there} in the sums below"
+        yield terminal.paint(told, "dim")
     yield ""
-    yield from _groups(spent, by, prices, steps, terminal)
+    yield from _groups(spent, by, steps, terminal)
     yield ""
-    yield from _total(spent, prices)
+    yield from _total(spent, prices, terminal.width)
 
 
 def _groups(
-    spent: Sequence[Spending],
-    by: Grouping | None,
-    prices: GenaiPrices | None,
-    steps: Sequence[str],
-    terminal: Terminal,
+    spent: Sequence[Spending], by: Grouping | None, steps: Sequence[str], terminal: Terminal
 ) -> Iterator[str]:
     found = group(spent, by)
     shown = list(found)[:GROUPS_MAX]
@@ -75,45 +81,63 @@ def _groups(
         own = [one for one in spent if names_of(one, by) == names]
         plot = _plot(own, step, steps[-PLOT_STEPS_MAX:], ascii_only=terminal.is_ascii)
         numbers = (usage.input, usage.cached_input, usage.cache_write, usage.output, usage.total)
-        cut_names = (cut(clean(name), NAME_MAX, ellipsis=terminal.spell("…")) for name in names)
+        cut_names = (
+            cut(tool_title(clean(name)), NAME_MAX, ellipsis=terminal.spell("…")) for name in names
+        )
         rows.append((
-            *cut_names, f"{total.calls:,}", *map(tokens, numbers), _cost(total, prices), plot,
+            *cut_names, f"{total.calls:,}", *map(tokens, numbers), _cost(total), plot,
         ))  # fmt: skip
-    for place, line in enumerate(_aligned(rows, len(heads))):
+    for place, line in enumerate(_aligned(rows, len(heads), terminal)):
         yield line if place else terminal.paint(line, "head")
     if len(found) > len(shown):
         yield terminal.paint(f"and {len(found) - len(shown)} more; --json has all", "dim")
 
 
-def _aligned(rows: Sequence[Sequence[str]], names: int) -> Iterator[str]:
-    """Yield rows with names aligned left and numbers right."""
+def _aligned(rows: Sequence[Sequence[str]], names: int, terminal: Terminal) -> Iterator[str]:
+    """Yield rows with names aligned left and numbers right, as many columns as fit."""
     widths = [max(cells(cell) for cell in column) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
+    # Without room the plot goes first, then where the input came from, then the names are cut:
+    # what was spent must stay.
+    for column in (last, names + 3, names + 2, names + 1, names + 4):
+        if sum(width + GAP for width in widths if width) - GAP > terminal.width:
+            widths[column] = 0
+    over = sum(width + GAP for width in widths if width) - GAP - terminal.width
+    for column in range(names - 1, -1, -1):
+        taken = min(max(over, 0), max(widths[column] - NAME_MIN, 0))
+        widths[column] -= taken
+        over -= taken
+    ellipsis = terminal.spell("…")
     for row in rows:
-        told = [
-            pad(cell, width) if place < names or place == last else f"{cell:>{width}}"
+        cells_shown = [
+            pad(cut(cell, width, ellipsis=ellipsis), width)
+            if place < names or place == last
+            else f"{cell:>{width}}"
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            if width
         ]
-        yield "  ".join(told).rstrip()
+        yield (" " * GAP).join(cells_shown).rstrip()
 
 
-def _total(spent: Sequence[Spending], prices: GenaiPrices | None) -> Iterator[str]:
+def _total(spent: Sequence[Spending], prices: GenaiPrices, width: int) -> Iterator[str]:
     total = sum_of(spent)
-    told = f"{total.calls:,} calls, {tokens(total.usage.total) or '0'} tokens, each call once"
-    if prices is None:
-        yield told
-        return
-    yield f"{told}; {dollars(total.cost)} at the list prices of {prices.name}"
+    used = tokens(total.usage.total) or "0"
+    sentence = (
+        f"{count(total.calls, 'call')}, {used} tokens, each call once; "
+        f"{dollars(total.cost)} at the list prices of {prices.name}"
+    )
+    yield from textwrap.wrap(sentence, width)
     if total.calls_unpriced:
         models = sorted({clean(one.model) for one in spent if one.cost is None})
         named = ", ".join(models[:MODELS_NAMED_MAX])
         more = len(models) - MODELS_NAMED_MAX
         named += f" and {more} more" if more > 0 else ""
-        yield f"not in that sum: {total.calls_unpriced:,} calls of unknown price ({named})"
+        unpriced = count(total.calls_unpriced, "call")
+        yield from textwrap.wrap(f"not in that sum: {unpriced} of unknown price ({named})", width)
 
 
-def _cost(total: SpendingTotal, prices: GenaiPrices | None) -> str:
-    if prices is None or not total.calls:
+def _cost(total: SpendingTotal) -> str:
+    if not total.calls:
         return ""
     if total.calls_unpriced == total.calls:
         return "unknown"
@@ -126,13 +150,13 @@ def dollars(cost: Decimal) -> str:
     return "< $0.01" if 0 < cost < _CENT else f"${cost:,.2f}"
 
 
-def bar(value: int, most: int, *, ascii_only: bool = False) -> str:
+def bar(value: int, most: int, width: int = BAR_MAX, *, ascii_only: bool = False) -> str:
     """Return a bar proportional to a value; a small value still gets a visible bar."""
     if value <= 0 or most <= 0:
         return ""
     if ascii_only:
-        return "#" * max(1, value * BAR_MAX // most)
-    whole, eighths = divmod(max(1, value * BAR_MAX * 8 // most), 8)
+        return "#" * max(1, value * width // most)
+    whole, eighths = divmod(max(1, value * width * 8 // most), 8)
     return "█" * whole + (_EIGHTHS[eighths] if eighths else "")
 
 

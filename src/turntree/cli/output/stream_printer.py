@@ -13,9 +13,17 @@ from typing import Any, Final, assert_never
 
 from turntree.cli.command import Paint, Terminal
 from turntree.cli.hints import command_for
-from turntree.cli.output.parts import brief_of
+from turntree.cli.output.parts import brief_of, fold_injected, fold_line
 from turntree.cli.output.sanitize import TerminalSanitizer
-from turntree.cli.output.text import clean, clean_block, cut, digits, duration, usage_sentence
+from turntree.cli.output.text import (
+    clean,
+    clean_block,
+    cut,
+    cut_path,
+    digits,
+    duration,
+    usage_sentence,
+)
 from turntree.core.message import Message, ObjectRef, Reasoning, Text, ToolUse, part_to_json
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall, Usage, to_json
@@ -79,7 +87,14 @@ class StreamPrinter:
 
     def _begin(self, begun: RunStarted) -> None:
         for said in begun.query if self.shows_query else ():
-            first, *rest = clean_block(said.text)
+            injected, text = fold_injected(said, said.text)
+            if injected:
+                hint = f"turntree show {begun.run} --full"
+                width = self.terminal.width - 2
+                self._line("  " + fold_line(injected, hint, width, self.terminal), "plain")
+            if not text:
+                continue
+            first, *rest = clean_block(text)
             self._line(f"{said.role}> {first}", "label")
             for line in rest:
                 self._line(f"  {line}", "label")
@@ -148,7 +163,7 @@ class StreamPrinter:
         self._fresh_line()
 
     def _named(self, use: ToolUse | ObjectRef) -> str:
-        args = cut(brief_of(use), ARGS_WIDTH_MAX, ellipsis=self.terminal.spell("…"))
+        args = cut_path(brief_of(use), ARGS_WIDTH_MAX, ellipsis=self.terminal.spell("…"))
         arrow = self.terminal.paint(self.terminal.spell("  → "), "note")
         name = self.terminal.paint(clean(str(use.tool)), "strong")
         return f"{arrow}{name} {args}".rstrip()

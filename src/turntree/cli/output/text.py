@@ -5,15 +5,16 @@ them reaches a terminal except through ``clean`` or ``clean_block``.
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from turntree.cli.command import Paint, Terminal
 from turntree.cli.harmless import ESCAPES
-from turntree.core.ids import Digest, Timestamp, unix_ms
+from turntree.core.ids import Digest, Timestamp, TurnId, unix_ms
 from turntree.core.principal import Principal
 from turntree.core.turn import Turn
 from turntree.core.usage import Usage
+from turntree.transcripts.display import tool_title
 
 DIGITS_SHOWN: Final = 8
 TAB_COLUMNS: Final = 4
@@ -78,6 +79,18 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
             break
         kept += sign
     return (kept.rstrip() + ellipsis)[: max(width, 0)]
+
+
+def cut_path(text: str, width: int, *, ellipsis: str = "…") -> str:
+    """Return as much of a text as fits; of a path, the end, where the file's name is."""
+    if cells(text) <= width or "/" not in text or " " in text:
+        return cut(text, width, ellipsis=ellipsis)
+    parts = text.split("/")
+    for first in range(1, len(parts)):
+        shown = "/".join((ellipsis, *parts[first:]))
+        if cells(shown) <= width:
+            return shown
+    return cut(parts[-1], width, ellipsis=ellipsis)
 
 
 def pad(text: str, width: int) -> str:
@@ -160,6 +173,35 @@ def who(principal: Principal) -> str:
     return "" if principal.kind == "system" else clean(principal.id)
 
 
+def tool_of(principal: Principal) -> str:
+    """Return the tool that a turn was imported from; empty for every other principal."""
+    # An agent of a session here acts on behalf of a person, and its turns name that person.
+    is_tool = principal.kind == "agent" and principal.on_behalf_of is None
+    return tool_title(clean(principal.id)) if is_tool else ""
+
+
+def asker(turn: Turn, askers: Mapping[TurnId, str]) -> str:
+    """Return the person who asked for a turn; empty if that is not known."""
+    behind: Principal | None = turn.header.by
+    while behind is not None and behind.kind != "human":
+        behind = behind.on_behalf_of
+    return clean(askers.get(turn.id, "")) if behind is None else clean(behind.id)
+
+
+def asked_by(turn: Turn, askers: Mapping[TurnId, str]) -> str:
+    """Return who asked for a turn, and with which tool."""
+    tool = tool_of(turn.header.by)
+    if not tool:
+        return actor(turn.header.by)
+    person = asker(turn, askers)
+    return f"{person} with {tool}" if person else tool
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 turn``, ``2,483 turns``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def actor(principal: Principal) -> str:
     """Return who acts, and on whose behalf."""
     chain = [principal]
@@ -174,7 +216,7 @@ def title(turn: Turn) -> str:
     compaction = turn.header.compaction
     if compaction is None:
         return clean(turn.title) or f"({turn.header.outcome}, without words)"
-    said = f"compaction: {compaction.turns_summarized} turns summarised"
+    said = f"compaction: {count(compaction.turns_summarized, 'turn')} summarised"
     if compaction.tokens_before is None or compaction.tokens_after is None:
         return said
     before, after = tokens(compaction.tokens_before), tokens(compaction.tokens_after)

@@ -10,14 +10,25 @@ from typing import Any, Final
 from turntree.cli.command import Paint, Terminal
 from turntree.cli.output.annotations import Annotations
 from turntree.cli.output.changes import shown_path, shown_size
-from turntree.cli.output.parts import Level, ToolCall, brief_of, list_tool_calls, words_of
+from turntree.cli.output.parts import (
+    Level,
+    ToolCall,
+    brief_of,
+    fold_injected,
+    fold_line,
+    list_tool_calls,
+    words_of,
+)
 from turntree.cli.output.text import (
     Span,
-    actor,
+    asked_by,
+    asker,
     cells,
     clean,
     clean_block,
+    count,
     cut,
+    cut_path,
     digest_spans,
     digits,
     duration,
@@ -25,6 +36,7 @@ from turntree.cli.output.text import (
     pad,
     title,
     tokens,
+    tool_of,
     usage_sentence,
     who,
 )
@@ -44,6 +56,7 @@ from turntree.resources.resource import ResolvedTurnSnapshot
 MARGIN: Final = 9
 WIDTH_MAX: Final = 110
 LINES_SHOWN_MAX: Final = 16
+TOOL_NAME_WIDTH_MAX: Final = 18
 NAMES_SHOWN_MAX: Final = 5
 # One more than the longest status, "interrupted", so that the answer does not touch it.
 STATUS_WIDTH: Final = 12
@@ -81,7 +94,7 @@ def draw_turn(shown: TurnView, level: Level, terminal: Terminal) -> Iterator[str
         yield from facts
         yield ""
     for said in shown.placed.turn.messages:
-        yield from _draw_message(said, shown.placed.turn, level, width, terminal)
+        yield from _draw_message(said, shown, level, width, terminal)
     if level == "short":
         return
     yield from _draw_tools(list_tool_calls(shown.placed.turn), level, width, terminal)
@@ -109,7 +122,8 @@ def _draw_facts(shown: TurnView, terminal: Terminal) -> Iterator[str]:
     parent = "none, it is a root" if shown.parent is None else digits(shown.parent.turn.digest)
     yield _fact("parent", f"{parent}  {depth}", terminal)
     yield _fact("session", _sessions(shown, terminal), terminal)
-    yield _fact("by", f"{actor(header.by)}   {_when(turn)}", terminal)
+    by = asked_by(turn, shown.legend.askers)
+    yield _fact("by", f"{by}   {_when(turn)}", terminal)
     yield from _draw_model(shown, terminal)
     tags = shown.legend.tags.get(turn.id)
     if tags:
@@ -150,11 +164,19 @@ def _draw_model(shown: TurnView, terminal: Terminal) -> Iterator[str]:
     calls = f"   {len(shown.calls)} calls" if len(shown.calls) > 1 else ""
     model = clean(header.model or "not recorded")
     sentence = terminal.spell(usage_sentence(used))
-    yield _fact("model", f"{model}{via}   {sentence}{calls}", terminal)
+    whole = f"{model}{via}   {sentence}{calls}"
+    if cells(whole) <= min(terminal.width, WIDTH_MAX) - MARGIN:
+        yield _fact("model", whole, terminal)
+        return
+    yield _fact("model", f"{model}{via}{calls}", terminal)
+    yield from (
+        _fact("", line, terminal)
+        for line in textwrap.wrap(sentence, min(terminal.width, WIDTH_MAX) - MARGIN)
+    )
 
 
 def _draw_message(
-    said: Message | ErasedMessage, turn: Turn, level: Level, width: int, terminal: Terminal
+    said: Message | ErasedMessage, shown: TurnView, level: Level, width: int, terminal: Terminal
 ) -> Iterator[str]:
     if isinstance(said, ErasedMessage):
         yield _fact(
@@ -163,26 +185,43 @@ def _draw_message(
         return
     blocks = [words_of(part, level) for part in said.parts]
     text = "\n".join(block for block in blocks if block)
+    if level != "full":
+        # An agent's instructions are pages long and the same in every turn.
+        injected, text = fold_injected(said, text)
+        hint = f"turntree show {digits(shown.placed.turn.digest)} --full"
+        if injected and level != "short":
+            yield _fact("system", fold_line(injected, hint, width - MARGIN, terminal), terminal)
     if not text:
+        return
+    if level == "short":
+        line = cut(clean(text), width - MARGIN, ellipsis=terminal.spell("…"))
+        yield _fact(_speaker(said, shown), line, terminal, paint="head")
         return
     lines = [
         line
         for paragraph in clean_block(text)
         for line in textwrap.wrap(paragraph, width - MARGIN, replace_whitespace=False) or [""]
     ]
-    limit = {"short": 1, "normal": LINES_SHOWN_MAX}.get(level, len(lines))
+    limit = LINES_SHOWN_MAX if level == "normal" else len(lines)
     first, *rest = lines[:limit]
-    yield _fact(_speaker(said, turn), first, terminal, paint="head")
+    yield _fact(_speaker(said, shown), first, terminal, paint="head")
     yield from (" " * MARGIN + line for line in rest)
     if len(lines) > limit:
-        hidden = terminal.spell(f"… {len(lines) - limit} more lines: --full")
+        hidden = terminal.spell(f"… {count(len(lines) - limit, 'more line')}: --full")
         yield " " * MARGIN + terminal.paint(hidden, "dim")
     if is_partial(said):
         yield " " * MARGIN + terminal.paint(terminal.spell("… (cut off here)"), "warn")
 
 
-def _speaker(said: Message, turn: Turn) -> str:
-    by = turn.header.by
+def _speaker(said: Message, shown: TurnView) -> str:
+    turn = shown.placed.turn
+    by, person = turn.header.by, asker(turn, shown.legend.askers)
+    if tool_of(by):
+        # The column is narrow: "Claude" for Claude Code, whose whole name is in the line above.
+        if said.role == "assistant":
+            return tool_of(by).split()[0]
+        if said.role == "user" and said.source == "human":
+            return person or "human"
     match said.role, by.kind:
         case ("user", "human") | ("assistant", "agent"):
             return who(by)
@@ -200,18 +239,20 @@ def _draw_tools(
     if not calls or level == "full":
         return
     names = [clean(str(call.use.tool)) for call in calls]
-    name_width = max(map(cells, names))
     ellipsis = terminal.spell("…")
+    name_width = min(max(map(cells, names)), TOOL_NAME_WIDTH_MAX)
     for call, name in zip(calls, names, strict=True):
         status = "open" if call.result is None else str(call.result.status)
         number = pad(str(call.number), len(str(len(calls))))
         rest = width - MARGIN - cells(number) - name_width - STATUS_WIDTH - 6
-        args_width = max(rest * 3 // 5, 10)
-        args = pad(cut(brief_of(call.use), args_width, ellipsis=ellipsis), args_width)
+        # The file or the command says more than the answer, which is often just "ok".
+        args_width = max(rest * 2 // 3, 10)
+        args = pad(cut_path(brief_of(call.use), args_width, ellipsis=ellipsis), args_width)
         answer = "" if call.result is None else brief_of(call.result)
         shown = terminal.paint(pad(status, STATUS_WIDTH), "good" if status == "ok" else "bad")
         label = "tools" if call.number == 1 else ""
-        line = f"{number}  {pad(name, name_width)}  {args}  {shown}"
+        short = cut(name, name_width, ellipsis=ellipsis)
+        line = f"{number}  {pad(short, name_width)}  {args}  {shown}"
         yield _fact(
             label, line + cut(answer, max(rest - args_width, 8), ellipsis=ellipsis), terminal
         )

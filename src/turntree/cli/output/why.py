@@ -4,12 +4,27 @@ Pure, like ``cli.output.text``. It must never query the ledger.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final, assert_never
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
-from turntree.cli.output.text import Span, actor, age, cells, clean, cut, digits, lay, title
-from turntree.core.ids import Timestamp
+from turntree.cli.output.text import (
+    Span,
+    actor,
+    age,
+    asked_by,
+    asker,
+    cells,
+    clean,
+    count,
+    cut,
+    digits,
+    lay,
+    title,
+    tool_of,
+)
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import (
     ErasedMessage,
     Message,
@@ -64,6 +79,8 @@ class WhyOutput:
     session: Session | None = None
     """The session with this head, if it was asked for by name."""
     move: SessionMove | None = None
+    askers: Mapping[TurnId, str] = field(default_factory=dict[TurnId, str])
+    """The people whose tools recorded the turns."""
 
 
 def draw_why(told: WhyOutput, terminal: Terminal) -> Iterator[str]:
@@ -107,10 +124,16 @@ def _facts(told: WhyOutput) -> Iterator[WhyLine]:
         moved = f" {_MOVED[told.move.kind]} by {_name(told.move.by)}, {_ago(told.move.at, told)}"
         yield WhyLine([Span(clean(told.session.label), "label"), Span(moved)])
     model = f"; {clean(header.model)} answered" if header.model else ""
-    yield WhyLine([Span(f"{actor(header.by)} asked for it, {_ago(header.sealed_at, told)}{model}")])
+    person, tool = asker(turn, told.askers), tool_of(header.by)
+    asked = (
+        f"{person or 'the user'} asked {tool} for it"
+        if tool
+        else f"{actor(header.by)} asked for it"
+    )
+    yield WhyLine([Span(f"{asked}, {_ago(header.sealed_at, told)}{model}")])
     tools = [clean(str(call.use.tool)) for call in list_tool_calls(turn)]
     if tools:
-        counted = f"{len(tools)} tool calls" if len(tools) > 1 else "1 tool call"
+        counted = count(len(tools), "tool call")
         shown = ", ".join(tools[:TOOLS_SHOWN_MAX]) + (", …" if len(tools) > TOOLS_SHOWN_MAX else "")
         yield WhyLine([Span(f"it made {counted}: {shown}")])
 
@@ -184,8 +207,8 @@ def _digest(placed: ThreadTurn) -> list[Span]:
 def _by(cause: Cause, told: WhyOutput) -> str:
     if cause.placed is None:
         return ""
-    header = cause.placed.turn.header
-    return f" · {actor(header.by)}, {_ago(header.sealed_at, told)}"
+    turn = cause.placed.turn
+    return f" · {asked_by(turn, told.askers)}, {_ago(turn.header.sealed_at, told)}"
 
 
 def _name(by: str) -> str:

@@ -15,8 +15,9 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.thread_objects import read_whole
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
-from turntree.cli.output.annotations import list_sessions
+from turntree.cli.output.annotations import list_askers, list_sessions
 from turntree.cli.output.progress import counting
+from turntree.cli.output.text import count
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
@@ -108,7 +109,7 @@ def _export_all(terminal: Terminal, output: str) -> None:
         terminal.document(asdict(done))
         return
     turns, sessions = done.counts.get("turn", 0), done.counts.get("session", 0)
-    terminal.note(f"{turns} turns and {sessions} sessions written")
+    terminal.note(f"{count(turns, 'turn')} and {count(sessions, 'session')} written")
     if done.is_partial:
         terminal.note("what is private to others is not in it")
     if done.unfinished:
@@ -120,15 +121,16 @@ def _export_all(terminal: Terminal, output: str) -> None:
 def _write(terminal: Terminal, file: IO[str], revision: str, form: str) -> str:
     if form == "jsonl":
         turns, sessions = with_ledger(terminal, partial(_export, file=file, revision=revision))
-        return f"{turns} turns and {sessions} sessions written"
+        return f"{count(turns, 'turn')} and {count(sessions, 'session')} written"
     visible = form in TOLD
     thread = with_ledger(terminal, partial(read_whole, revision=revision, visible=visible))
     if form in TOLD:
         text = json.dumps(TOLD[form](thread.told()), ensure_ascii=False, indent=2) + "\n"
     else:
-        text = READ[form](thread.turns, thread.objects)
+        askers = with_ledger(terminal, lambda opened: list_askers(opened, thread.turns))
+        text = READ[form](thread.turns, thread.objects, askers)
     _print(file, text, is_json=form in TOLD)
-    return f"{len(thread.turns)} turns written"
+    return f"{count(len(thread.turns), 'turn')} written"
 
 
 async def _export(opened: CliContext, *, file: IO[str], revision: str) -> tuple[int, int]:

@@ -12,16 +12,19 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from turntree.core.ids import Digest
+from turntree.core.ids import Digest, TurnId
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.thread import ThreadTurn
 from turntree.models.portable_thread import note_of, text_of
 from turntree.transcripts.exporters.markdown import (
     arguments_text,
     byline,
+    call_summary,
     digits,
+    fold_summary,
     headline,
     moment,
+    segments_of,
     speaker,
     told_of,
 )
@@ -30,15 +33,19 @@ from turntree.transcripts.exporters.shared import find_data
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def to_html(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -> str:
-    """Return a thread as a page.
+def to_html(
+    thread: Sequence[ThreadTurn],
+    objects: Mapping[Digest, bytes],
+    askers: Mapping[TurnId, str] | None = None,
+) -> str:
+    """Return a thread as a page; ``askers`` are the people who used the tools of turns.
 
     Raises:
         InvalidOperation: A part is an object whose bytes are not in ``objects``.
     """
     title = escape(headline(thread[0].turn))
     style = files("turntree.transcripts.exporters").joinpath("page.css").read_text(encoding="utf-8")
-    body = "\n".join(_turn(placed, objects) for placed in thread)
+    body = "\n".join(_turn(placed, objects, askers or {}) for placed in thread)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -50,7 +57,7 @@ def to_html(thread: Sequence[ThreadTurn], objects: Mapping[Digest, bytes]) -> st
     )
 
 
-def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> str:
+def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes], askers: Mapping[TurnId, str]) -> str:
     turn = placed.turn
     outcome = turn.header.outcome
     badge = "" if outcome == "completed" else f' <span class="bad">{escape(outcome)}</span>'
@@ -58,21 +65,34 @@ def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> str:
         f'<a class="place" href="#{digits(turn)}">{placed.depth}</a> '
         f"<code>{digits(turn)}</code> <time>{moment(turn)}</time>{badge}"
     )
-    said = "\n".join(_messages(placed, objects))
+    said = "\n".join(_messages(placed, objects, askers))
     return f'<section id="{digits(turn)}">\n<p class="turn">{place}</p>\n{said}\n</section>'
 
 
-def _messages(placed: ThreadTurn, objects: Mapping[Digest, bytes]) -> Iterator[str]:
+def _messages(
+    placed: ThreadTurn, objects: Mapping[Digest, bytes], askers: Mapping[TurnId, str]
+) -> Iterator[str]:
     before: tuple[str, str] | None = None
     for said, part in told_of(placed, objects):
-        now = ("summary" if said.is_summary else said.role, speaker(said, placed.turn))
+        now = ("summary" if said.is_summary else said.role, speaker(said, placed.turn, askers))
         if now != before:
             yield "" if before is None else "</article>"
             yield f'<article class="{now[0]}"><h2>{escape(now[1])}</h2>'
         before = now
+        if isinstance(part, Text) and said.role != "assistant":
+            for one in segments_of(said, part.text):
+                yield _injected(one.text) if one.is_injected else _part(Text(one.text))
+            continue
         yield _part(part)
     if before is not None:
         yield "</article>"
+
+
+def _injected(text: str) -> str:
+    return (
+        f'<details class="thought"><summary>{escape(fold_summary(text))}</summary>'
+        f"<pre>{escape(text)}</pre></details>"
+    )
 
 
 def _part(part: Any) -> str:
@@ -95,7 +115,7 @@ def _part(part: Any) -> str:
 
 def _call(use: ToolUse, result: ToolResult) -> str:
     asked = arguments_text(use.args)
-    first = escape(" ".join(asked.split())[:100])
+    first = escape(call_summary(use))
     kind = "ok" if result.status == "ok" else "bad"
     return (
         f'<details class="call"><summary><code>{escape(use.tool)}</code> <span>{first}</span> '
