@@ -135,6 +135,7 @@ ASKED: Calls = {
     "index status": ((),),
 }  # fmt: skip
 ELSEWHERE = {
+    "backup create", "backup restore", "backup verify",
     "chat", "worker", "session identify", "plan resume", "token issue", "token revoke",
     "import", "demo", "init", "up", "down", "completion", "config", "config add", "config get",
     "config list",

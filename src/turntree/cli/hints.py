@@ -12,6 +12,7 @@ from turntree.core.errors import Hint
 
 COMMANDS: Final[Mapping[str, str]] = {
     "agent.assign": "turntree agent assign AGENT {task}",
+    "backup.replace": "turntree backup restore {file} --replace",
     "config.allow_host": "turntree config add secret_hosts {host}",
     "config.list": "turntree config list",
     "config.unset": "turntree config unset {key}",

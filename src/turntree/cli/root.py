@@ -134,6 +134,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "Manage", "sessions.tag", "Add, remove and list tags of turns and programs."
     ),
     "index": CommandEntry("Manage", "maintenance.index", "Update and inspect the search indexes."),
+    "backup": CommandEntry(
+        "Manage", "maintenance.backup", "Back up the whole server, and restore it."
+    ),
     "plan": CommandEntry(
         "Manage", "files.plan", "List and resume forks and moves with files that did not finish."
     ),

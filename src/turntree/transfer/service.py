@@ -120,7 +120,7 @@ class Archives:
             await loading.finish()
             await loading.check_objects()
             await anyio.to_thread.run_sync(files.finish)
-            if not reader.is_partial:
+            if any(loading.added.values()) and not reader.is_partial:
                 # Rows are proved by the events next to them. References to what is hidden are
                 # faults that only the whole ledger could mend, so a partial one is not judged.
                 faults = await check_structure(loading.connection, everything.workspace)

@@ -1,0 +1,63 @@
+"""Backups, as a person makes and restores them on the embedded server of a home."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from turntree.db.embedded.server import EmbeddedServer
+
+pytestmark = pytest.mark.slow
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def at_home(place: Path, tmp_path: Path) -> Generator[Call, None, None]:
+    """The command line in an environment of its own, which starts a server of its own."""
+    home = place / f"backup-{os.getpid()}"
+    keep = {name: text for name, text in os.environ.items() if not name.startswith("TURNTREE_")}
+    environment = {**keep, "TURNTREE_HOME": str(home), "TURNTREE_CONFIG": str(tmp_path / "none")}
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "turntree", *words],
+            check=False, capture_output=True, text=True, env=environment, cwd=tmp_path,
+        )  # fmt: skip
+
+    yield call
+    EmbeddedServer(home).stop(mode="immediate")
+
+
+def test_backup_is_verified_restored_and_undone(at_home: Call, tmp_path: Path) -> None:
+    assert at_home("session", "create", "before").returncode == 0
+    made = at_home("backup", "create", "one.zip")
+    assert "rows and" in made.stdout, made.stderr
+    assert "one.zip" in made.stdout
+    assert at_home("backup", "create", "one.zip").returncode == 1
+    assert "is complete" in at_home("backup", "verify", "one.zip").stdout
+    assert at_home("session", "create", "after").returncode == 0
+    refused = at_home("backup", "restore", "one.zip")
+    assert refused.returncode == 1
+    assert "already holds a ledger" in refused.stderr
+    assert "next: turntree backup restore" in refused.stderr
+    restored = json.loads(at_home("backup", "restore", "one.zip", "--replace", "--json").stdout)
+    assert restored["rows"] > 0
+    listed = at_home("session", "list", "--json").stdout
+    assert "before" in listed
+    assert "after" not in listed
+    assert at_home("fsck").returncode == 0
+    _, *undo = restored["undo"].split()
+    assert at_home(*undo).returncode == 0
+    assert "after" in at_home("session", "list", "--json").stdout
+    whole = (tmp_path / "one.zip").read_bytes()
+    for name, damaged in {"cut": whole[:-200], "bit": whole[:400] + b"?" + whole[401:]}.items():
+        (tmp_path / f"{name}.zip").write_bytes(damaged)
+        for verb in ("verify", "restore"):
+            bad = at_home("backup", verb, f"{name}.zip")
+            assert bad.returncode == 1, name
+            assert "Traceback" not in bad.stderr
