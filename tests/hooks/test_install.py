@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,3 +162,125 @@ def end_attendant(home: Path) -> None:
             os.kill(int(pid), signal.SIGKILL)
             return
         time.sleep(0.02)
+
+
+def test_a_link_to_nothing_is_a_link_to_nothing_again(installer: Installer, tmp_path: Path) -> None:
+    settings = CLAUDE_CODE.file("user", installer.places, installer.top)
+    settings.parent.mkdir(parents=True)
+    (tmp_path / "dotfiles").mkdir()
+    settings.symlink_to(tmp_path / "dotfiles" / "claude.json")
+    installer.install(CLAUDE_CODE, "user")
+    assert (tmp_path / "dotfiles" / "claude.json").is_file()
+    installer.uninstall(CLAUDE_CODE, "user")
+    assert settings.is_symlink()
+    assert list((tmp_path / "dotfiles").iterdir()) == []
+
+
+def test_nothing_is_changed_unless_everything_can_be(installer: Installer, tmp_path: Path) -> None:
+    hooks = CODEX.file("user", installer.places, installer.top)
+    hooks.parent.mkdir(parents=True)
+    hooks.write_text(UNTIDY, encoding="utf-8")
+    (hooks.parent / "config.toml").write_text("model = ", encoding="utf-8")
+    with pytest.raises(InvalidOperation, match="not TOML"):
+        installer.install(CODEX, "user", trust=True)
+    assert hooks.read_text(encoding="utf-8") == UNTIDY
+    (hooks.parent / "config.toml").unlink()
+    (hooks.parent / "config.toml").symlink_to(tmp_path / "loop")
+    (tmp_path / "loop").symlink_to(hooks / "below a file" / "x")
+    with pytest.raises(InvalidOperation, match="cannot be"):
+        installer.install(CODEX, "user", trust=True)
+    assert hooks.read_text(encoding="utf-8") == UNTIDY
+
+
+INSTALL_AND_TAKE_OUT = """
+import sys
+from pathlib import Path
+from turntree.hooks.coding_agents import TOOLS
+from turntree.hooks.install import Installer
+from turntree.transcripts.importer import ToolPaths
+home, person, entry = map(Path, sys.argv[1:4])
+installer = Installer(home, ToolPaths(person, {}), person, Path(sys.executable), entry)
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(40):
+    installer.install(TOOLS["claude-code"], "user")
+    if len(sys.argv) > 4:
+        installer.uninstall(TOOLS["claude-code"], "user")
+"""
+
+
+@pytest.mark.parametrize("last_word", [(), ("uninstall",)])
+def test_many_processes_at_once_leave_whole_settings(
+    installer: Installer, last_word: tuple[str, ...]
+) -> None:
+    settings = CLAUDE_CODE.file("user", installer.places, installer.top)
+    settings.parent.mkdir(parents=True)
+    settings.write_text(UNTIDY, encoding="utf-8")
+    words = [str(installer.home), str(installer.places.home), str(installer.entry), *last_word]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", INSTALL_AND_TAKE_OUT, *words],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = [process.communicate()[1] for process in processes]
+    assert errors == [""] * 4
+    assert installer.state(CLAUDE_CODE, "user").is_complete == (not last_word)
+    installer.uninstall(CLAUDE_CODE, "user")
+    assert settings.read_text(encoding="utf-8") == UNTIDY
+    assert [path.name for path in settings.parent.iterdir()] == ["settings.json"]
+
+
+def test_settings_keep_their_owner_and_their_copy_is_private(
+    installer: Installer, tmp_path: Path
+) -> None:
+    settings = CLAUDE_CODE.file("user", installer.places, installer.top)
+    settings.parent.mkdir(parents=True)
+    settings.write_text(UNTIDY, encoding="utf-8")
+    settings.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(settings, 12345, 12345)
+    owner = settings.stat().st_uid, settings.stat().st_gid
+    (change,) = installer.install(CLAUDE_CODE, "user")
+    assert (settings.stat().st_uid, settings.stat().st_gid) == owner
+    assert settings.stat().st_mode & 0o777 == 0o640
+    assert change.backup is not None
+    assert change.backup.stat().st_mode & 0o077 == 0
+    installer.uninstall(CLAUDE_CODE, "user")
+    assert (settings.stat().st_uid, settings.stat().st_mode & 0o777) == (owner[0], 0o640)
+
+
+def test_settings_that_are_read_only_stay_as_they_are(installer: Installer) -> None:
+    # Root may write everything, so the settings are another account's.
+    folder = Path(tempfile.mkdtemp(prefix="tt-"))
+    account = 65534 if os.geteuid() == 0 else os.geteuid()
+    settings = folder / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(UNTIDY, encoding="utf-8")
+    settings.chmod(0o444)
+    for path in (folder, settings.parent, settings):
+        os.chown(path, account, -1)
+    mine = replace(installer, home=folder / "home", places=ToolPaths(folder, {}))
+    before = os.geteuid()
+    try:
+        os.seteuid(account)
+        with pytest.raises(InvalidOperation, match=r"settings\.json is read-only"):
+            mine.install(CLAUDE_CODE, "user")
+        settings.parent.chmod(0o555)
+        settings.chmod(0o644)
+        with pytest.raises(InvalidOperation, match="cannot be written: Permission denied"):
+            mine.install(CLAUDE_CODE, "user")
+        assert [path.name for path in settings.parent.iterdir()] == ["settings.json"]
+    finally:
+        os.seteuid(before)
+        assert settings.read_text(encoding="utf-8") == UNTIDY
+        settings.parent.chmod(0o755)
+        shutil.rmtree(folder)

@@ -6,6 +6,8 @@ removes our hooks and leaves everything else.
 """
 
 import json
+import os
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -26,6 +28,7 @@ from turntree.hooks.codex_trust import (
 from turntree.hooks.coding_agents import CODEX, TOOLS, Scope, Tool, codex_folder
 from turntree.hooks.launcher import command, find_lost_python, launcher_path, write_launcher
 from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
+from turntree.system.processes import lock_file
 from turntree.transcripts.importer import ToolPaths
 
 FOLDER: Final = "hooks"
@@ -94,16 +97,24 @@ class Installer:
         Raises:
             InvalidOperation: Its settings cannot be read or written; nothing was changed.
         """
-        write_launcher(self.home, self.python, self.entry)
-        path = tool.file(scope, self.places, self.top)
-        before = _read(path)
-        done = [self._write(tool, path, before, self._wanted(tool, before, path))]
-        if tool is CODEX and trust:
+        with self._alone():
+            path = tool.file(scope, self.places, self.top)
+            before = _read(path)
+            wanted = self._wanted(tool, before, path)
+            write_launcher(self.home, self.python, self.entry)
+            if tool is not CODEX or not trust:
+                return [self._write(tool, path, before, wanted)]
             config = codex_folder(self.places) / CODEX_CONFIG
             text = _read(config)
-            trusting = with_trust(text or "", self._trusted(path))
-            done.append(self._write(tool, config, text, trusting))
-        return done
+            trusting = with_trust(text or "", _list_trusted(path, wanted))
+            done = [self._write(tool, path, before, wanted)]
+            try:
+                done.append(self._write(tool, config, text, trusting))
+            except InvalidOperation:
+                if done[0].changed:
+                    self._take_back(path, wanted, before or "")
+                raise
+            return done
 
     def uninstall(self, tool: Tool, scope: Scope) -> list[SettingsChange]:
         """Uninstall a tool's hooks.
@@ -138,6 +149,10 @@ class Installer:
         Raises:
             InvalidOperation: The file cannot be read or written.
         """
+        with self._alone():
+            return self._uninstall_from(tool, path)
+
+    def _uninstall_from(self, tool: Tool, path: Path) -> list[SettingsChange]:
         changes: list[SettingsChange] = []
         if tool is CODEX:
             beside = path.with_name(CODEX_CONFIG)
@@ -145,7 +160,7 @@ class Installer:
             config = beside if is_beside else codex_folder(self.places) / CODEX_CONFIG
             text = _read(config)
             if text is not None:
-                cleared = without_trust(text, self._trusted(path))
+                cleared = without_trust(text, _list_trusted(path, _read(path) or ""))
                 changes.append(self._take_back(config, text, cleared))
         text = _read(path)
         if text is None:
@@ -168,7 +183,7 @@ class Installer:
             skipped = 0
             if tool is CODEX:
                 config = _read(codex_folder(self.places) / CODEX_CONFIG) or ""
-                skipped = len(list_missing(config, self._trusted(path)))
+                skipped = len(list_missing(config, _list_trusted(path, text)))
         except InvalidOperation as error:
             # A status must show all tools, also beside one with a broken settings file.
             return InstallState(tool.name, scope, path, installed=False, problem=str(error))
@@ -195,9 +210,17 @@ class Installer:
         with _left_alone(path):
             return with_hooks(before, commands, tool.timeout)
 
-    def _trusted(self, path: Path) -> list[TrustedHook]:
-        found = list_commands(_read(path) or "")
-        return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Keep other processes of this home from changing settings at the same time.
+
+        Two that read the same text would each save the other's hooks as the user's settings.
+        """
+        folder = self.home / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("a") as lock:
+            lock_file(lock.fileno(), wait=True)
+            yield
 
     def _write(self, tool: Tool, path: Path, before: str | None, after: str) -> SettingsChange:
         """Replace a file, saving what it held before we first changed it."""
@@ -210,13 +233,13 @@ class Installer:
             made = [str(folder) for folder in path.parents if not folder.exists()]
             record = _Record(str(path), before is not None, "", tuple(made), tool.name)
             if before is not None:
-                backup.parent.mkdir(parents=True, exist_ok=True)
-                backup.write_bytes(before.encode("utf-8", "surrogateescape"))
+                # Settings may hold keys, and root's home can be entered by others.
+                _write_private(backup, before.encode("utf-8", "surrogateescape"))
         assert record is not None
-        _replace(path, after)
         kept = {**asdict(record), "written": _digest(after)}
-        self._kept(path).parent.mkdir(parents=True, exist_ok=True)
-        self._kept(path).write_text(json.dumps(kept), encoding="utf-8")
+        # Recorded first: after a crash in between, the old settings are known and still in place.
+        _write_private(self._kept(path), json.dumps(kept).encode())
+        _replace(path, before, after)
         return SettingsChange(path, changed=True, backup=backup if record.existed else None)
 
     def _take_back(self, path: Path, now: str, cleared: str) -> SettingsChange:
@@ -232,12 +255,13 @@ class Installer:
             old, gone = cleared, not cleared.strip() or cleared.strip() == "{}"
             gone = gone and (record is None or not record.existed)
         if gone:
-            path.unlink()
+            # Behind a link to nothing we created the file, and not the link.
+            path.resolve().unlink()
             for folder in record.made if record is not None else ():
                 if Path(folder).is_dir() and not any(Path(folder).iterdir()):
                     Path(folder).rmdir()
         else:
-            _replace(path, old)
+            _replace(path, now, old)
         self._kept(path).unlink(missing_ok=True)
         backup.unlink(missing_ok=True)
         return SettingsChange(path, changed=True)
@@ -279,18 +303,50 @@ def _read(path: Path) -> str | None:
         raise InvalidOperation(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file atomically, with its permissions; a link stays a link."""
+def _write_private(path: Path, data: bytes) -> None:
+    """Write a file atomically that only its owner can read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Its own name in each process, so that two never write into one file.
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
+        new.write(data)
+    Path(new.name).replace(path)
+
+
+def _list_trusted(path: Path, text: str) -> list[TrustedHook]:
+    found = list_commands(text)
+    return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
+
+
+def _replace(path: Path, before: str | None, text: str) -> None:
+    """Write a file atomically, with its owner and permissions; a link stays a link."""
     target = path.resolve()
+    fresh: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = target.with_name(f"{target.name}.turntree-new")
-        fresh.write_bytes(text.encode("utf-8", "surrogateescape"))
+        if target.exists() and not os.access(target, os.W_OK, effective_ids=True):
+            # Replacing it would work in a writable folder, but its user has protected it.
+            raise InvalidOperation(f"{path} is read-only")
+        fd, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.", suffix=".new")
+        fresh = Path(name)
+        with os.fdopen(fd, "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
         if target.exists():
-            fresh.chmod(target.stat().st_mode & 0o7777)
+            found = target.stat()
+            if os.geteuid() == 0:
+                # With sudo, the file must stay its user's.
+                os.chown(fresh, found.st_uid, found.st_gid)
+            fresh.chmod(found.st_mode & 0o7777)
+        else:
+            fresh.chmod(0o644)
+        if _read(path) != before:
+            raise InvalidOperation(f"{path} has just been changed by another program")
         fresh.replace(target)
+        fresh = None
     except OSError as error:
         raise InvalidOperation(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        if fresh is not None:
+            fresh.unlink(missing_ok=True)
 
 
 def _digest(text: str) -> str:

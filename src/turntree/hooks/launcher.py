@@ -81,7 +81,8 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
         poll=_POLL_S,
     )
     home.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{NAME}.new")
+    # Its own name in each process: two may install hooks at the same time.
+    fresh = path.with_name(f"{NAME}.{os.getpid()}.new")
     fresh.write_text(text, encoding="utf-8")
     fresh.chmod(0o755)
     fresh.replace(path)
