@@ -2,12 +2,17 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tests.examples.tutorial import NOT_HERE, read_sections, read_session
+from tests.examples.tutorial import reader as prepare_reader
+from turntree.cli.root import root
 from turntree.testing.scripted.server import Reply, ScriptedModel
 
 ROOT = Path(__file__).parent.parent.parent
@@ -19,6 +24,8 @@ PAGES = [
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SCRIPT_TIMEOUT_S = 60
+SAMPLES = ("The first minute",)
+"""The sections of the README whose commands need no agent."""
 
 
 def program_of(page: Path) -> str:
@@ -61,3 +68,28 @@ def test_an_example_runs_twice(example: Path, reader: None) -> None:
                 timeout=SCRIPT_TIMEOUT_S,
             )  # fmt: skip
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{answer}\n", "")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial/first-minute.md"])
+def test_the_commands_of_a_page_can_be_typed_twice(
+    page: str, conninfo: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prepare_reader(tmp_path, conninfo, monkeypatch)
+    sections = read_sections(ROOT / page)
+    text = "".join(sections[name] for name in sections if page != "README.md" or name in SAMPLES)
+    commands = [command for command, _ in read_session(text) if not command.startswith(NOT_HERE)]
+    assert commands
+    start = Path.cwd()
+    for is_first in (True, False):
+        monkeypatch.chdir(start)
+        for command in commands:
+            words = shlex.split(command)
+            if words[0] == "cd":
+                monkeypatch.chdir(words[1])
+            elif words[0] == "mkdir":
+                Path(words[-1]).mkdir(exist_ok=not is_first)
+            else:
+                ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
+                # Only the name of a fork is taken, and then the reader is shown what to do.
+                is_taken = words[1] == "fork" and "next: " in ended.output and not is_first
+                assert ended.exit_code == 0 or is_taken, (command, ended.output)
