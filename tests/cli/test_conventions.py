@@ -125,6 +125,7 @@ def test_lists_are_one_document_a_line_with_stable_keys(reader: Call) -> None:
     assert reader("session", "list", "--json").documents[0].keys() == {
         "id", "label", "head", "head_digest", "depth", "status", "version", "created_at",
         "updated_at", "worked_at", "aliases", "origin", "spawned_by", "current", "visibility",
+        "title", "folder", "files",
     }  # fmt: skip
     assert reader("reflog", "--json").documents[0].keys() == {
         "session", "version", "kind", "before", "before_digest", "after", "after_digest", "at",

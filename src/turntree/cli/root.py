@@ -418,9 +418,14 @@ def _report(message: str, hint: str | None) -> None:
         terminal.note(f"next: {hint}")
 
 
-@click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Root,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
 @click.version_option(turntree.__version__, message="turntree %(version)s")
-def root() -> None:
+@click.pass_context
+def root(context: click.Context) -> None:
     """Undo what your coding agent did to your files, and keep what you did.
 
     Turntree records every turn of Claude Code, Codex, Gemini CLI and opencode together with the
@@ -430,4 +435,10 @@ def root() -> None:
     A REV is a session (main), the beginning of a turn's digest (e9177), an ancestor (main~3), an
     earlier head of a session (main@{2}, main@{yesterday}), words of a message (:/redirect), or
     HEAD, the current session.
+
+    Without a command, the newest sessions of this folder are listed.
     """
+    if context.invoked_subcommand is None:
+        from turntree.cli.sessions.home import show_home
+
+        show_home(context.ensure_object(Terminal))

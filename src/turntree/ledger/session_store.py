@@ -1,6 +1,7 @@
 """Creates, moves, names and finds sessions."""
 
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,7 @@ from turntree.core.session import (
 from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
+from turntree.db.arrays import text_array
 from turntree.db.database import Database, Row, as_uuid
 from turntree.db.sql import load_statements
 
@@ -213,6 +215,11 @@ class SessionStore:
         name = unicodedata.normalize("NFC", name)
         row = await self.database.fetch_one(SQL["find_session_status"], name=name)
         return None if row is None else row[0]
+
+    async def count_written_files(self, heads: Sequence[TurnId]) -> dict[TurnId, int]:
+        """Return how many files the tools of each thread wrote."""
+        rows = await self.database.fetch(SQL["count_written_files"], heads=text_array(heads))
+        return {TurnId(head): count for head, count in rows}
 
     async def list_names(
         self, part: str, *, begins: bool = True, ends: bool = True, limit: int = 100

@@ -41,6 +41,12 @@ SELECT s.status FROM turntree.session_names n
   JOIN turntree.sessions s ON s.workspace_id = n.workspace_id AND s.id = n.session_id
   WHERE n.workspace_id = %(workspace)b AND n.name = %(name)b;
 
+-- name: count_written_files
+-- How many files the turns of some threads wrote.
+SELECT x.id::text, (SELECT count(DISTINCT f.path) FROM turntree.ancestry(%(workspace)b, x.id) a
+    JOIN turntree.message_files f ON f.workspace_id = %(workspace)b AND f.turn_id = a.turn_id AND f.kind = 'written')
+  FROM unnest(%(heads)b::text[]::uuid[]) x (id);
+
 -- name: list_names
 -- Names of active sessions that begin or end with a text; without one, the names of the newest sessions.
 SELECT n.name, l.name FROM turntree.session_names n

@@ -200,6 +200,15 @@ class AttachmentStore:
         row = await self.database.fetch_one(SQL["find_last_holder"], **asked)
         return None if row is None else (SessionId(row[0]), row[1])
 
+    async def list_places(self, kind: str, host: str) -> dict[SessionId, list[str]]:
+        """Return the locations on a host that each session works at."""
+        places: dict[SessionId, list[str]] = {}
+        for session, place in await self.database.fetch(
+            SQL["list_session_places"], kind=kind, host=host
+        ):
+            places.setdefault(SessionId(session), []).append(place)
+        return places
+
     async def has_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None, but: SessionId | None = None
     ) -> bool:

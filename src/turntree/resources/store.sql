@@ -63,6 +63,13 @@ SELECT s.id::text, asked.location FROM unnest(%(places)b::text[]) WITH ORDINALIT
   ORDER BY asked.n, EXISTS (SELECT FROM turntree.spawns w WHERE w.workspace_id = %(workspace)b AND w.session_id = s.id),
     s.updated_at DESC, s.id DESC LIMIT 1;
 
+-- name: list_session_places
+-- The folders that sessions work in on a host.
+SELECT a.session_id::text, r.location FROM turntree.resource_attachments a
+  JOIN turntree.resources r ON r.workspace_id = a.workspace_id AND r.id = a.resource_id
+    AND r.kind = %(kind)b AND r.host = %(host)b
+  WHERE a.workspace_id = %(workspace)b ORDER BY a.session_id, r.location;
+
 -- name: list_new_attachments
 -- Attachments that were made since a point in time.
 SELECT a.session_id::text FROM turntree.resource_attachments a

@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
+from turntree.core.session import Origin
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import bytea_array
@@ -116,6 +117,11 @@ class ImportStore:
         """Return the imported session that last worked in a folder, not a subagent's."""
         row = await self.database.fetch_one(SQL["find_last_session_in"], folder=folder)
         return None if row is None else SessionId(row[0])
+
+    async def describe_sessions(self) -> dict[Origin, tuple[str | None, str | None]]:
+        """Return the folder and the title of each imported session, as its tool knows them."""
+        rows = await self.database.fetch(SQL["list_described_sessions"])
+        return {Origin(tool, id): (folder, title) for tool, id, folder, title in rows}
 
     async def has_held(self, session: SessionId, turn: TurnId) -> bool:
         """Return whether a session's thread ever contained a turn."""

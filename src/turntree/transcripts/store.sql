@@ -41,6 +41,11 @@ SELECT DISTINCT ON (t.id) t.id::text, s.imported_by FROM turntree.turns t
   WHERE t.workspace_id = %(workspace)b AND t.id = ANY (%(turns)b::uuid[]) AND s.imported_by LIKE 'human:%%'
   ORDER BY t.id, s.id;
 
+-- name: list_described_sessions
+-- What the tools say about their sessions.
+SELECT i.origin, h.key, h.value ->> 'cwd', h.value ->> 'title' FROM turntree.import_cursors i, jsonb_each(i.heads) h
+  WHERE i.workspace_id = %(workspace)b AND jsonb_typeof(h.value) = 'object';
+
 -- name: find_reach
 SELECT r.session_id::text FROM turntree.turns t JOIN turntree.session_reach r ON r.workspace_id = t.workspace_id
     AND r.segment_id = t.segment_id AND r.max_depth >= t.depth

@@ -27,6 +27,7 @@ from turntree.cli.sessions.move_files import (
     move_with_files,
     tell_moved_files,
 )
+from turntree.cli.sessions.picker import can_pick
 from turntree.core.errors import Hint, InvalidOperation, PathExists
 from turntree.core.ids import TurnId
 from turntree.core.program import Visibility
@@ -125,8 +126,14 @@ def switch(terminal: Terminal, session: str | None, removes: bool) -> None:
     """Make a session the current one in this folder.
 
     The choice is stored in .turntree/HEAD, in the nearest folder above that has one.
-    TURNTREE_SESSION overrides it. --none deletes the choice that applies here.
+    TURNTREE_SESSION overrides it. --none deletes the choice that applies here. Without a SESSION,
+    a terminal shows the newest sessions to choose from.
     """
+    if session is None and not removes and can_pick(terminal):
+        from turntree.cli.sessions.session import session as group
+
+        click.get_current_context().invoke(group.commands["list"], picks=True)
+        return
     if removes == (session is not None):
         raise click.UsageError("name the session to switch to, or say --none")
     before = read_head(Path.cwd())

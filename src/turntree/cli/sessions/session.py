@@ -1,7 +1,9 @@
 """``session``: commands for sessions and their labels."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 import click
@@ -10,12 +12,15 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.session import session_row_document, stand, visibility_of
-from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.output.text import age, clean, table
 from turntree.cli.param_types import PROGRAM, SESSION
-from turntree.core.ids import ProgramId, SessionId, Timestamp, short_id
+from turntree.cli.sessions.overview import SessionRow, describe_sessions, draw_rows, fill_rows
+from turntree.cli.sessions.picker import can_pick, pick_session
+from turntree.core.ids import Timestamp, short_id
 from turntree.core.program import Program, Visibility
 from turntree.core.session import Session, SessionStatus
 from turntree.core.value import value
+from turntree.ledger.revisions import parse_time
 
 
 class SessionGroup(click.Group):
@@ -52,64 +57,84 @@ def _act(terminal: Terminal, act: Callable[[CliContext], Awaitable[Session]]) ->
 
 @verb("list")
 @click.option("--all", "-a", "everything", is_flag=True, help="Archived sessions too.")
-def list_(terminal: Terminal, everything: bool) -> None:
-    """List sessions; a star marks the current one."""
+@click.option("--here", "is_here", is_flag=True, help="Sessions that worked in this folder.")
+@click.option("--from", "source", metavar="SOURCE",
+              help="Folder or tool that the sessions are from.")  # fmt: skip
+@click.option("--tool", metavar="TOOL", help="Tool that the sessions are from: claude-code, codex.")
+@click.option("--since", metavar="WHEN", help="Time of the last turn: yesterday, '3 days ago'.")
+@click.option("--pick", "picks", is_flag=True, help="Choice of the current session from the list.")
+def list_(
+    terminal: Terminal,
+    everything: bool,
+    is_here: bool,
+    source: str | None,
+    tool: str | None,
+    since: str | None,
+    picks: bool,
+) -> None:
+    """List sessions, newest first; a star marks the current one.
 
-    async def act(opened: CliContext) -> _SessionListing:
+    A long label is shown by its end, which is enough to name the session.
+    """
+    folder = Path.cwd() if is_here else None
+    if source is not None and (source.startswith((".", "~")) or "/" in source):
+        folder = Path(os.path.abspath(Path(source).expanduser()))  # noqa: PTH100  (keeps symlinks)
+    elif source is not None:
+        tool = source
+    is_filtered = folder is not None or tool is not None or since is not None
+
+    async def act(opened: CliContext) -> SessionListing:
+        oldest = None if since is None else parse_time(since, opened.now)
         found = await list_sessions(opened, with_archived=everything)
         archived = 0 if found else len(await list_sessions(opened, with_archived=True))
-        private = set(await opened.tree.programs.list_private("session"))
-        visible: dict[SessionId, Visibility] = {
-            one.id: "private" if ProgramId(one.id) in private else "public" for one in found
-        }
-        return _SessionListing(found, visible, archived, await opened.find_current(), opened.now)
+        rows = [
+            row
+            for row in await describe_sessions(opened, found)
+            if (folder is None or row.worked_in(folder))
+            and (tool is None or row.tool == tool)
+            and (oldest is None or row.session.worked_at >= oldest)
+        ]
+        rows = await fill_rows(opened, rows)
+        return SessionListing(rows, archived, await opened.find_current(), opened.now)
 
     listed = with_ledger(terminal, act)
-    found, archived, current = listed.sessions, listed.archived, listed.current
-    if terminal.as_json:
-        terminal.documents(
-            {**session_row_document(one, current=current), "visibility": listed.visible[one.id]}
-            for one in found
-        )
-    elif not found and archived:
-        terminal.note(f"all sessions are archived: there are {archived} of them.")
+    rows, current = listed.rows, listed.current
+    if picks and rows and can_pick(terminal):
+        label = pick_session(rows, current, listed.now, terminal)
+        if label is not None:
+            click.get_current_context().invoke(switch_command(), session=label, removes=False)
+    elif terminal.as_json:
+        terminal.documents(row.document(current) for row in rows)
+    elif not rows and listed.archived:
+        terminal.note(f"all sessions are archived: there are {listed.archived} of them.")
         terminal.note("next: turntree session list --all")
         terminal.note("      turntree session unarchive LABEL")
-    elif not found:
+    elif not rows and is_filtered:
+        terminal.note("no session matches.")
+        terminal.note("next: turntree session list")
+    elif not rows:
         terminal.note("there are no sessions yet.")
-        terminal.note("next: turntree session create main")
+        terminal.note("next: turntree up                    import what your agents have stored")
+        terminal.note("      turntree session create main   an empty session of your own")
         terminal.note("      turntree demo                  a small tree to look around in")
     else:
-        rows = [
-            (
-                "*" if current is not None and one.id == current.id else " ",
-                clean(one.label),
-                digits(one.head_digest),
-                f"{one.depth} turns" if one.depth != 1 else "1 turn",
-                age(one.worked_at, listed.now),
-                _remark(one, listed.visible[one.id]),
-            )
-            for one in found
-        ]
-        terminal.page(table(rows))
+        terminal.page(draw_rows(rows, current, listed.now, terminal, with_folders=folder is None))
 
 
 @value
-class _SessionListing:
-    sessions: tuple[Session, ...]
-    visible: Mapping[SessionId, Visibility]
+class SessionListing:
+    """Sessions to list or to choose from."""
+
+    rows: list[SessionRow]
     archived: int
     current: Session | None
     now: Timestamp
 
 
-def _remark(one: Session, visibility: Visibility) -> str:
-    words: list[str] = [] if one.status == "active" else [one.status]
-    words += [] if visibility == "public" else ["private"]
-    words += [] if one.origin is None else [f"from {clean(one.origin.tool)}"]
-    words += [] if one.spawn is None else ["subagent"]
-    words += [f"alias {clean(alias)}" for alias in one.aliases]
-    return ", ".join(words)
+def switch_command() -> click.Command:
+    """Return ``switch``, whose module needs more than a list does."""
+    command: click.Command = import_module("turntree.cli.sessions.move").switch
+    return command
 
 
 @verb()
