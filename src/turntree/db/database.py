@@ -256,6 +256,13 @@ class Database:
                 await _take_role(connection, role, self.workspace, self.sight)
                 yield connection
 
+    async def run_as_login(self, query: bytes) -> None:
+        """Run a statement as the login itself, for what only the owner of the tables may do."""
+        async with ErrorTranslator():
+            connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
+            async with connection:
+                await connection.execute(query)
+
     async def note_denial(self, error: BaseException) -> None:
         """Record that access was denied, after the transaction that asked has rolled back.
 

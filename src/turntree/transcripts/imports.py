@@ -50,6 +50,8 @@ the import would end up waiting for them.
 """
 PROCESSES_FROM_BYTES = 8 * 1024 * 1024
 """Less than this is read faster than another process starts."""
+ANALYZE_FROM_TURNS = 500
+"""Autovacuum keeps up with less than this, such as the turns that hooks report."""
 CHECKED_OUT_BEFORE = "system:checkout"
 """The principal of handoff moves before they had a kind of their own."""
 HELD = "open:"
@@ -151,6 +153,7 @@ class ImportService:
                     await self._store(batch)
                     batch, size = [], 0
         await self._store(batch)
+        await self._analyze()
         return self.progress
 
     async def announce(self, importer: Importer, bundle: TranscriptRef) -> None:
@@ -236,7 +239,12 @@ class ImportService:
             take = partial(take_records, importer, task, packing, records, replaces=replaces)
             read = await anyio.to_thread.run_sync(take)
             await self._store([_ReadTranscript(importer, bundle, cursor, read)])
+        await self._analyze()
         return self.progress
+
+    async def _analyze(self) -> None:
+        if self.progress.turns_added >= ANALYZE_FROM_TURNS:
+            await self.imports.analyze()
 
     def _is_current(self, cursor: ImportCursor, importer: Importer, bundle: TranscriptRef) -> bool:
         is_read = cursor.stamp == bundle.stamp

@@ -106,6 +106,10 @@ class ImportStore:
         """
         return await import_turns(self._everything, incoming, hurrying=True, report=report)
 
+    async def analyze(self) -> None:
+        """Let the planner know what a bulk import has stored."""
+        await self.database.run_as_login(SQL["analyze"])
+
     async def find_session(self, origin: str, id: str) -> ImportedSession | None:
         """Return the session imported from a session of the source, the importer's own first."""
         row = await self._everything.fetch_one(

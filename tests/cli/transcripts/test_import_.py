@@ -13,7 +13,7 @@ import pytest
 from proofs.corpus import Corpus
 from proofs.transcripts.claude_code import A, Tape, save
 from proofs.transcripts.samples import SAMPLES
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, forging
 from tests.cli.talker import furnish
 from turntree.cli.head_file import read_head
 
@@ -253,3 +253,43 @@ def test_a_pipe_or_a_device_is_refused(turntree: Call, home: Path) -> None:
         answer = turntree("import", str(path))
         assert answer.code != 0
         assert "is a pipe or a device; a file or a folder can be imported" in answer.err
+
+
+def test_stats_in_a_second_workspace_after_a_bulk_import_read_no_more_than_in_the_first(
+    turntree: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        tape = Tape(f"{number:08d}-0000-4000-8000-000000000001", cwd=str(home))
+        for turn in range(30):
+            tape.exchange(f"question {turn} of {number}")
+        save(home / ".claude", tape)
+    pages: list[int] = []
+    with psycopg.connect(forging(), autocommit=True) as owner:
+
+        def count_pages() -> int:
+            owner.execute("SELECT pg_stat_force_next_flush()")
+            row = owner.execute(
+                "SELECT blks_hit + blks_read FROM pg_stat_database"
+                " WHERE datname = current_database()"
+            ).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        for workspace in ("tests", "second"):
+            monkeypatch.setenv("TURNTREE_WORKSPACE", workspace)
+            assert turntree("import", "--json").document["turns_added"] == 600
+            before = count_pages()
+            assert turntree("stats", "--by", "session").code == 0
+            pages.append(count_pages() - before)
+            if workspace == "tests":
+                # What autovacuum does meanwhile: the planner believes that there is one workspace.
+                owner.execute("ANALYZE")
+        known = owner.execute(
+            "SELECT relname, reltuples FROM pg_class WHERE relnamespace = 'turntree'::regnamespace"
+            " AND relname IN ('turns', 'model_calls', 'events', 'sessions', 'segments')"
+        ).fetchall()
+    assert {name: count >= 40 for name, count in known} == {
+        "turns": True, "model_calls": True, "events": True, "sessions": True, "segments": True
+    }  # fmt: skip
+    # The second workspace has as much as the first, in tables that are twice as large.
+    assert pages[1] <= 1.3 * pages[0], pages
