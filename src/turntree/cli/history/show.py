@@ -91,7 +91,7 @@ def _show_object(terminal: Terminal, data: bytes) -> None:
     try:
         document = json.loads(data)
         part = part_from_json(document)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         document, part = {"size_bytes": len(data)}, Text(f"{len(data):,} bytes, not a text")
     if terminal.as_json:
         terminal.document(document)
