@@ -23,13 +23,13 @@ COMMANDS: Final[Mapping[str, str]] = {
     "index.embed": "turntree index embed",
     "index.status": "turntree index status",
     "model.choose": "turntree session configure SESSION --model {model}",
-    "model.choose_default": "turntree session configure SESSION --model {model}, "
-    "or for all sessions: turntree tag add {address} default",
+    "model.choose_default": "turntree session configure SESSION --model {model}     "
+    "turntree tag add {address} default",
     "model.create": "turntree model create NAME --backend MODEL --provider PROVIDER",
-    "model.set_provider": "turntree model configure {model} --provider PROVIDER, "
-    "after turntree provider create PROVIDER --type TYPE if there is none",
-    "model.share_provider": "turntree model configure {model} --provider PROVIDER, "
-    "or its owner runs: turntree program invite {provider} NAME",
+    "model.set_provider": "turntree model configure {model} --provider PROVIDER     "
+    "turntree provider create PROVIDER --type TYPE",
+    "model.share_provider": "turntree model configure {model} --provider PROVIDER     "
+    "its owner: turntree program invite {provider} NAME",
     "program.explain_options": "turntree {kind} create --help",
     "program.grant": "turntree program grant {program} {grantee} {access}",
     "program.kinds": "turntree program kinds",
@@ -49,7 +49,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "session.switch": "turntree switch SESSION",
     "sql.extend_timeout": "turntree sql --timeout SECONDS QUERY",
     "sql.list_views": "turntree sql",
-    "task.complete": "turntree task complete {task}",
     "task.create": "turntree task create TITLE",
     "task.start": "turntree task start {task}",
     "token.list": "turntree token list",
@@ -58,13 +57,38 @@ COMMANDS: Final[Mapping[str, str]] = {
     "worker.lend_folder": "turntree worker --folder PATH",
     "worktree.create": "turntree worktree {revision}",
 }
-"""A template for each action; words in capitals are for the reader to replace."""
+"""A template for each action; words in capitals are for the reader to replace.
+
+Several commands stand beside each other with five spaces between them.
+"""
 _COMMAND: Final = "command"
 
 
 def command_hint(command: str) -> Hint:
     """Return a hint to run a command, for errors that the command line itself raises."""
     return Hint(_COMMAND, {"command": command})
+
+
+def quoted(word: str) -> str:
+    """Return a word as a shell reads it, without anything that a terminal would obey."""
+    # Control characters are removed from all output, and what is left would name another thing.
+    if word.isprintable():
+        return shlex.quote(word)
+    escapes = (
+        sign
+        if sign.isprintable() and sign not in "\\'"
+        else f"\\x{ord(sign):02x}"
+        if sign.isascii()
+        else f"\\U{ord(sign):08x}"
+        for sign in word
+    )
+    return f"$'{''.join(escapes)}'"
+
+
+def positional(*words: str) -> str:
+    """Return the last arguments of a command; none of them can be mistaken for an option."""
+    before = ["--"] if any(word.startswith("-") for word in words) else []
+    return " ".join([*before, *map(quoted, words)])
 
 
 def command_for(hint: Hint) -> str | None:
@@ -77,9 +101,9 @@ def command_for(hint: Hint) -> str | None:
     template = COMMANDS.get(hint.action)
     # A list becomes an option that is repeated.
     words = {
-        name: shlex.quote(value)
+        name: quoted(value)
         if isinstance(value, str)
-        else " ".join(f"--{name} {shlex.quote(one)}" for one in value)
+        else " ".join(f"--{name} {quoted(one)}" for one in value)
         for name, value in hint.arguments.items()
     }
     try:

@@ -1,9 +1,12 @@
 """What the model saw, and turns taken again, on the command line."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import anyio
+import pexpect
 import pytest
 
 from tests.cli.conftest import Call
@@ -123,7 +126,7 @@ def test_a_turn_is_taken_again_beside_itself(talked: Call) -> None:
     assert talked("program", "create", "provider", "curt", "--config", config).code == 0
     model = json.dumps({"model_id": "scripted-1", "provider": "@(curt)"})
     assert talked("program", "create", "model", "curter", "--config", model).code == 0
-    same = talked("rerun", "main", "--tools", "loud:shout")
+    same = talked("rerun", "main", "--tools", "loud:shout", "--yes")
     assert same.code == 0, same.err
     assert "the same was said" in same.out
     assert "undo with: turntree session archive rerun-" in same.err
@@ -131,3 +134,42 @@ def test_a_turn_is_taken_again_beside_itself(talked: Call) -> None:
     assert (other["session"], other["differ"]) == ("curt", True)
     assert "+  No!" in other["lines"]
     assert talked("diff", "--stat", "main", "curt").code == 0
+
+
+def test_rerun_of_a_turn_with_an_unrepeatable_tool_needs_consent(talked: Call) -> None:
+    refused = talked("rerun", "main", "--tools", "loud:shout")
+    assert refused.code == 1
+    assert "the turn called shout, which is not declared repeatable" in refused.err
+    assert refused.err.endswith("next: turntree rerun --yes main\n")
+    assert "rerun-" not in talked("session", "list", "--json").out, "nothing was begun"
+    # Where the tool cannot be called, there is nothing to ask about.
+    assert talked("rerun", "main").code == 0
+
+
+def test_rerun_of_a_turn_with_a_repeatable_tool_does_not_ask(talked: Call) -> None:
+    text = Path("loud.py").read_text(encoding="utf-8")
+    marked = text.replace("def shout", "@tool(is_repeatable=True)\ndef shout")
+    Path("calm.py").write_text(
+        "from turntree.tools.functions import tool\n" + marked, encoding="utf-8"
+    )
+    assert talked("rerun", "main", "--tools", "calm:shout").code == 0
+
+
+@pytest.mark.slow
+def test_rerun_on_a_terminal_asks_before_it_calls_a_tool_again(talked: Call) -> None:
+    def watch(answer: str) -> str:
+        shown = pexpect.run(
+            f"{sys.executable} -m turntree.cli.main rerun main --tools loud:shout",
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
+            events={"call it again": answer},
+            timeout=120,
+            dimensions=(24, 80),
+            encoding="utf-8",
+        )
+        return str(shown)
+
+    refused = watch("n\n")
+    assert "The turn called shout, which is not declared repeatable." in refused
+    assert "stopped" in refused
+    assert "rerun-" not in talked("session", "list", "--json").out
+    assert "the same was said" in watch("y\n")

@@ -1,6 +1,7 @@
 """``replay`` and ``rerun``: repeat a turn from its events, or live."""
 
 import difflib
+import sys
 from functools import partial
 from typing import Final
 
@@ -11,11 +12,14 @@ from turntree.cli.common.fork_files import find_privacy
 from turntree.cli.common.listen import open_talk
 from turntree.cli.common.reply import check_answer, talk_options, wait_for
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import command_hint, positional
 from turntree.cli.history.diff import CONTEXT_LINES, say
 from turntree.cli.output.changes import counted
+from turntree.cli.output.parts import list_tool_calls
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, digits
 from turntree.cli.param_types import PROGRAM, REVISION
+from turntree.core.errors import InvalidOperation
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.runs.replay import ReplayResult
@@ -73,12 +77,14 @@ def _verdict(played: ReplayResult) -> str:
 @click.argument("revision", metavar="[REV]", default="HEAD", type=REVISION)
 @click.option("--model", type=PROGRAM, help="Model to ask instead.")
 @click.option("--session", "label", metavar="NAME", help="Label of the new session.")
+@click.option("--yes", "-y", is_flag=True, help="No question before tools are called again.")
 @talk_options
 def rerun(
     terminal: Terminal,
     revision: str,
     model: str | None,
     label: str | None,
+    yes: bool,
     tools: tuple[str, ...],
     no_worker: bool,
 ) -> None:
@@ -86,8 +92,15 @@ def rerun(
 
     Creates a session at the turn's parent and sends it the same query: to the same model with the
     same parameters, or to another model. The first turn stays as it is, with the new one beside it.
+
+    Tools are called for real. If the turn called one that is not declared repeatable, a terminal is
+    asked first; without one, --yes is needed.
     """
-    with open_talk(terminal, tools=tools, serves=not no_worker) as talk:
+    with open_talk(terminal, tools=tools, serves=False) as talk:
+        if not yes and (risky := talk.call(partial(_list_unrepeatable, revision=revision))):
+            _require_consent(terminal, risky, revision)
+        if not no_worker:
+            talk.serve()
 
         async def begin(opened: CliContext) -> tuple[ThreadTurn, RerunStarted, tuple[str, ...]]:
             tree = opened.tree
@@ -118,6 +131,39 @@ def rerun(
         then=(f"go on there with: turntree switch {name}", *privacy),
     )  # fmt: skip
     check_answer(answered)
+
+
+async def _list_unrepeatable(opened: CliContext, *, revision: str) -> list[str]:
+    """Return the tools that a turn called and a rerun could call again, unless repeatable."""
+    tree = opened.tree
+    turn = (await tree.turns.get((await tree.resolve(revision)).turn)).turn
+    names = {str(call.use.tool): None for call in list_tool_calls(turn)}
+    if not names:
+        return []
+    known = {spec.name: spec.is_repeatable for spec in opened.running.tool_specs}
+    for name in names.keys() - known.keys():
+        program = await tree.programs.find(name)
+        if program is not None and program.kind == "code":
+            known[name] = bool(program.config.get("repeatable"))
+    # A worker elsewhere may have tools that this process does not know.
+    others = bool(await tree.runs.workers.list_workers())
+    return [name for name in names if not known.get(name, not others)]
+
+
+def _require_consent(terminal: Terminal, tools: list[str], revision: str) -> None:
+    """Ask whether tools may be called again.
+
+    Raises:
+        InvalidOperation: There is no terminal to ask on.
+    """
+    listed = clean(", ".join(tools))
+    if not (terminal.is_live and sys.stdin.isatty()):
+        raise InvalidOperation(
+            f"the turn called {listed}, which is not declared repeatable",
+            hint=command_hint(f"turntree rerun --yes {positional(revision)}"),
+        )
+    terminal.note(f"The turn called {listed}, which is not declared repeatable.")
+    click.confirm("call it again if the model wants to?", default=False, err=True, abort=True)
 
 
 def _differences(left: Turn, right: Turn, names: tuple[str, str]) -> list[str]:

@@ -128,7 +128,9 @@ async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
     missed = [verdict for verdict in verdicts if not verdict.ok]
     if is_last and missed:
         lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
-        raise InvalidOperation(lines, hint=Hint("task.complete", {"task": task.name}))
+        raise InvalidOperation(
+            lines, hint=Hint("program.show", {"kind": "task", "program": task.name})
+        )
     if task.state == "active" and not missed and (verdicts or is_last):
         task = await call.around.tell(task, "task.completed", to="completed")
     return {"task": task.name, "state": task.state, "verdicts": told}
