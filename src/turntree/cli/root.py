@@ -224,16 +224,16 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
 MAIN_SECTIONS: Final = ("History", "Sessions", "Files", "Talk", "Import and export", "Setup")
 """The sections that ``--help`` shows; ``help --all`` shows the others too."""
 MEANT: Final[Mapping[str, str]] = {
-    "branch": "fork",
-    "delete": "session archive",
+    "branch": "fork REV LABEL",
+    "delete": "session archive SESSION",
     "history": "log",
     "install": "hook install",
-    "label": "session rename",
+    "label": "session rename SESSION LABEL",
     "list": "session list",
     "ls": "session list",
-    "rename": "session rename",
-    "reset": "session reset",
-    "revert": "rewind",
+    "rename": "session rename SESSION LABEL",
+    "reset": "session reset SESSION REV",
+    "revert": "rewind REV",
     "sessions": "session list",
 }
 """Words that people try, each with the command that does it; none is spelled like it."""

@@ -84,4 +84,4 @@ def test_a_label_that_deceives_is_refused(turntree: Call, label: str) -> None:
 def test_label_is_not_a_command_and_suggests_rename(bare: Call) -> None:
     answer = bare("label", "main", "other")
     assert answer.code == 2
-    assert "next: turntree session rename\n" in answer.err
+    assert "next: turntree session rename SESSION LABEL\n" in answer.err

@@ -45,6 +45,15 @@ def test_demo_in_an_empty_folder_is_shown_there(visitor: Call) -> None:
     assert answer.out == "planted 16 turns of sample data in 4 sessions (demo/...)\n"
     assert "HEAD is demo/fix-login now\nnext: turntree log --graph\n" in answer.err
     assert "(HEAD -> demo/fix-login, #to-review)" in visitor("log", "--graph").lines[0]
+    home = visitor()
+    assert home.err.startswith("this folder shows sample data; remove it with: turntree demo --rem")
+    assert [line[3:].split()[0] for line in home.lines] == [
+        "demo/fix-login", "demo/middleware", "demo/opus",
+    ]  # fmt: skip
+    refused = visitor("rewind", "HEAD~1", "--files")
+    assert refused.err.startswith(
+        "error: the sample data has no files\nnext: turntree rewind demo/"
+    )
     assert visitor("fork", "HEAD~2", "try-again").code == 0
     Path("below").mkdir()
     os.chdir("below")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import CliContext, load_settings, with_ledger
+from turntree.cli.context import DEMO_WORKSPACE, CliContext, load_settings, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.changes import shown_path
 from turntree.cli.sessions.overview import SessionRow, describe_sessions, draw_rows, fill_rows
@@ -44,7 +44,9 @@ def show_home(terminal: Terminal) -> None:
         terminal.note("      turntree demo      sample data to look around in")
         terminal.note("      turntree --help    all commands")
         return
-    if screen.is_here:
+    if settings.workspace == DEMO_WORKSPACE:
+        terminal.note("this folder shows sample data; remove it with: turntree demo --remove")
+    elif screen.is_here:
         terminal.say(shown_path(str(Path.cwd())))
     else:
         terminal.note("no session has worked in this folder yet; the newest of others:")
@@ -72,9 +74,12 @@ async def _read(opened: CliContext) -> HomeScreen:
     described = await describe_sessions(opened, found)
     # A subagent's session is part of the one that spawned it.
     rows = [row for row in described if row.session.spawn is None]
-    here = [row for row in rows if row.worked_in(Path.cwd())]
-    shown = await fill_rows(opened, (here or rows)[:ROWS_MAX])
     current = await opened.find_current()
+    chosen = None if current is None or opened.chosen is None else current.id
+    here = [row for row in rows if row.worked_in(Path.cwd()) or row.session.id == chosen]
+    if opened.settings.workspace == DEMO_WORKSPACE:
+        here = rows
+    shown = await fill_rows(opened, (here or rows)[:ROWS_MAX])
     can_rewind = False
     if here and current is not None and current.head is not None:
         pinned = await opened.tree.resources.pins.list_pinned_along(current.head, limit=1)
