@@ -62,6 +62,35 @@ def test_taking_them_out_leaves_what_was_there_and_its_indentation() -> None:
     assert without_hooks(with_hooks(THEIRS, COMMANDS, 5)) == THEIRS
 
 
+UNTIDY = """{ "b":1,
+    "list": [1,2,   3], "hooks" :{"Stop":[ {"hooks":[{"command":"mine","type":"command"}]} ],
+                "Other": []},
+    "z" : { "deep":   true } }"""
+
+
+@pytest.mark.parametrize(
+    "text", [UNTIDY, UNTIDY.replace("\n", "\r\n"), '{"a":1}', "{}", '{"hooks": {}, "a":[1,2]}']
+)
+def test_the_users_own_text_stays_as_it_was_formatted(text: str) -> None:
+    grown = with_hooks(text, COMMANDS, 5)
+    assert len(list_commands(grown)) == len(COMMANDS)
+    rest = iter(grown)
+    assert all(sign in rest for sign in text), "something was inserted, and nothing else was done"
+    # With another change in between, the old text cannot simply be put back.
+    changed = grown.replace('"a":', '"renamed":').replace('"b":', '"renamed":')
+    expected = text.replace('"a":', '"renamed":').replace('"b":', '"renamed":')
+    assert without_hooks(changed).replace('"hooks": {}, ', "") == expected.replace(
+        '"hooks": {}, ', ""
+    )
+
+
+def test_a_name_that_comes_twice_does_no_harm() -> None:
+    text = '{"hooks": {"Stop": []}, "hooks": {"Stop": [{"hooks": []}]}, "a": 1, "a": 2}'
+    grown = with_hooks(text, COMMANDS, 5)
+    assert len(list_commands(grown)) == len(COMMANDS)
+    assert json.loads(without_hooks(grown)) == json.loads(text)
+
+
 def test_settings_that_are_not_there_or_empty_get_hooks_too() -> None:
     for nothing in (None, "", "\n"):
         assert len(list_commands(with_hooks(nothing, COMMANDS, 5))) == len(COMMANDS)

@@ -1,7 +1,7 @@
 """Add our hooks to a tool's JSON settings, and remove them.
 
-Nothing of the user's is lost or moved: our groups come after theirs, and the text keeps its
-indentation. Pure: texts go in and come out.
+Nothing of the user's is lost, moved or formatted anew: our groups come after theirs, as text that
+is inserted and cut out again. Pure: texts go in and come out.
 """
 
 import json
@@ -10,10 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from turntree.core.errors import InvalidOperation
+from turntree.core.value import value
 
 OURS: Final = "turntree-hook"
 """Part of every command of ours, and of no other."""
-_INDENT: Final = re.compile(r"^\{\s*?\n([ \t]+)\"")
+_INDENT: Final = re.compile(r"^\s*\{[^\n]*\n([ \t]+)\"")
+_SPACE: Final = re.compile(r"\s*")
+_COLON: Final = re.compile(r"\s*:\s*")
+_COMMA: Final = re.compile(r"\s*,?\s*")
+_DECODER: Final = json.JSONDecoder()
 
 Document = dict[str, Any]
 
@@ -26,13 +31,24 @@ def with_hooks(text: str | None, commands: Mapping[str, str], timeout: int) -> s
     """
     document = _parse(text)
     before = json.dumps(document)
+    is_new = text is None or not text.strip()
+    edited = "" if text is None or is_new else text
+    if not is_new and "hooks" not in document:
+        edited = _insert(edited, [], "hooks", {})
     hooks = _object(document.setdefault("hooks", {}), "hooks")
     for event, command in commands.items():
+        is_listed = event in hooks
         groups = _list(hooks.setdefault(event, []), event)
         ours = {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
-        if not any(group == ours for group in groups):
-            groups[:] = [*_without_ours(groups), ours]
-    return text if text is not None and json.dumps(document) == before else _print(document, text)
+        if any(group == ours for group in groups):
+            continue
+        groups[:] = [*_without_ours(groups), ours]
+        if not is_new:
+            keys, name = (["hooks", event], None) if is_listed else (["hooks"], event)
+            edited = _insert(edited, keys, name, ours if is_listed else [ours])
+    if text is not None and json.dumps(document) == before:
+        return text
+    return edited if _says(edited, document) else _print(document, text)
 
 
 def without_hooks(text: str) -> str:
@@ -43,18 +59,24 @@ def without_hooks(text: str) -> str:
     """
     if not list_commands(text):
         return text
-    document = _parse(text)
+    document, edited = _parse(text), text
     hooks = _object(document.get("hooks", {}), "hooks")
     for event in list(hooks):
         groups = _list(hooks[event], event)
         left = list(_without_ours(groups))
-        if left != groups:
-            groups[:] = left
-            if not left:
-                del hooks[event]
+        if left == groups:
+            continue
+        for place in reversed(range(len(groups))):
+            if groups[place] not in left:
+                edited = _cut(edited, ["hooks", event], place)
+        groups[:] = left
+        if not left:
+            edited = _cut(edited, ["hooks"], list(hooks).index(event))
+            del hooks[event]
     if not hooks:
+        edited = _cut(edited, [], list(document).index("hooks"))
         document.pop("hooks", None)
-    return _print(document, text)
+    return edited if _says(edited, document) else _print(document, text)
 
 
 def list_commands(text: str) -> list[tuple[str, int, str]]:
@@ -115,6 +137,81 @@ def _list(value: Any, name: str) -> list[Any]:
     if type(value) not in (list,):  # noqa: FURB171  (checkers know two types for the other form)
         raise InvalidOperation(f"the hooks of {name!r} are not a list")
     return cast("list[Any]", value)
+
+
+@value
+class _Child:
+    """Where a member of an object, or an item of a list, is in the text."""
+
+    name: str | None
+    begin: int
+    start: int
+    """The beginning of its value."""
+    end: int
+
+
+def _list_children(text: str, keys: Sequence[str]) -> tuple[int, list[_Child], int]:
+    """Return where an object or list opens, its children, and where it closes."""
+    at = _after(_SPACE, text, 0)
+    while True:
+        children: list[_Child] = []
+        close = _after(_SPACE, text, at + 1)
+        while text[close] not in "]}":
+            begin, name = close, None
+            if text[at] == "{":
+                name, close = _DECODER.raw_decode(text, begin)
+                close = _after(_COLON, text, close)
+            start = close
+            _, end = _DECODER.raw_decode(text, start)
+            children.append(_Child(name, begin, start, end))
+            close = _after(_COMMA, text, end)
+        if not keys:
+            return at, children, close
+        # Of a name that comes twice, the last one counts.
+        at = next(child.start for child in reversed(children) if child.name == keys[0])
+        keys = keys[1:]
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return at if match is None else match.end()
+
+
+def _insert(text: str, keys: Sequence[str], name: str | None, value: Any) -> str:
+    """Return the text with a last child in an object or list, indented as the text is."""
+    at, children, close = _list_children(text, keys)
+    is_flat = "\n" not in (text[at:close] if children else text.strip())
+    found = _INDENT.match(text)
+    unit = found[1] if found else "  "
+    piece = "" if name is None else f"{json.dumps(name)}: "
+    piece += json.dumps(value, ensure_ascii=False, indent=None if is_flat else unit)
+    line = "\r\n" if "\r\n" in text else "\n"
+    inner = "" if is_flat else line + unit * (len(keys) + 1)
+    piece = inner + piece.replace("\n", inner) if inner else piece
+    if children:
+        end = children[-1].end
+        return f"{text[:end]},{' ' if is_flat else ''}{piece}{text[end:]}"
+    outer = "" if is_flat else line + unit * len(keys)
+    return f"{text[: at + 1]}{piece}{outer}{text[close:]}"
+
+
+def _cut(text: str, keys: Sequence[str], place: int) -> str:
+    """Return the text without a child of an object or list, and without its comma."""
+    at, children, close = _list_children(text, keys)
+    if len(children) == 1:
+        return text[: at + 1] + text[close:]
+    if place == len(children) - 1:
+        return text[: children[place - 1].end] + text[children[place].end :]
+    return text[: children[place].begin] + text[children[place + 1].begin :]
+
+
+def _says(text: str, document: Document) -> bool:
+    """Whether an edited text means what it should, in the same order."""
+    try:
+        return json.dumps(json.loads(text)) == json.dumps(document)
+    except ValueError:
+        # A name that comes twice moved the places. The document is printed anew.
+        return False
 
 
 def _print(document: Document, like: str | None) -> str:
