@@ -61,12 +61,10 @@ class BlockingProxy:
         result = self._wait(run)
         if isinstance(result, Facet):
             return BlockingProxy(self._portal, result)
-        if isinstance(result, AsyncGenerator):
-            items: AsyncGenerator[Any, Any] = result
-            return self._iterate(items)
-        if isinstance(result, AbstractAsyncContextManager):
-            manager: AbstractAsyncContextManager[Any] = result
-            return self._portal.wrap_async_context_manager(manager)
+        if hasattr(result, "__anext__"):
+            return self._iterate(result)
+        if hasattr(result, "__aenter__"):
+            return self._portal.wrap_async_context_manager(result)
         return result
 
     def _wait(self, act: Callable[..., Any]) -> Any:
