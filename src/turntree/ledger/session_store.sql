@@ -48,11 +48,12 @@ SELECT x.id::text, (SELECT count(DISTINCT f.path) FROM turntree.ancestry(%(works
   FROM unnest(%(heads)b::text[]::uuid[]) x (id);
 
 -- name: list_names
--- Names of active sessions that begin or end with a text; without one, the names of the newest sessions.
+-- Names of active sessions that begin or end with a text, or have a part after a slash that begins with it; without a
+-- text, the names of the newest sessions.
 SELECT n.name, l.name FROM turntree.session_names n
   JOIN turntree.sessions s ON s.workspace_id = n.workspace_id AND s.id = n.session_id AND s.status = 'active'
   JOIN turntree.session_names l ON l.workspace_id = s.workspace_id AND l.session_id = s.id AND l.reason IS NULL
-  WHERE n.workspace_id = %(workspace)b AND (%(part)b::text = '' OR (%(begins)b AND starts_with(n.name, %(part)b::text))
+  WHERE n.workspace_id = %(workspace)b AND (%(part)b::text = '' OR (%(begins)b AND strpos('/' || n.name, '/' || %(part)b::text) > 0)
     OR (%(ends)b AND right(n.name, length(%(part)b::text)) = %(part)b::text))
   ORDER BY s.updated_at DESC, n.name LIMIT %(limit)b;
 

@@ -12,7 +12,7 @@ def test_a_part_of_a_label_that_only_one_has_is_enough(turntree: Call, project: 
     project.say("Hello", session=LONG)
     project.say("Other", session="claude-code/-home-ana-blog/99aa0011")
     start = "claude-code/-home-ana-s"
-    for typed in ("24e44709", "shop/24e44709", start, f"{start}…", "…/24e44709"):
+    for typed in ("24e44709", "24e4", "shop/24e44709", start, f"{start}…", "…/24e44709"):
         assert turntree("session", "show", typed, "--json").document["label"] == LONG, typed
         assert turntree("log", typed, "--json").documents[0]["title"] == "Hello", typed
     assert turntree("switch", "24e44709").out.startswith(f"HEAD is {LONG} now")

@@ -140,7 +140,9 @@ def _short_name(label: str, labels: Sequence[str]) -> str:
     last = label.rpartition("/")[2]
     if cells(label) <= NAME_WIDTH_MAX or len(last) < PREFIX_CHARS_MIN:
         return clean(label)
-    is_shared = any(one != label and (one.endswith(last) or one.startswith(last)) for one in labels)
+    is_shared = any(
+        one != label and (one.endswith(last) or f"/{last}" in f"/{one}") for one in labels
+    )
     return clean(label if is_shared else last)
 
 
