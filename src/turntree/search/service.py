@@ -37,7 +37,8 @@ HITS_MAX: Final = 200
 PROPOSED_BESIDES: Final = 10
 """How many more turns than results an index proposes: reading them costs most of a search."""
 TURNS_A_BATCH: Final = 1_000
-TURNS_EMBEDDED_A_BATCH: Final = 64
+TURNS_EMBEDDED_A_BATCH: Final = 32
+"""Each batch is committed: what was embedded before Ctrl-C stays."""
 TURNS_AT_SEARCH_MAX: Final = 2_000
 """How many turns a search adds to the word index before it answers with what there is."""
 

