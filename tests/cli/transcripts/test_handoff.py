@@ -190,6 +190,20 @@ def test_a_handoff_that_was_not_opened_becomes_no_session(
     assert planted("session", "list", "--json").out == before
 
 
+def test_a_handoff_is_no_sign_of_silent_hooks(
+    planted: Call, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = tmp_path / "ours"
+    monkeypatch.setenv("TURNTREE_HOME", str(ours))
+    planted("handoff", "demo/fix-login", "--to", "claude-code")
+    assert not ours.exists(), "without hooks there is nothing to note"
+    planted("hook", "install", "claude-code")
+    os.utime(ours / "turntree-hook", (1, 1))
+    assert len(planted("status", "--json").document["hooks"]["silent"]) == 1
+    planted("handoff", "demo/fix-login", "--to", "claude-code")
+    assert planted("status", "--json").document["hooks"]["silent"] == []
+
+
 def test_a_handoff_that_cannot_be_written_leaves_no_worktree(
     project: Project, turntree: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
 from turntree.core.message import ToolUse
 from turntree.core.value import value
+from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import FOLDER as SPOOL
 from turntree.hooks.spool import Spool
 from turntree.models.portable_thread import flatten, without_system
@@ -198,8 +199,9 @@ async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult)
         continues=made.thread.session,
     )
     folders = write_new(made.plan.files)
-    # A transcript that we wrote is no sign of a tool whose hooks are silent.
-    Spool(opened.settings.home / SPOOL).note_heard(made.exporter.tool)
+    if launcher_path(opened.settings.home).is_file():
+        # A transcript that we wrote is no sign of a tool whose hooks are silent.
+        Spool(opened.settings.home / SPOOL).note_heard(made.exporter.tool)
     try:
         by = f"human:{opened.settings.user}"
         await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
