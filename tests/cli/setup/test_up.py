@@ -13,6 +13,7 @@ from proofs.corpus import Corpus
 from proofs.sample_home import write_sample_home
 from tests.cli.conftest import Call
 from turntree.boot.open import load_importers
+from turntree.cli.output.text import cells
 from turntree.transcripts.importer import HasDefaultPaths, ToolPaths
 
 TOOL_FOLDERS = (
@@ -117,6 +118,21 @@ def test_the_card_says_the_same_the_next_time(turntree: Call, lived_in: Path) ->
     sizes = {"bytes_after": None}
     assert {**first["tally"], **sizes} == {**again["tally"], **sizes}
     assert "what came home" in turntree("up", "--yes").out
+
+
+def test_the_card_leads_with_what_the_user_can_do_each_with_a_command_that_works(
+    turntree: Call, lived_in: Path
+) -> None:
+    lines = turntree("up", "--yes").lines
+    card = lines[lines.index("what you can do now") + 1 : lines.index("what came home") - 1]
+    assert [line.split("  ")[0] for line in card[::2]] == [
+        "find", "read", "see cost", "continue", "take back",
+    ]  # fmt: skip
+    assert "$" in card[4]
+    assert max(map(cells, lines)) <= 80
+    for line in card[1::2]:
+        words = line.replace("WORDS", "rounding").split()[1:]
+        assert turntree(*words).code in (0, 1), line
 
 
 def type_up(*words: str) -> "pexpect.spawn[str]":

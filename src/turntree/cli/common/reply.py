@@ -19,7 +19,7 @@ from turntree.cli.output.stream_printer import (
     turn_document,
     write_documents,
 )
-from turntree.cli.output.text import clean, clean_block
+from turntree.cli.output.text import clean, clean_block, counted
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import RunId
@@ -110,7 +110,7 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
 def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:
     """Print how many secrets were redacted from a message before it was stored."""
     if posted.redacted:
-        what = "1 secret key" if posted.redacted == 1 else f"{posted.redacted} secret keys"
+        what = counted(posted.redacted, "secret key")
         terminal.note(f"{what} redacted before the message was stored; the model does not get it")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext
 from turntree.cli.hints import command_hint
-from turntree.cli.output.text import digits
+from turntree.cli.output.text import counted, digits
 from turntree.core.errors import NotFound
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
@@ -36,7 +36,7 @@ class TurnFiles:
         """What to print if the turn itself has no snapshot."""
         if self.asked.turn.id == self.pinned.turn.id:
             return None
-        before = "1 turn" if self.distance == 1 else f"{self.distance:,} turns"
+        before = counted(self.distance, "turn")
         asked, pinned = digits(self.asked.turn.digest), digits(self.pinned.turn.digest)
         return f"{asked} pinned no files; these are those of {pinned}, {before} before it"
 

@@ -18,7 +18,6 @@ from turntree.cli.harmless import harmless
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import (
     PATHS_SHOWN_MAX,
-    counted,
     diff_document,
     draw_table,
     entry_document,
@@ -27,7 +26,7 @@ from turntree.cli.output.changes import (
 )
 from turntree.cli.output.file_tree import draw_tree
 from turntree.cli.output.progress import Report, counting
-from turntree.cli.output.text import clean, digits, title
+from turntree.cli.output.text import clean, counted, digits, title
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import TurnId

@@ -17,8 +17,9 @@ from turntree.boot.open import list_trees, load_keepers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
-from turntree.cli.output.changes import counted, shown_size
+from turntree.cli.output.changes import shown_size
 from turntree.cli.output.progress import spinner
+from turntree.cli.output.text import counted
 from turntree.core.errors import InvalidOperation, SnapshotIncomplete
 from turntree.core.ids import Digest
 from turntree.core.value import value

@@ -12,9 +12,9 @@ import click
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
-from turntree.cli.output.changes import counted, shown_path, shown_size
+from turntree.cli.output.changes import shown_path, shown_size
 from turntree.cli.output.progress import spinner
-from turntree.cli.output.text import digits
+from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import SESSION
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Timestamp

@@ -24,10 +24,10 @@ from turntree.cli.common.turn_files import TurnFiles, note_standing, nothing_kno
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.head_file import write_own_head
 from turntree.cli.hints import command_hint
-from turntree.cli.output.changes import counted, shown_path, shown_size
+from turntree.cli.output.changes import shown_path, shown_size
 from turntree.cli.output.fork_plan import fork_document
 from turntree.cli.output.progress import spinner
-from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.output.text import age, clean, counted, digits, table
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, NotFound, PathExists, UnsavedChanges
 from turntree.core.ids import Timestamp

@@ -27,7 +27,7 @@ from turntree.cli.output.blame import (
 )
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting
-from turntree.cli.output.text import digits
+from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import Digest, Timestamp
@@ -171,9 +171,8 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
     found = await tree.blame(resource, inside, at=at, report=report)
     shown = found.lines if asked.first is None else found.lines[asked.first - 1 : asked.last]
     if not shown:
-        counted = "1 line" if len(found.lines) == 1 else f"{len(found.lines):,} lines"
         raise NotFound(
-            f"{shown_path(inside)} has only {counted}",
+            f"{shown_path(inside)} has only {counted(len(found.lines), 'line')}",
             hint=command_hint(f"turntree blame {shlex.quote(asked.path)} --lines"),
         )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))

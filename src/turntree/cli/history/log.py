@@ -15,7 +15,7 @@ from turntree.cli.common.failed_runs import newest_first, note_failed, read_last
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import Annotations, list_sessions, read_legend
 from turntree.cli.output.log_line import LogColumns, draw_line, draw_note, draw_reason, plan_columns
-from turntree.cli.output.text import digits
+from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import REVISION
 from turntree.core.ids import Timestamp, TurnId
 from turntree.core.session import Session
@@ -233,7 +233,7 @@ def _draw_tree(
                 if nodes[index].parent == NO_PARENT and turns[index].parent is not None:
                     yield draw_note(":" if terminal.is_ascii else "┊", "", terminal)
             case ElidedRow(turns=number):
-                yield draw_note(line.gutter, f"({number} turns)", terminal)
+                yield draw_note(line.gutter, f"({counted(number, 'turn')})", terminal)
             case None:
                 yield draw_note(line.gutter, "", terminal)
     if picture.more:

@@ -12,7 +12,7 @@ from turntree.boot.open import load_prices, stats_on
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.stats import draw_stats, spending_document
-from turntree.cli.output.text import count, usage_sentence
+from turntree.cli.output.text import counted, usage_sentence
 from turntree.cli.param_types import SESSION
 from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
@@ -72,7 +72,7 @@ def _show_usage(terminal: Terminal, sessions: tuple[str, ...]) -> None:
     if terminal.as_json:
         terminal.document({"calls": calls, "usage": asdict(used), "tokens": used.total})
     else:
-        terminal.say(terminal.spell(f"{usage_sentence(used)} in {count(calls, 'model call')}"))
+        terminal.say(terminal.spell(f"{usage_sentence(used)} in {counted(calls, 'model call')}"))
 
 
 async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> SpendingReport:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from turntree.cli.command import Paint, Terminal
-from turntree.cli.output.text import TAB_COLUMNS, cells, clean_block, cut, pad
+from turntree.cli.output.text import TAB_COLUMNS, cells, clean_block, counted, cut, pad
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.line_diff import Hunk
 from turntree.resources.resource import FileEntry
@@ -41,11 +41,6 @@ def shown_size(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} B"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def draw_table(
@@ -83,7 +78,7 @@ def draw_diffs(
     yield from islice(lines, lines_max)
     left = sum(1 for _ in lines)
     if left:
-        yield terminal.paint(terminal.spell(f"… {left:,} more lines"), "dim")
+        yield terminal.paint(terminal.spell(f"… {counted(left, 'more line')}"), "dim")
 
 
 def diff_document(diff: FileDiff, *, with_lines: bool = True) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.output.changes import counted
 from turntree.cli.output.parts import words_of
-from turntree.cli.output.text import clean, clean_block, cut, digits
+from turntree.cli.output.text import clean, clean_block, counted, cut, digits
 from turntree.core.message import Message
 from turntree.models.prompt import Prompt, PromptPrefix
 from turntree.models.token_estimate import estimate_text

@@ -15,7 +15,7 @@ from turntree.cli.output.parts import (
     list_tool_calls,
 )
 from turntree.cli.output.session import stand
-from turntree.cli.output.text import clean, clean_block, count, cut_path, digits
+from turntree.cli.output.text import clean, clean_block, counted, cut_path, digits
 from turntree.core.ids import TurnId
 from turntree.core.message import ErasedMessage, Message
 from turntree.core.session import Session
@@ -89,7 +89,7 @@ def _cut_lines(text: str, hint: str, terminal: Terminal) -> list[str]:
         return []
     lines = clean_block(text)
     if len(lines) > LINES_SHOWN_MAX:
-        left = count(len(lines) - LINES_SHOWN_MAX, "more line")
+        left = counted(len(lines) - LINES_SHOWN_MAX, "more line")
         hidden = terminal.spell(f"… {left}: {hint}")
         lines = [*lines[:LINES_SHOWN_MAX], terminal.paint(hidden, "dim")]
     return lines

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.output.changes import SIGNS, counted, shown_path, shown_size
-from turntree.cli.output.text import cells, pad
+from turntree.cli.output.changes import SIGNS, shown_path, shown_size
+from turntree.cli.output.text import cells, counted, pad
 from turntree.core.value import value
 from turntree.resources.file_diff import DiffKind
 from turntree.resources.resource import FileEntry

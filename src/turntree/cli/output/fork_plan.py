@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from turntree.cli.command import Paint, Terminal
-from turntree.cli.output.changes import counted, shown_path, shown_size
-from turntree.cli.output.text import clean, digits, table, title
+from turntree.cli.output.changes import shown_path, shown_size
+from turntree.cli.output.text import clean, counted, digits, table, title
 from turntree.core.ids import Digest, TurnId
 from turntree.resources.plans.fork import ForkItem, ForkPlan
 from turntree.resources.plans.steps import ShareMode

@@ -1,35 +1,68 @@
 """Print the summary of an import, as text and JSON. Pure."""
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.output.text import clean, table, tokens
+from turntree.cli.output.stats import dollars
+from turntree.cli.output.text import cells, clean, counted, pad, tokens
 from turntree.stats.import_summary import SOON_DAYS, ImportSummary
+from turntree.stats.spending import SpendingTotal
 
 WIDTH: Final = 72
+LINE_MAX: Final = 100
+FACT_MARGIN: Final = 10
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def draw_tally(tally: ImportSummary, terminal: Terminal) -> Iterator[str]:
-    """Yield the lines of the summary; figures without information are left out."""
+def draw_tally(
+    tally: ImportSummary, terminal: Terminal, spent: SpendingTotal | None = None
+) -> Iterator[str]:
+    """Yield the lines of the summary: first what the user can do now, each with its command."""
     rule = ("-" if terminal.is_ascii else "─") * min(WIDTH, terminal.width)
+    newest = clean(tally.newest or "SESSION")
+    sessions, turns = counted(tally.sessions, "session"), counted(tally.turns, "turn")
+    other = "claude-code" if newest.startswith("codex/") else "codex"
+    gains = [
+        ("find", f"any word in {turns} of {sessions}", "turntree search WORDS"),
+        ("read", "what was asked and done, and why", f"turntree log {newest}"),
+        ("continue", "a session in another tool", f"turntree handoff {newest} --to {other}"),
+        ("take back", "what an agent does to your files from now on", "turntree hook install"),
+    ]
+    if tally.tokens:
+        cost = "what it cost, where a price is known"
+        if spent is not None and spent.calls > spent.calls_unpriced:
+            more = "more than " if spent.calls_unpriced else ""
+            cost = f"{more}{dollars(spent.cost)} at list prices so far"
+        gains.insert(2, ("see cost", cost, "turntree stats"))
     yield terminal.paint(rule, "dim")
+    yield terminal.paint("what you can do now", "head")
+    margin = max(cells(name) for name, _, _ in gains) + 2
+    for name, gain, command in gains:
+        yield f"{pad(name, margin)}{gain}"
+        yield " " * margin + terminal.paint(command, "strong")
+    yield ""
     yield terminal.paint("what came home", "head")
-    for line in table(_rows(tally)):
-        yield terminal.spell(line)
+    for name, fact in _rows(tally):
+        lines = textwrap.wrap(terminal.spell(fact), min(terminal.width, LINE_MAX) - FACT_MARGIN)
+        for place, line in enumerate(lines):
+            yield pad(name if place == 0 else "", FACT_MARGIN) + line
     yield terminal.paint(rule, "dim")
 
 
 def _rows(tally: ImportSummary) -> Iterator[tuple[str, str]]:
-    yield "sessions", f"{tally.sessions:,} of {_many(tally.transcripts, 'transcript')}"
+    yield "sessions", f"{tally.sessions:,} of {counted(tally.transcripts, 'transcript')}"
     yield "turns", f"{tally.turns:,}"
-    after = tally.bytes_after
-    yield "before", f"{sized(tally.bytes_before)} of transcripts, as their tools wrote them"
-    yield "after", f"{sized(after.total)} in the database, every index included"
-    parts = f"records {sized(after.raw)} · turns {sized(after.rest)} · search {sized(after.search)}"
-    yield "", parts
+    if tally.sessions_deleted_soon:
+        first = (tally.next_deleted_on or "")[:10]
+        count = counted(tally.sessions_deleted_soon, "session")
+        yield "kept", f"{count} that the tool may delete within {SOON_DAYS} days (first {first})"
+    if tally.calls_repaired:
+        broke = counted(tally.sessions_repaired, "session")
+        calls = counted(tally.calls_repaired, "call")
+        yield "repaired", f"{broke} broke off: {calls} without a result got one that says so"
     if tally.tokens:
         yield "tokens", f"{tokens(tally.tokens)}, each model call counted once"
     for origin, more in tally.tokens_repeated.items():
@@ -38,18 +71,11 @@ def _rows(tally: ImportSummary) -> Iterator[tuple[str, str]]:
                 "",
                 f"{tokens(more)} more stand in {origin}'s lines again: a plain sum counts them",
             )
-    if tally.calls_repaired:
-        broke = _many(tally.sessions_repaired, "session")
-        calls = _many(tally.calls_repaired, "call")
-        yield "repaired", f"{broke} broke off: {calls} without a result got one that says so"
-    if tally.sessions_deleted_soon:
-        first = (tally.next_deleted_on or "")[:10]
-        count = _many(tally.sessions_deleted_soon, "session")
-        yield "kept", f"{count} that the tool may delete within {SOON_DAYS} days (first {first})"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    after = tally.bytes_after
+    yield "before", f"{sized(tally.bytes_before)} of transcripts, as their tools wrote them"
+    yield "after", f"{sized(after.total)} in the database, every index included"
+    parts = f"records {sized(after.raw)} · turns {sized(after.rest)} · search {sized(after.search)}"
+    yield "", parts
 
 
 def sized(count: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, assert_never
 
 from turntree.cli.command import Terminal
 from turntree.cli.hints import command_hint
-from turntree.cli.output.text import cells, clean, clean_block, count, cut, digits
+from turntree.cli.output.text import cells, clean, clean_block, counted, cut, digits
 from turntree.core.errors import NotFound
 from turntree.core.message import (
     ErasedMessage,
@@ -65,13 +65,13 @@ def find_part(turn: Turn, part: ToolPart | MessagePart) -> ToolCall | Message | 
             calls = list_tool_calls(turn)
             if not 1 <= n <= len(calls):
                 there = "is" if len(calls) == 1 else "are"
-                calls_made = f"there {there} {count(len(calls), 'tool call')}"
+                calls_made = f"there {there} {counted(len(calls), 'tool call')}"
                 raise NotFound(f"{calls_made}, and {n} is not one", hint=show)
             return calls[n - 1]
         case MessagePart(n):
             if not 0 <= n < len(turn.messages):
                 there = "is" if len(turn.messages) == 1 else "are"
-                messages = f"there {there} {count(len(turn.messages), 'message')}"
+                messages = f"there {there} {counted(len(turn.messages), 'message')}"
                 raise NotFound(f"{messages}, and {n} is not one", hint=show)
             return turn.messages[n]
         case _:
@@ -154,7 +154,7 @@ def fold_injected(said: Message, text: str) -> tuple[str, str]:
 def fold_line(text: str, command: str, width: int, terminal: Terminal) -> str:
     """Return one line for text that a tool put into a message, and the command that shows it."""
     lines = len(text.splitlines())
-    more = f" ({count(lines, 'line')}: {command})"
+    more = f" ({counted(lines, 'line')}: {command})"
     shown = cut(clean(text), max(width - cells(more), 10), ellipsis=terminal.spell("…"))
     return terminal.paint(f"{shown}{more}", "dim")
 

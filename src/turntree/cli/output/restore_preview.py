@@ -9,14 +9,13 @@ from typing import Any, Final
 from turntree.cli.command import Terminal
 from turntree.cli.output.changes import (
     PATHS_SHOWN_MAX,
-    counted,
     diff_document,
     draw_diffs,
     draw_table,
     shown_path,
     shown_size,
 )
-from turntree.cli.output.text import clean, digits, title
+from turntree.cli.output.text import clean, counted, digits, title
 from turntree.core.ids import Digest
 from turntree.core.turn import Turn
 from turntree.core.value import value

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.output.text import cells, clean, count, cut, pad, tokens
+from turntree.cli.output.text import cells, clean, counted, cut, pad, tokens
 from turntree.stats.prices import GenaiPrices
 from turntree.stats.spending import (
     Grouping,
@@ -58,7 +58,7 @@ def draw_stats(
     if len(steps) > PLOT_STEPS_MAX:
         earlier = len(steps) - PLOT_STEPS_MAX
         there = "is" if earlier == 1 else "are"
-        told = f"{count(earlier, f'earlier {step}')} {there} in the sums below"
+        told = f"{counted(earlier, f'earlier {step}')} {there} in the sums below"
         yield terminal.paint(told, "dim")
     yield ""
     yield from _groups(spent, by, steps, terminal)
@@ -123,7 +123,7 @@ def _total(spent: Sequence[Spending], prices: GenaiPrices, width: int) -> Iterat
     total = sum_of(spent)
     used = tokens(total.usage.total) or "0"
     sentence = (
-        f"{count(total.calls, 'call')}, {used} tokens, each call once; "
+        f"{counted(total.calls, 'call')}, {used} tokens, each call once; "
         f"{dollars(total.cost)} at the list prices of {prices.name}"
     )
     yield from textwrap.wrap(sentence, width)
@@ -132,7 +132,7 @@ def _total(spent: Sequence[Spending], prices: GenaiPrices, width: int) -> Iterat
         named = ", ".join(models[:MODELS_NAMED_MAX])
         more = len(models) - MODELS_NAMED_MAX
         named += f" and {more} more" if more > 0 else ""
-        unpriced = count(total.calls_unpriced, "call")
+        unpriced = counted(total.calls_unpriced, "call")
         yield from textwrap.wrap(f"not in that sum: {unpriced} of unknown price ({named})", width)
 
 

@@ -197,7 +197,7 @@ def asked_by(turn: Turn, askers: Mapping[TurnId, str]) -> str:
     return f"{person} with {tool}" if person else tool
 
 
-def count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 turn``, ``2,483 turns``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
@@ -216,7 +216,7 @@ def title(turn: Turn) -> str:
     compaction = turn.header.compaction
     if compaction is None:
         return clean(turn.title) or f"({turn.header.outcome}, without words)"
-    said = f"compaction: {count(compaction.turns_summarized, 'turn')} summarised"
+    said = f"compaction: {counted(compaction.turns_summarized, 'turn')} summarised"
     if compaction.tokens_before is None or compaction.tokens_after is None:
         return said
     before, after = tokens(compaction.tokens_before), tokens(compaction.tokens_after)

@@ -26,7 +26,7 @@ from turntree.cli.output.text import (
     cells,
     clean,
     clean_block,
-    count,
+    counted,
     cut,
     cut_path,
     digest_spans,
@@ -207,7 +207,7 @@ def _draw_message(
     yield _fact(_speaker(said, shown), first, terminal, paint="head")
     yield from (" " * MARGIN + line for line in rest)
     if len(lines) > limit:
-        hidden = terminal.spell(f"… {count(len(lines) - limit, 'more line')}: --full")
+        hidden = terminal.spell(f"… {counted(len(lines) - limit, 'more line')}: --full")
         yield " " * MARGIN + terminal.paint(hidden, "dim")
     if is_partial(said):
         yield " " * MARGIN + terminal.paint(terminal.spell("… (cut off here)"), "warn")

@@ -17,7 +17,7 @@ from turntree.cli.output.text import (
     asker,
     cells,
     clean,
-    count,
+    counted,
     cut,
     digits,
     lay,
@@ -105,10 +105,10 @@ def end_of(told: WhyOutput) -> str | None:
     """Return where the walk was stopped and how to continue; None if it is complete."""
     match told.explained.bound:
         case "depth":
-            steps = "1 step" if told.depth == 1 else f"{told.depth} steps"
+            steps = counted(told.depth, "step")
             return f"stopped at {steps}; --depth {told.depth * DEEPER} goes further"
         case "limit":
-            steps = "1 step" if told.limit == 1 else f"{told.limit} steps"
+            steps = counted(told.limit, "step")
             return f"stopped after {steps} in all; --limit {told.limit * DEEPER} shows more"
         case None:
             return None
@@ -133,9 +133,9 @@ def _facts(told: WhyOutput) -> Iterator[WhyLine]:
     yield WhyLine([Span(f"{asked}, {_ago(header.sealed_at, told)}{model}")])
     tools = [clean(str(call.use.tool)) for call in list_tool_calls(turn)]
     if tools:
-        counted = count(len(tools), "tool call")
+        calls = counted(len(tools), "tool call")
         shown = ", ".join(tools[:TOOLS_SHOWN_MAX]) + (", …" if len(tools) > TOOLS_SHOWN_MAX else "")
-        yield WhyLine([Span(f"it made {counted}: {shown}")])
+        yield WhyLine([Span(f"it made {calls}: {shown}")])
 
 
 def _branch(
@@ -176,8 +176,8 @@ def _cause_line(cause: Cause, told: WhyOutput, *, is_first: bool) -> WhyLine:
         case "started":
             return _lead([Span(f"{it} was started by the event ")], cause, "")
         case "summarizes":
-            counted = f"{cause.turns} turns" if cause.turns > 1 else "1 turn"
-            return _lead([Span(f"{it} summarises {counted}, up to ")], cause, "")
+            turns = counted(cause.turns, "turn")
+            return _lead([Span(f"{it} summarises {turns}, up to ")], cause, "")
         case _:
             assert_never(cause.how)
 

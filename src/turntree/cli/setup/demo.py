@@ -20,6 +20,7 @@ from turntree.cli.head_file import (
     write_own_head,
 )
 from turntree.cli.hints import command_hint
+from turntree.cli.output.text import counted
 from turntree.core.errors import InvalidOperation
 from turntree.demo import ORIGIN, PREFIX, STORY, plant_demo
 from turntree.system.clock import SystemClock
@@ -58,10 +59,13 @@ def demo(terminal: Terminal, removes: bool, yes: bool) -> None:
         return
     if turns:
         terminal.say(
-            f"planted {turns} turns of sample data in {len(labels)} sessions ({PREFIX}...)"
+            f"planted {counted(turns, 'turn')} of sample data in "
+            f"{counted(len(labels), 'session')} ({PREFIX}...)"
         )
     else:
-        terminal.say(f"the sample data is already here, in {len(labels)} sessions ({PREFIX}...)")
+        terminal.say(
+            f"the sample data is already here, in {counted(len(labels), 'session')} ({PREFIX}...)"
+        )
     steps = ["turntree log --graph", "turntree show HEAD"]
     if folder == Path.cwd():
         if is_new:
@@ -110,7 +114,7 @@ def _find_folder(here: Path, home: Path) -> Path:
 def _remove(terminal: Terminal, settings: Settings, *, yes: bool) -> None:
     own, turns = asyncio.run(_count(terminal, settings))
     is_asked = terminal.is_live and sys.stdin.isatty() and sys.stdout.isatty()
-    what = "1 session with turns of yours" if own == 1 else f"{own} sessions with turns of yours"
+    what = f"{counted(own, 'session')} with turns of yours"
     if own and not yes and not is_asked:
         raise InvalidOperation(
             f"{what} would be deleted with the sample data",

@@ -21,8 +21,7 @@ from turntree.cli.context import load_settings
 from turntree.cli.hints import command_hint
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import find_place
-from turntree.cli.output.changes import counted
-from turntree.cli.output.text import age, clean, table
+from turntree.cli.output.text import age, clean, counted, table
 from turntree.cli.settings import places_here
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation, NotFound
 from turntree.core.value import value

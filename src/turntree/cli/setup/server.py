@@ -13,7 +13,7 @@ from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings, wit
 from turntree.cli.head_file import FOLDER, read_head, write_head
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import session_row_document, stand
-from turntree.cli.output.text import age, clean, cut, table
+from turntree.cli.output.text import age, clean, counted, cut, table
 from turntree.cli.param_types import SESSION
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import Timestamp
@@ -253,7 +253,7 @@ def _running_rows(counts: Counts) -> Iterator[tuple[str, str]]:
         what = _so_many(pile.count, "message")
         yield "waiting", f"{what} in {clean(pile.label)}, sent {age(pile.since, counts.now)}"
     if (left := len(counts.piles) - RUNS_SHOWN_MAX) > 0:
-        yield "", f"{left} more sessions"
+        yield "", counted(left, "more session")
     yield from _failed_rows(counts)
 
 

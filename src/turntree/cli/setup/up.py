@@ -13,7 +13,13 @@ from typing import Any
 import anyio
 import click
 
-from turntree.boot.open import embedded_conninfo, importing_on, load_importers, stats_on
+from turntree.boot.open import (
+    embedded_conninfo,
+    importing_on,
+    load_importers,
+    load_prices,
+    stats_on,
+)
 from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.context import CliContext, load_settings, with_ledger
@@ -41,6 +47,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.stats.import_summary import ImportedTranscript, ImportSummary, deletion_of, take_tally
+from turntree.stats.spending import CONTEXT_BANDS, SpendingTotal, sum_of
 from turntree.system.clock import SystemClock
 from turntree.transcripts.importer import HasDefaultPaths, Importer
 from turntree.transcripts.imports import Progress
@@ -93,7 +100,8 @@ def up(terminal: Terminal, yes: bool, no_import: bool, hooks: bool | None) -> No
         if no_import:
             terminal.note("next: turntree status")
         elif newest is not None:
-            _suggest(terminal, newest)
+            # The summary above has a command for each thing that the user can do now.
+            terminal.note("next: turntree search WORDS      any half-sentence you remember")
         elif found and not asks:
             terminal.note("nothing was imported: there is no terminal to ask on")
             terminal.note("next: turntree up --yes")
@@ -179,11 +187,11 @@ def _bring_home(
         terminal.note("nothing was imported     next: turntree import --dry-run")
         return None
     with progress_bar(terminal) as report:
-        done, tally = with_ledger(terminal, partial(_import, found, report), waits=False)
+        done, tally, spent = with_ledger(terminal, partial(_import, found, report), waits=False)
     document |= {"imported": asdict(done), "tally": tally_document(tally)}
     if not terminal.as_json:
         note_remarks(terminal, replace(done, repaired=0))  # The summary prints it.
-        for line in draw_tally(tally, terminal):
+        for line in draw_tally(tally, terminal, spent):
             terminal.say(line)
     return tally
 
@@ -226,7 +234,7 @@ def _ask(terminal: Terminal, pending: int, found: int) -> bool:
 
 async def _import(
     found: Found, report: Report, opened: CliContext
-) -> tuple[Progress, ImportSummary]:
+) -> tuple[Progress, ImportSummary, SpendingTotal]:
     importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
     importing.report, importing.private = report, imports_privately()
     done = await importing.run(found)
@@ -245,13 +253,7 @@ async def _import(
     before = source_bytes(found) + sum(cursor.raw_bytes for cursor in gone)
     stats = stats_on(opened.database)
     held, sizes = await stats.count_imported(), await stats.measure()
-    return done, take_tally(held, before, sizes, brought, opened.now)
-
-
-def _suggest(terminal: Terminal, newest: str) -> None:
-    terminal.note("next: turntree search WORDS      any half-sentence you remember")
-    terminal.note(f"      turntree log {newest}")
-    terminal.note(f"      turntree handoff {newest} --to codex     continue in another tool")
-    terminal.note("      turntree stats             what was spent, by agent and model")
-    if list_without_hooks():
-        terminal.note("      turntree hook install      record your agents while they work")
+    prices = load_prices()
+    rows = await stats.list_spending(CONTEXT_BANDS)
+    spent = sum_of([replace(one, cost=prices.find_cost(one)) for one in rows])
+    return done, take_tally(held, before, sizes, brought, opened.now), spent

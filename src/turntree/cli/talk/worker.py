@@ -13,7 +13,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
 from turntree.cli.context import load_settings, open_ledger
 from turntree.cli.hints import command_hint
-from turntree.cli.output.text import clean
+from turntree.cli.output.text import clean, counted
 from turntree.cli.programs.secret_hosts import settle_own_hosts
 from turntree.core.errors import Conflict, InvalidOperation
 
@@ -89,6 +89,6 @@ def _tell(terminal: Terminal, running: WorkerRuntime, name: str, at_once: int) -
         terminal.document(document)
         return
     terminal.say(f"{clean(name)} answers in the workspace {clean(settings.workspace)}")
-    terminal.say(f"  {at_once} sessions at once, woken up by {running.engine_name}")
+    terminal.say(f"  {counted(at_once, 'session')} at once, woken up by {running.engine_name}")
     terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")
     terminal.note("Ctrl-C or SIGTERM stops it")

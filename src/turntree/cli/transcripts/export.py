@@ -17,7 +17,7 @@ from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_askers, list_sessions
 from turntree.cli.output.progress import counting
-from turntree.cli.output.text import count
+from turntree.cli.output.text import counted
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
@@ -109,19 +109,19 @@ def _export_all(terminal: Terminal, output: str) -> None:
         terminal.document(asdict(done))
         return
     turns, sessions = done.counts.get("turn", 0), done.counts.get("session", 0)
-    terminal.note(f"{count(turns, 'turn')} and {count(sessions, 'session')} written")
+    terminal.note(f"{counted(turns, 'turn')} and {counted(sessions, 'session')} written")
     if done.is_partial:
         terminal.note("what is private to others is not in it")
     if done.unfinished:
         terminal.note(f"{done.unfinished} unfinished runs, messages or plans are not in it")
     if done.missing_files:
-        terminal.note(f"the files of {done.missing_files} snapshots are not stored here")
+        terminal.note(f"the files of {counted(done.missing_files, 'snapshot')} are not stored here")
 
 
 def _write(terminal: Terminal, file: IO[str], revision: str, form: str) -> str:
     if form == "jsonl":
         turns, sessions = with_ledger(terminal, partial(_export, file=file, revision=revision))
-        return f"{count(turns, 'turn')} and {count(sessions, 'session')} written"
+        return f"{counted(turns, 'turn')} and {counted(sessions, 'session')} written"
     visible = form in TOLD
     thread = with_ledger(terminal, partial(read_whole, revision=revision, visible=visible))
     if form in TOLD:
@@ -130,7 +130,7 @@ def _write(terminal: Terminal, file: IO[str], revision: str, form: str) -> str:
         askers = with_ledger(terminal, lambda opened: list_askers(opened, thread.turns))
         text = READ[form](thread.turns, thread.objects, askers)
     _print(file, text, is_json=form in TOLD)
-    return f"{count(len(thread.turns), 'turn')} written"
+    return f"{counted(len(thread.turns), 'turn')} written"
 
 
 async def _export(opened: CliContext, *, file: IO[str], revision: str) -> tuple[int, int]:

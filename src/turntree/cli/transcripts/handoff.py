@@ -23,7 +23,7 @@ from turntree.cli.common.turn_files import note_standing
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.files.worktree import NewWorktree, make_worktree
 from turntree.cli.hints import command_hint
-from turntree.cli.output.text import cut, digits, title
+from turntree.cli.output.text import counted, cut, digits, title
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
 from turntree.core.message import ToolUse
@@ -240,7 +240,7 @@ def _tell(terminal: Terminal, made: HandoffResult) -> None:
     files = [str(file.path) for file in made.plan.files]
     terminal.tell(
         f"{digits(made.thread.head.turn.digest)} is a session of {made.exporter.tool} now: "
-        f"{made.messages} messages, {made.tool_calls} tool calls",
+        f"{counted(made.messages, 'message')}, {counted(made.tool_calls, 'tool call')}",
         made.document(),
         undo=_removal(made, files),
         then=(f"next: {made.command}",),

@@ -15,6 +15,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.progress import counting
+from turntree.cli.output.text import counted
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.system.clock import SystemClock
@@ -153,7 +154,8 @@ def _follow(terminal: Terminal, importers: Mapping[str, Importer], seconds: floa
             done = await importing.run(find_transcripts(importers))
             if done.turns_added:
                 terminal.say(
-                    f"{done.turns_added} turns from {done.bundles_read} changed transcripts"
+                    f"{counted(done.turns_added, 'turn')} from "
+                    f"{counted(done.bundles_read, 'changed transcript')}"
                 )
             await drain_here(opened)
             left = POLL_SECONDS if ends is None else min(ends - time.monotonic(), POLL_SECONDS)
@@ -242,8 +244,9 @@ def draw_found(terminal: Terminal, names: Iterable[str], found: Found) -> None:
     counts = count_found(found)
     for name in names:
         of = counts.get(name, {"transcripts": 0, "bytes": 0})
+        number, _, noun = counted(of["transcripts"], "transcript").partition(" ")
         size = of["bytes"] / _MB
-        terminal.say(f"{name:<14} {of['transcripts']:>6} transcripts  {size:>9.1f} MB")
+        terminal.say(f"{name:<14} {number:>6} {noun:<11}  {size:>9.1f} MB")
 
 
 def _tell_done(terminal: Terminal, done: Progress) -> None:
@@ -251,12 +254,12 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
         terminal.document(asdict(done))
         return
     terminal.say(
-        f"{done.turns_added} turns added, {done.turns_known} known; "
-        f"{done.sessions_begun} sessions begun, {done.sessions_moved} moved on"
+        f"{counted(done.turns_added, 'turn')} added, {done.turns_known:,} known; "
+        f"{counted(done.sessions_begun, 'session')} begun, {done.sessions_moved:,} moved on"
     )
     terminal.say(
-        f"{done.bundles_read} transcripts read, {done.bundles_unchanged} unchanged; "
-        f"{done.records} records kept"
+        f"{counted(done.bundles_read, 'transcript')} read, {done.bundles_unchanged:,} unchanged; "
+        f"{counted(done.records, 'record')} kept"
     )
     note_remarks(terminal, done)
     terminal.note("next: turntree search WORDS      any half-sentence you remember")
@@ -301,7 +304,7 @@ def progress_bar(terminal: Terminal) -> Generator[Report]:
 
         def report(done: Progress) -> None:
             told = f"{done.bundles_read + done.bundles_unchanged}/{done.bundles} transcripts, "
-            told += f"{done.turns_added + done.turns_known} turns"
+            told += counted(done.turns_added + done.turns_known, "turn")
             bars.update(task, total=done.bytes, completed=done.bytes_read, done=told)
 
         yield report
