@@ -13,13 +13,8 @@ import click
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.embeddings import alike_document, draw_alike, draw_stats, stats_document
-<<<<<<< HEAD
 from turntree.cli.output.progress import IndexReport, progress
-from turntree.cli.output.text import clean, digits
-=======
-from turntree.cli.output.progress import progress
 from turntree.cli.output.text import clean, counted, digits
->>>>>>> 4f46c26 (cli: lead the first card with what the user gains; correct plurals)
 from turntree.cli.param_types import REVISION
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 
@@ -41,7 +36,6 @@ def build(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
     A search updates the word index by itself; embeddings take longer and wait for this command. It
     can be stopped at any time and continues where it stopped.
     """
-<<<<<<< HEAD
     reports: list[IndexReport] = []
     try:
         words, meanings = with_ledger(
@@ -50,26 +44,17 @@ def build(terminal: Terminal, rebuild: bool, semantic: bool | None) -> None:
     except KeyboardInterrupt:
         _stop(terminal, reports, "build")
     rate = reports[-1].rate if meanings else None
-    embedded = "meanings were left alone" if meanings is None else f"meanings of {meanings:,} turns"
-    embedded += "" if rate is None else f", {rate:.1f} turns/s"
-    terminal.tell(
-        "the search indexes are up to date"
-        if words is None
-        else f"indexed words of {words:,} turns; {embedded}",
-        {"words": words, "meanings": meanings, "turns_per_s": rate and round(rate, 2)},
-=======
-    words, meanings = with_ledger(terminal, partial(_index, terminal, rebuild, semantic))
     embedded = (
         "meanings were left alone"
         if meanings is None
         else f"meanings of {counted(meanings, 'turn')}"
     )
+    embedded += "" if rate is None else f", {rate:.1f} turns/s"
     terminal.tell(
         "the search indexes are up to date"
         if words is None
         else f"indexed words of {counted(words, 'turn')}; {embedded}",
-        {"words": words, "meanings": meanings},
->>>>>>> 4f46c26 (cli: lead the first card with what the user gains; correct plurals)
+        {"words": words, "meanings": meanings, "turns_per_s": rate and round(rate, 2)},
         undo=None,
         then=("next: turntree search WORDS",),
     )

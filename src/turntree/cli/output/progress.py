@@ -69,11 +69,7 @@ class IndexReport:
         self.turns = done.turns
         if self.terminal.is_live and done.is_behind:
             self.is_drawn = True
-<<<<<<< HEAD
-            turns = f" {done.turns:,} turns, {self.rate:.1f}/s" if self.counts else ""
-=======
-            turns = f" {counted(done.turns, 'turn')}" if self.counts else ""
->>>>>>> 4f46c26 (cli: lead the first card with what the user gains; correct plurals)
+            turns = f" {counted(done.turns, 'turn')}, {self.rate:.1f}/s" if self.counts else ""
             line = self.terminal.spell(f"{self.what}…{turns}")
             click.echo(f"\r{line}\x1b[K", nl=False, err=True)
 

@@ -12,11 +12,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.session import session_row_document, stand, visibility_of
-<<<<<<< HEAD
 from turntree.cli.output.text import age, clean, table
-=======
-from turntree.cli.output.text import age, clean, counted, digits, table
->>>>>>> 4f46c26 (cli: lead the first card with what the user gains; correct plurals)
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.sessions.overview import SessionRow, describe_sessions, draw_rows, fill_rows
 from turntree.cli.sessions.picker import can_pick, pick_session
@@ -122,22 +118,7 @@ def list_(
         terminal.note("      turntree session create main   an empty session of your own")
         terminal.note("      turntree demo                  a small tree to look around in")
     else:
-<<<<<<< HEAD
         terminal.page(draw_rows(rows, current, listed.now, terminal, with_folders=folder is None))
-=======
-        rows = [
-            (
-                "*" if current is not None and one.id == current.id else " ",
-                clean(one.label),
-                digits(one.head_digest),
-                counted(one.depth, "turn"),
-                age(one.worked_at, listed.now),
-                _remark(one, listed.visible[one.id]),
-            )
-            for one in found
-        ]
-        terminal.page(table(rows))
->>>>>>> 4f46c26 (cli: lead the first card with what the user gains; correct plurals)
 
 
 @value

@@ -14,11 +14,7 @@ from turntree.cli.common.reply import check_answer, talk_options, wait_for
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint, positional
 from turntree.cli.history.diff import CONTEXT_LINES, say
-<<<<<<< HEAD
-from turntree.cli.output.changes import counted
 from turntree.cli.output.parts import list_tool_calls
-=======
->>>>>>> 4f46c26 (cli: lead the first card with what the user gains; correct plurals)
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, counted, digits
 from turntree.cli.param_types import PROGRAM, REVISION
