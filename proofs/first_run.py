@@ -80,7 +80,7 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     screen.run(f"turntree show {short}", shows=["ledger.py", "children"])
     screen.run(
         f"turntree handoff {short} --to codex",
-        shows=["is a session of codex now", "1 tool calls", "codex resume"],
+        shows=["is a session of codex now", "1 tool call", "codex resume"],
     )
     spent = time.monotonic() - began
     limit = LIMIT_QUICK_S if proof.quick else LIMIT_S

@@ -129,7 +129,7 @@ def test_the_card_leads_with_what_the_user_can_do_each_with_a_command_that_works
         "find", "read", "see cost", "continue", "take back",
     ]  # fmt: skip
     assert "$" in card[4]
-    assert max(map(cells, lines)) <= 80
+    assert max(map(cells, card)) <= 80
     for line in card[1::2]:
         words = line.replace("WORDS", "rounding").split()[1:]
         assert turntree(*words).code in (0, 1), line

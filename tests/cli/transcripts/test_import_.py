@@ -120,8 +120,8 @@ def test_an_import_says_what_it_did_and_importing_again_does_nothing(
 ) -> None:
     first = turntree("import")
     assert first.code == 0
-    assert first.lines[0] == "2 turns added, 0 known; 1 sessions begun, 0 moved on"
-    assert "1 secret keys taken out before anything was stored" in first.err
+    assert first.lines[0] == "2 turns added, 0 known; 1 session begun, 0 moved on"
+    assert "1 secret key taken out before anything was stored" in first.err
     assert "next: turntree search WORDS" in first.err
     again = turntree("import", "--json").document
     assert (again["bundles_unchanged"], again["bundles_read"], again["turns_added"]) == (1, 0, 0)
@@ -174,8 +174,8 @@ def test_what_people_moved_stays_where_they_moved_it(turntree: Call, claude: Tap
     claude.exchange("third")
     save(Path.home() / ".claude", claude)
     answer = turntree("import")
-    assert answer.lines[0] == "1 turns added, 2 known; 0 sessions begun, 0 moved on"
-    assert "1 sessions were left where you have moved them" in answer.err
+    assert answer.lines[0] == "1 turn added, 2 known; 0 sessions begun, 0 moved on"
+    assert "1 session left at the place you chose" in answer.err
     (kept,) = turntree("session", "list", "--json").documents
     assert kept["head"] == rewound["head"]
 
@@ -194,11 +194,11 @@ def test_watching_imports_complete_turns_and_ends(turntree: Call, claude: Tape) 
     save(Path.home() / ".claude", claude)
     answer = turntree("import", "--follow", "--for", "0.1", "--from", "claude-code")
     assert answer.code == 0
-    assert answer.lines == ["2 turns from 1 changed transcripts"]
+    assert answer.lines == ["2 turns from 1 changed transcript"]
     claude.answer("open!", "msg_open", "Here it is.")
     save(Path.home() / ".claude", claude)
     answer = turntree("import", "--follow", "--for", "0.1")
-    assert answer.lines == ["1 turns from 1 changed transcripts"]
+    assert answer.lines == ["1 turn from 1 changed transcript"]
 
 
 def test_a_session_keeps_its_origin(turntree: Call, claude: Tape) -> None:

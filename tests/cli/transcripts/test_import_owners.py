@@ -62,8 +62,8 @@ def test_an_import_never_moves_a_private_session_of_another_user(
     assert people("ana", "program", "visibility", label, "private").code == 0
     before = people("ana", "--json", "reflog", label).documents
     done = people("bob", "import", str(write(tmp_path / "b", "injected")))
-    assert "1 sessions begun, 0 moved on" in done.out
-    assert "1 sessions of yours began beside another user's of the same name" in done.err
+    assert "1 session begun, 0 moved on" in done.out
+    assert "1 session of yours began beside another user's of the same name" in done.err
     assert people("ana", "--json", "reflog", label).documents == before
     assert "injected" not in people("ana", "log", label).out
     own = label_of(people, "bob")

@@ -102,6 +102,8 @@ def up(terminal: Terminal, yes: bool, no_import: bool, hooks: bool | None) -> No
         elif newest is not None:
             # The summary above has a command for each thing that the user can do now.
             terminal.note("next: turntree search WORDS      any half-sentence you remember")
+            if list_without_hooks():
+                terminal.note("      turntree hook install      record your agents while they work")
         elif found and not asks:
             terminal.note("nothing was imported: there is no terminal to ask on")
             terminal.note("next: turntree up --yes")

@@ -268,16 +268,17 @@ def _tell_done(terminal: Terminal, done: Progress) -> None:
 
 def note_remarks(terminal: Terminal, done: Progress) -> None:
     """Print what the user should know about an import besides its counts."""
-    for count, sentence in (
-        (done.secrets, "secret keys taken out before anything was stored"),
-        (done.repaired, "tool calls that never got a result were given one that says so"),
-        (done.orphans, "records stand apart: their tool keeps them, and shows them nowhere"),
-        (done.broken, "records could not be read; they are kept as they are"),
-        (done.sessions_kept, "sessions were left where you have moved them"),
-        (done.sessions_apart, "sessions of yours began beside another user's of the same name"),
+    # Each sentence is right for one and for many: no verb in it changes with the number.
+    for number, noun, sentence in (
+        (done.secrets, "secret key", "taken out before anything was stored"),
+        (done.repaired, "tool call", "without a result got one that says so"),
+        (done.orphans, "record", "of no thread: kept by the tool, and shown nowhere in it"),
+        (done.broken, "record", "could not be read; all are kept as they are"),
+        (done.sessions_kept, "session", "left at the place you chose"),
+        (done.sessions_apart, "session", "of yours began beside another user's of the same name"),
     ):
-        if count:
-            terminal.note(f"{count} {sentence}")
+        if number:
+            terminal.note(f"{counted(number, noun)} {sentence}")
     if done.unknown:
         kinds = ", ".join(f"{kind} ({times})" for kind, times in sorted(done.unknown.items()))
         terminal.note(f"kept without being understood: {kinds}")
