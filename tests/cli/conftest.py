@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from psycopg.conninfo import make_conninfo
 
+from tests.cli.hint_runner import HintRunner, make_stubs
 from tests.cli.project import Project
 from tests.databases import Databases, as_owner
 from turntree.boot.open import Settings, open_tree
@@ -54,6 +55,8 @@ class Answer:
 
 
 Call = Callable[..., Answer]
+HINTS = pytest.StashKey[tuple[set[str], dict[str, str]]]()
+"""The kinds of hints that were followed, and those that were not yet."""
 
 
 def choose_database(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +71,38 @@ def forging() -> str:
 
 
 @pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def hints(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[HintRunner, None, None]:
+    """Follows the hints that commands print; the test fails if one of them does not work."""
+    seen, unproven = request.config.stash.setdefault(HINTS, (set(), {}))
+    stubs = make_stubs(tmp_path_factory.mktemp("hints"))
+    runner = HintRunner(tmp_path, stubs, seen, unproven)
+    yield runner
+    assert not runner.failures, "hints that do not work:\n" + "\n".join(runner.failures)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Generator[None, object, object]:
+    """Run the hints that change something while the test's database is still there."""
+    result = yield
+    runner = getattr(item, "funcargs", {}).get("hints")
+    if isinstance(runner, HintRunner):
+        runner.finish()
+    return result
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """List the hints that no test was able to follow."""
+    _, unproven = config.stash.get(HINTS, (set(), {}))
+    for key, test in sorted(unproven.items()):
+        terminalreporter.write_line(f"hint never followed: {key}   ({test})")
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hints: HintRunner) -> Call:
     """The command line without a database that answers."""
     for name in FROM_OUTSIDE:
         monkeypatch.delenv(name, raising=False)
@@ -84,6 +118,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
         ended = CliRunner().invoke(root, list(words), prog_name="turntree")
         if ended.exception is not None and not isinstance(ended.exception, SystemExit):
             raise ended.exception
+        hints.follow(words, ended.exit_code, ended.stdout, ended.stderr)
         return Answer(ended.exit_code, ended.stdout, ended.stderr)
 
     return call

@@ -2,12 +2,18 @@
 
 import ast
 import re
+import shlex
+import subprocess
+from pathlib import Path
 
 import click
 import pytest
 
 from tests.architecture.source import is_command, modules, texts
-from turntree.cli.hints import COMMANDS, command_for, command_hint
+from tests.cli.conftest import Answer, Call
+from tests.cli.hint_runner import HintRunner, list_hints
+from turntree.cli.harmless import harmless
+from turntree.cli.hints import COMMANDS, command_for, command_hint, positional
 from turntree.cli.root import root
 from turntree.core.errors import Hint, NotFound
 
@@ -43,8 +49,8 @@ def test_every_action_in_the_list_is_used() -> None:
 
 @pytest.mark.parametrize("action", COMMANDS)
 def test_every_command_of_a_hint_exists(action: str) -> None:
-    for command in re.findall(r"turntree ((?:(?!, ).)+)", COMMANDS[action]):
-        words = command.replace("{kind}", "agent").split(" if ")[0].split()
+    for command in re.findall(r"turntree ((?:(?! {5}).)+)", COMMANDS[action]):
+        words = command.replace("{kind}", "agent").split()
         at: click.Command = root
         context = click.Context(root)
         while isinstance(at, click.Group):
@@ -58,6 +64,104 @@ def test_every_command_of_a_hint_exists(action: str) -> None:
 def test_arguments_are_quoted_for_a_shell() -> None:
     hint = Hint("session.fork", {"revision": ":/two words"})
     assert command_for(hint) == "turntree fork ':/two words' LABEL"
+
+
+NASTY = (
+    "two words", "it's", '"quoted"', "$(touch trace)", "`touch trace`", "a; touch trace", "-x",
+    "--help", "--", "*", "~", "!!", "#no", "a\nb", "a\x1b]52;c;eA==\x07b", "a\u202eb\u200bc",
+    "\\", "\\n", "é", "日本", "", "a\tb", "\x1b[2Jq'q\\",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", NASTY)
+def test_a_word_is_what_a_shell_makes_of_its_quotes(word: str, tmp_path: Path) -> None:
+    line = f"printf '%s\\0' {positional(word, 'last')}"
+    shown = harmless(line)
+    assert shown == line, "nothing in it is taken out before it is printed"
+    printed = subprocess.run(
+        ["bash", "-c", shown.replace("printf '%s\\0' --", "printf '%s\\0'")],
+        capture_output=True, check=True, cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+    ).stdout  # fmt: skip
+    assert printed.decode().split("\0")[:-1] == [word, "last"]
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_tag_of_any_characters_can_be_undone_by_its_hint(planted: Call) -> None:
+    def undo(answer: Answer) -> Answer:
+        (hint,) = list_hints("", answer.err)
+        script = f'turntree() {{ printf "%s\\0" "$@"; }}; {hint.text}'
+        words = subprocess.run(
+            ["bash", "-c", script], capture_output=True, check=True,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+        ).stdout.decode().split("\0")[:-1]  # fmt: skip
+        return planted(*words)
+
+    def tags() -> set[str]:
+        return {one["tag"] for one in planted("tag", "list", "HEAD", "--json").documents}
+
+    before = tags()
+    for number, word in enumerate(word for word in NASTY if word.strip()):
+        add = ("tag", "add", "HEAD") if number % 2 else ("tag", "HEAD")
+        added = planted(*add, "--", word)
+        assert added.code == 0, added.err
+        removed = undo(added)
+        assert tags() == before, word
+        assert undo(removed).code == 0, word
+        assert tags() == {*before, word}
+        assert planted("tag", "remove", "HEAD", "--", word).code == 0
+
+
+def test_an_undo_of_a_setting_is_quoted_and_never_shows_a_password(bare: Call) -> None:
+    before = "http://[::1]:9/$(touch trace) it's"
+    assert bare("config", "set", "embedder_url", before).code == 0
+    changed = bare("config", "set", "embedder_url", "http://127.0.0.1:9")
+    (hint,) = list_hints("", changed.err)
+    assert shlex.split(hint.text) == ["turntree", "config", "set", "embedder_url", before]
+    assert bare("config", "set", "console_url", "postgresql://a:hunter2@h/d").code == 0
+    masked = bare("config", "set", "console_url", "postgresql://a:other@h/d")
+    assert "undo with" not in masked.err
+    assert "hunter2" not in masked.err
+
+
+def test_an_undo_of_a_new_place_names_a_folder_with_a_space(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my work $(touch trace)"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    made = turntree("init")
+    (undo,) = [one for one in list_hints("", made.err) if one.sign == "undo with"]
+    subprocess.run(["bash", "-c", undo.text], check=True)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "fault"),
+    [
+        ("next: turntree show HEAD", None),
+        ("next: turntree shwo HEAD", "there is no command 'shwo'"),
+        ("next: turntree show nothing", "exit code 3"),
+        ("next: turntree show HEAD --no-such-option", "exit code 2"),
+        ("next: turntree fork HEAD new --no-such-option", "No such option"),
+        ("next: look at the other sessions", "the shell says"),
+        ("undo with: turntree rewind main NOBODY", "there is no NOBODY"),
+        ("undo with: turntree show 'HEAD", "the shell says"),
+        ("undo with: turntree session unarchive demo/fix-login     next: turntree log", None),
+        ("done     undo with: turntree fork HEAD demo/opus", "exit code 1"),
+        ("next: turntree chat --bogus", "No such option"),
+    ],
+)
+def test_a_planted_hint_that_does_not_work_is_noticed(
+    planted: Call, hints: HintRunner, printed: str, fault: str | None
+) -> None:
+    del planted
+    hints.follow(["test", printed], 0, "", f"{printed}\n")
+    hints.finish()
+    noticed = [*hints.failures]
+    hints.failures.clear()
+    assert len(noticed) == (0 if fault is None else 1), noticed
+    assert fault is None or fault in noticed[0]
 
 
 def test_a_list_becomes_a_repeated_option() -> None:

@@ -186,7 +186,7 @@ def test_a_home_that_lost_its_whole_store_is_at_fault_for_good(
     closed.turn("Second", {"b.py": "new\n"})
     again = turntree("fsck")
     assert again.code == 1, "what is kept from now on does not make up for it"
-    assert "bring the folder `shadow`" in again.err
+    assert "restore the folder `shadow`" in again.err
     assert turntree("gc").code == 1
     (home / "shadow.began").unlink()
     closed.turn("Third", {"b.py": "newer\n"})

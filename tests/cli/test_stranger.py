@@ -46,6 +46,7 @@ ASKED: Calls = {
     "tail": ((), ("LABEL",), ("RUN",), ("WAITING",)),
     "cancel": (("LABEL",), ("RUN",), ("WAITING",)),
     "rerun": (("TURN",),),
+    "erase": (("TURN",), ("TURN:msg/0", "--yes"), ("LABEL:msg/0", "--yes"), ("RUN:msg/0",)),
     "log": (
         (), ("--all", "--graph"), ("LABEL",), ("SESSION",), ("TURN",), ("LABEL", "--messages"),
     ),

@@ -160,7 +160,7 @@ def test_a_line_beyond_the_end_is_answered_with_those_there_are(
     assert "next: turntree blame src/sum.py --lines" in answer.err
     shop.write({"a b.py": "one\n"})
     assert "turntree blame 'a b.py' --lines" in turntree("blame", "a b.py:99").err
-    assert "turntree blame 'a b.py' --lines" in turntree("blame", "a b.py").err
+    assert "next: turntree search 'a b.py'" in turntree("blame", "a b.py").err
 
 
 def test_a_file_is_blamed_as_a_turn_left_it(turntree: Call, shop: Project) -> None:

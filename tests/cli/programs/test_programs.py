@@ -146,7 +146,7 @@ def test_a_session_is_called_by_its_label(turntree: Call) -> None:
     assert said.out.startswith("@(desk) is configured: a session, created, version 2")
     told = turntree("program", "grant", "desk", "bob", "invoke")
     assert told.out.startswith("bob may invoke @(desk)")
-    assert "turntree program grant desk bob invoke --revoke" in told.out + told.err
+    assert "turntree program grant --revoke desk bob invoke" in told.out + told.err
     assert turntree("program", "visibility", "desk", "private").out.startswith("@(desk) is private")
     again = turntree("session", "configure", "desk", "--situation", "coding")
     assert again.out.startswith("@(desk) stays as it was")

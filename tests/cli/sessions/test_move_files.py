@@ -549,7 +549,7 @@ def test_who_works_elsewhere_now_is_told_so(turntree: Call, shop: Project, tmp_p
     refused = turntree("rewind", "main~1", "--files")
     assert refused.code == 3
     assert f"have snapshots of {shop.folder}, and main no longer works there" in refused.err
-    assert "next: turntree worktree " in refused.err
+    assert "next: turntree snapshot -s main " in refused.err
 
 
 def test_what_a_fork_takes_can_be_worked_on_again(turntree: Call, shop: Project) -> None:

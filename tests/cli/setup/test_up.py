@@ -180,7 +180,7 @@ def test_up_in_a_terminal_imports_then_offers_hooks_then_says_how_to_undo(
     shown = read_on(asked)
     settings = lived_in / ".claude" / "settings.json"
     assert f"Claude Code tells Turntree what it does: {settings}" in shown
-    assert "next: review 7 hooks in Codex with /hooks" in shown
+    assert "review 7 hooks in Codex with /hooks" in shown
     (undo,) = [line for line in shown.splitlines() if line.startswith("undo with:")]
     assert undo == "undo with: turntree hook uninstall     (everything: turntree uninstall)"
     assert "next: turntree search WORDS" in shown

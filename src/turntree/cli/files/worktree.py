@@ -133,6 +133,11 @@ async def _make(
     first = await propose(opened, ForkRequest(revision, None, None, {}, before))
     if not any(item.pinned_by for item in first.items):
         short = digits(standing.asked.turn.digest)
+        if not before:
+            raise NotFound(
+                f"no session works in the folder of {short} any more",
+                hint=command_hint(f"turntree files {short}"),
+            )
         words = ["turntree", "worktree", short, *([] if folder is None else [folder])]
         raise nothing_known(short, shlex.join(words))
     # Only resources of which a turn has a snapshot, not all that its session works on.

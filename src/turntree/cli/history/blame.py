@@ -100,7 +100,7 @@ def blame(
     else:
         terminal.note(f"no turn recorded that it used {path}")
         quoted = shlex.quote(path)
-        terminal.note(f"next: turntree search {quoted}     turntree blame {quoted} --lines")
+        terminal.note(f"next: turntree search {quoted}")
     if not uses.is_whole:
         terminal.note("what turns pinned is not all there, and was not looked at: turntree fsck")
     context.exit(0 if found else 1)

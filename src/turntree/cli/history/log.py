@@ -316,7 +316,7 @@ def _greet(terminal: Terminal, legend: Annotations, *, filtered: bool) -> None:
         terminal.note("no turns match.")
     elif legend.current is not None and legend.sessions:
         terminal.note(f"{legend.current.label} has no turns yet.")
-        terminal.note("next: record one from Python, or look at others: turntree log --all")
+        terminal.note("next: turntree log --all     the turns of other sessions")
     else:
         terminal.note("there are no turns here yet.")
         terminal.note("next: turntree up                    import your agents' sessions")

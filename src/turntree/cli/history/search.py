@@ -92,7 +92,8 @@ def search(
         _suggest(terminal, found)
     else:
         terminal.note(f"nothing was found for {query}")
-        terminal.note("next: turntree search with fewer words     or: turntree log --all")
+        terminal.note("fewer words find more")
+        terminal.note("next: turntree log --all")
     context.exit(0 if hits else 1)
 
 

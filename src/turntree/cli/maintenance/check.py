@@ -167,16 +167,17 @@ def _tell_findings(terminal: Terminal, findings: list[Violation], *, repaired: b
     terminal.note(f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")
     broken = {found.invariant for found in findings if found.severity == "fault"}
     if broken & REPAIRABLE and not repaired:
-        terminal.note("next: turntree fsck --repair-derived   rebuild what follows from the facts")
+        terminal.note("next: turntree fsck --repair-derived     rebuild what follows from events")
     elif broken == {FILES}:
-        terminal.note("next: bring the folder `shadow` of TURNTREE_HOME back from a backup")
+        terminal.note("restore the folder `shadow` of TURNTREE_HOME from a backup")
         if not repaired:
-            then = "keep anew what still stands in the folders"
-            terminal.note(f"  or: turntree fsck --repair-derived   {then}")
+            then = "store again what the folders still contain"
+            terminal.note(f"next: turntree fsck --repair-derived     {then}")
     elif broken:
-        terminal.note("next: stop writing, keep a copy of the database, restore from a backup")
+        terminal.note("stop writing, keep a copy of the database, and restore from a backup")
     elif any(found.invariant != FILES for found in findings):
-        terminal.note("next: revoke the key, then erase the message that holds it")
+        terminal.note("revoke the key first, then erase the message that holds it")
+        terminal.note("next: turntree erase REV")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import positional
 from turntree.cli.output.program import (
     answer_lines,
     called,
@@ -349,7 +350,7 @@ def grant(terminal: Terminal, name: str, grantee: str, right: Any, revoke: bool)
     terminal.tell(
         f"{clean(grantee)} may {'no longer ' if revoke else ''}{right} @({word})",
         {**program_document(found), "grantee": grantee, "right": right, "on": not revoke},
-        undo=f"turntree program grant {word} {clean(grantee)} {right}{back}",
+        undo=f"turntree program grant{back} {word} {positional(grantee, right)}",
     )
 
 
@@ -363,7 +364,7 @@ def invite(terminal: Terminal, name: str, grantee: str) -> None:
     terminal.tell(
         f"{clean(grantee)} is let in to @({word})",
         program_document(found),
-        undo=f"turntree program grant {word} {clean(grantee)} invoke --revoke",
+        undo=f"turntree program grant --revoke {word} {positional(grantee, 'invoke')}",
     )
 
 

@@ -15,7 +15,7 @@ from turntree.cli.command import Function, Terminal
 from turntree.cli.common.fork_files import check_outcome
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
 from turntree.cli.context import DEMO_WORKSPACE, CliContext, find_worked, with_ledger
-from turntree.cli.hints import command_hint
+from turntree.cli.hints import command_hint, quoted
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting, spinner
 from turntree.cli.output.restore_preview import (
@@ -203,7 +203,8 @@ async def _explain_nothing(
             return NotFound(
                 f"turns up to {short} have snapshots of {shown_path(pinned.resource.place)}, and "
                 f"{label} no longer works there",
-                hint=Hint("worktree.create", {"revision": short}),
+                # A worktree of that turn has nothing to start from, because the session gave it up.
+                hint=command_hint(f"turntree snapshot -s {label} {quoted(pinned.resource.place)}"),
             )
         worked = await find_worked(opened.tree, opened.database, [Path.cwd(), *Path.cwd().parents])
         if worked is not None and worked[0] != session.id:

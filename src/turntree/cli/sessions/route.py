@@ -43,7 +43,7 @@ def show_route(terminal: Terminal, asked: RouteQuestion, *, explain: bool) -> No
         ]
     )
     if found.candidates and not explain:
-        terminal.note("next: the same with --explain     why, and what else was considered")
+        terminal.note("--explain says why, and what else was considered")
 
 
 async def _resolve(asked: RouteQuestion, opened: CliContext) -> tuple[Route, Digest | None]:

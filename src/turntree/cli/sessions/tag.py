@@ -4,7 +4,6 @@
 arguments are a turn and its new tags: ``tag HEAD good``.
 """
 
-import shlex
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import positional, quoted
 from turntree.cli.output.text import clean, digits, table, title
 from turntree.cli.param_types import REVISION
 from turntree.cli.programs.nodes import ListedNode, find_nodes, get_node
@@ -111,13 +111,13 @@ def _mark(terminal: Terminal, text: str, words: tuple[str, ...], *, on: bool) ->
 
     node, changed = with_ledger(terminal, act)
     done, back = ("has", "remove") if on else ("no longer has", "add")
-    called = shlex.quote(node.name)
+    called = quoted(node.name)
     terminal.tell(
         f"{node.name} {done} the tag{'s' if len(words) > 1 else ''} {clean(' '.join(words))}"
         + ("" if changed else "   (as before)"),
         {"node": node.id, "kind": node.kind, "name": node.name, "tags": list(words), "on": on,
          "changed": bool(changed)},
-        undo=f"turntree tag {back} {called} {shlex.join(changed)}" if changed else None,
+        undo=f"turntree tag {back} {called} {positional(*changed)}" if changed else None,
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def at_once(
     verb_done = "no longer has" if deletes else "has"
     suffix = "" if changed else "   (as before)"
     off = "" if deletes else "--delete "
-    undo = f"turntree tag {off}{short} {shlex.join(changed)}" if changed else None
+    undo = f"turntree tag {off}{short} {positional(*changed)}" if changed else None
     terminal.tell(
         f"{short} {verb_done} the tag{'s' if len(words) > 1 else ''} {clean(told)}{suffix}",
         {"turn": placed.turn.id, "digest": placed.turn.digest, "tags": list(words),

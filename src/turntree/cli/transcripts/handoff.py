@@ -215,9 +215,10 @@ def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
     try:
         made = make_worktree(terminal, asked.revision, asked.into)
     except PathExists as error:
-        raise InvalidOperation(
-            str(error), hint=command_hint(f"add --into {shlex.quote(error.free)}")
-        ) from error
+        words = ["turntree", "handoff", asked.revision, "--files", *["--flatten"] * asked.flat]
+        words += [] if asked.tool is None else ["--to", asked.tool]
+        hint = command_hint(shlex.join([*words, "--into", error.free]))
+        raise InvalidOperation(str(error), hint=hint) from error
     note_standing(terminal, [made.standing])
     if len(made.places) != 1:
         with_ledger(terminal, partial(_take_back, made=made))

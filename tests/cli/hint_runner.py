@@ -1,0 +1,290 @@
+"""Follows every hint that a test makes the command line print.
+
+A hint is what stands after ``next:`` or ``undo with:``, and the member ``undo`` of a document. A
+real shell splits it into words, as it would for a person who pastes it. A command that only reads
+runs at once, where the hint was printed; one that changes something runs when the test has ended,
+on what the test leaves behind. A hint fails if it is prose, if the shell or the command line does
+not understand it, if it names something that does not exist, or if it is refused. What the test did
+after a hint may be the reason for a refusal, so of earlier commands only usage is judged then; each
+kind of hint has to work once, and those that never ran are listed when all tests have ended.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from turntree.cli.root import root
+
+HINT = re.compile(r"(?:\A|\s{3,}|; )(?P<sign>next|undo with|[a-z][a-z ,]* with): (?P<text>.*)\Z")
+# Hints stand beside each other, or before an explanation, with a gap between them.
+GAP = re.compile(r"\s{3,}")
+STUBS = ("turntree", "claude", "codex", "gemini", "opencode", "pip", "chmod")
+"""Commands that the shell only takes down. The tools are not installed where tests run."""
+PLACEHOLDER = re.compile(r"(?<![\w$'/@-])[A-Z][A-Z_]+\b(?![='@.])(?<!HEAD)(?<!HEAD~)")
+FREE_WORDS = {
+    "LABEL": "hinted", "NAME": "hinted", "TITLE": "hinted", "WORD": "hinted", "WORDS": "hinted",
+    "MESSAGE": "hinted", "SECONDS": "5", "QUERY": "'SELECT 1'", "AUDIENCE": "hinted",
+    "TYPE": "scripted", "URL": "http://127.0.0.1:1", "NODE": "HEAD",
+    "MODEL": "hinted-choice", "PROVIDER": "hinted-choice", "AGENT": "hinted-choice",
+    "TOOL": "codex", "SHORTER_PATH": "hinted", "ELSEWHERE": "hinted",
+}  # fmt: skip
+"""What a reader may put for a word in capitals; a choice may not exist where the test runs."""
+# They wait for a person or a model, never end, download a model, import what a home holds, or stop
+# a server. A worktree is not removed while it holds what no snapshot has.
+PARSED_ONLY = (
+    ("chat",), ("send",), ("worker",), ("rerun",), ("tail", "-f"), ("agent", "assign"), ("down",),
+    ("index", "embed"), ("search", "--like"), ("handoff",), ("up",),
+    ("worktree", "--remove"),
+)  # fmt: skip
+READ_ONLY = (
+    ("log",), ("show",), ("search",), ("diff",), ("blame",), ("why",), ("verify",), ("files",),
+    ("status",), ("doctor",), ("stats",), ("sql",), ("reflog",), ("audit",), ("replay",), ("fsck",),
+    ("config", "list"), ("config", "get"), ("session", "list"), ("session", "show"), ("help",),
+    ("program", "list"), ("program", "show"), ("program", "kinds"), ("tag", "list"), ("--help",),
+    ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
+    ("worktree", "--list"), ("import", "--dry-run"), *PARSED_ONLY,
+)  # fmt: skip
+SHARED = "demo_to_read"
+"""A database that many tests read."""
+DOWN, USAGE = 5, 2
+FINDINGS = ("verify", "fsck", "doctor", "diff", "replay", "search")
+"""Commands that end with 1 to report what they found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One command of a hint."""
+
+    sign: str
+    text: str
+
+    @property
+    def shape(self) -> str:
+        """The hint without what differs from test to test."""
+        text = re.sub(r"\b[0-9a-f]{6,64}\b", "#", self.text)
+        return re.sub(r"/tmp/[^ ']*|\b[0-9a-f-]{36}\b|\b\d+\b", "#", text)  # noqa: S108
+
+
+def list_hints(out: str, err: str) -> list[Hint]:
+    """Return the hints of what a command printed."""
+    hints: list[Hint] = []
+    for line in (*err.splitlines(), *out.splitlines()):
+        plain = click.unstyle(line)
+        if plain.startswith("{") and '"undo"' in plain:
+            undo = _member(plain, "undo")
+            hints += [Hint("undo with", undo)] if isinstance(undo, str) else []
+            continue
+        # From the right: an undo and a next may stand in one line.
+        while match := HINT.search(plain):
+            first, *others = GAP.split(match["text"])
+            if match["sign"] in ("next", "undo with") or first.startswith("turntree "):
+                hints.append(Hint(match["sign"], first))
+            hints += [Hint(match["sign"], one) for one in others if one.startswith("turntree ")]
+            plain = plain[: match.start()]
+    return hints
+
+
+def _member(line: str, name: str) -> object:
+    try:
+        return json.loads(line).get(name)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A hint to run when the test has ended, and where it was printed."""
+
+    key: str
+    hint: Hint
+    words: Sequence[str]
+    call: int
+    folder: Path
+    environment: dict[str, str]
+
+
+@dataclass(slots=True)
+class HintRunner:
+    """Runs the hints of one test; the kinds of hints that ran are shared by all tests."""
+
+    folder: Path
+    """All that the test may write: the working folder, the home and the settings."""
+    stubs: Path
+    seen: set[str]
+    unproven: dict[str, str]
+    """Kinds of hints that did not run yet, each with a place where one was printed."""
+    failures: list[str] = field(default_factory=list[str])
+    pending: list[Pending] = field(default_factory=list[Pending])
+    calls: int = 0
+
+    def follow(self, words: Sequence[str], code: int, out: str, err: str) -> None:
+        """Run what a command hints at, or remember it for the end of the test."""
+        self.calls += 1
+        for earlier in self.pending if code == 0 else ():
+            if earlier.hint.text == shlex.join(["turntree", *words]):
+                self._prove(earlier.key)  # The test itself followed it.
+        for hint in list_hints(out, err):
+            key = f"{words[0] if words else ''}|{hint.shape}"
+            if key in self.seen:
+                continue
+            commands, fault = self._split(hint)
+            if all(_is_in(command, READ_ONLY) for _, command in commands):
+                fault = fault or self._run(commands)
+                self.seen.add(key)
+            else:
+                fault = fault or next(filter(None, (parse(one) for _, one in commands)), None)
+                where = Path.cwd(), dict(os.environ)
+                if fault is None:
+                    self.pending.append(Pending(key, hint, words, self.calls, *where))
+                    self.unproven.setdefault(key, os.environ.get("PYTEST_CURRENT_TEST", ""))
+            if fault is not None:
+                self.seen.add(key)
+                self._fail(words, hint, fault)
+
+    def finish(self) -> None:
+        """Run what is left, the newest first, as undoing asks for."""
+        for left in reversed(self.pending):
+            if left.key in self.seen or not left.folder.is_dir():
+                continue
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(left.folder)
+                for name in [name for name in os.environ if name.startswith("TURNTREE_")]:
+                    patch.delenv(name)
+                for name, value in left.environment.items():
+                    if name.startswith("TURNTREE_"):
+                        patch.setenv(name, value)
+                if not Path(os.environ.get("HOME", "/")).is_relative_to(self.folder):
+                    patch.setenv("HOME", str(self.folder / "home-of-hints"))
+                commands, fault = self._split(left.hint, is_real=True)
+                fault = fault or self._run(commands)
+            if fault is None:
+                self._prove(left.key)
+            elif left.call == self.calls:
+                self._prove(left.key)
+                self._fail(left.words, left.hint, fault)
+
+    def _prove(self, key: str) -> None:
+        self.seen.add(key)
+        self.unproven.pop(key, None)
+
+    def _fail(self, words: Sequence[str], hint: Hint, fault: str) -> None:
+        self.failures.append(
+            f"after `turntree {' '.join(words)}`: {hint.sign}: {hint.text}\n    {fault}"
+        )
+
+    def _split(
+        self, hint: Hint, *, is_real: bool = False
+    ) -> tuple[list[tuple[str, list[str]]], str | None]:
+        """Return the commands of a hint with their workspaces, or what is wrong with it.
+
+        Other commands, such as ``rm``, only run if it is real.
+        """
+        text = hint.text
+        for name in PLACEHOLDER.findall(text) if "SELECT" not in text else ():
+            value = self._find(name) if name in ("SESSION", "REV") else FREE_WORDS.get(name)
+            if name in ("PATH", "DIR"):
+                value = str(self.stubs / name / "hinted-choice")
+            if value is None:
+                return [], f"there is no {name} to put there"
+            text = re.sub(rf"(?<![\w$]){name}\b", value, text, count=1)
+        log = self.stubs / "log"
+        log.write_bytes(b"")
+        # Nothing is removed that is not the test's own, nor folders that others write into.
+        is_real &= "rmdir" not in text
+        is_real &= all(path.startswith(str(self.folder)) for path in re.findall(r"/[^ ']+", text))
+        unreal = "" if is_real else "rm() { :; }; rmdir() { :; }; cd() { :; }; "
+        ended = subprocess.run(
+            ["bash", "-c", unreal + text], capture_output=True, text=True, check=False,
+            env={"PATH": f"{self.stubs}:/usr/bin:/bin", "HINT_LOG": str(log), "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+        if ended.returncode:
+            return [], f"the shell says: {ended.stderr.strip()}"
+        records = [record.split("\0") for record in log.read_text().split("\0\n\0")[:-1]]
+        return [(where, words) for where, name, *words in records if name == "turntree"], None
+
+    def _run(self, commands: Sequence[tuple[str, list[str]]]) -> str | None:
+        """Run commands in this process, and return what is wrong with them."""
+        address = os.environ.get("TURNTREE_DATABASE_URL", "")
+        for workspace, words in commands:
+            # Without a terminal, erase refuses: it is meant for a person.
+            is_asked = words[:1] == ["erase"] and "--yes" not in words
+            is_shared = SHARED in address and not _is_in(words, READ_ONLY)
+            if is_asked or is_shared or not address or _is_in(words, PARSED_ONLY):
+                fault = parse(words)
+                if fault is not None:
+                    return fault
+                continue
+            variables = {"TURNTREE_WORKSPACE": workspace} if workspace else {}
+            ended = CliRunner(env=variables).invoke(root, words, prog_name="turntree")
+            if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+                return f"{type(ended.exception).__name__}: {ended.exception}"
+            is_finding = ended.exit_code == 1 and words[0] in FINDINGS
+            # Without a database nothing answers; the commands that say so are right nevertheless.
+            is_down = ended.exit_code == DOWN
+            # The reader has a model or a path where a test has none.
+            is_chosen = any(word.endswith("hinted-choice") for word in words)
+            if ended.exit_code == USAGE or (
+                ended.exit_code and not (is_finding or is_down or is_chosen)
+            ):
+                return f"exit code {ended.exit_code}: {ended.stderr.strip()}"
+        return None
+
+    def _find(self, name: str) -> str | None:
+        """Return a session or a turn of the ledger."""
+        command = ["session", "list"] if name == "SESSION" else ["log", "--all"]
+        ended = CliRunner().invoke(root, [*command, "--json"], prog_name="turntree")
+        if ended.exit_code == DOWN:
+            return "main"
+        lines = ended.stdout.splitlines() if ended.exit_code == 0 else []
+        member = "label" if name == "SESSION" else "digest"
+        return next((str(json.loads(line)[member]) for line in lines), None)
+
+
+def _is_in(words: Sequence[str], commands: Sequence[Sequence[str]]) -> bool:
+    if commands is READ_ONLY and {"--repair-derived", "--fix", "--delete"} & {*words}:
+        return False
+    return any([*words[: len(one)]] == [*one] for one in commands)
+
+
+def parse(words: Sequence[str]) -> str | None:
+    """Return what the command line does not understand about a command, without running it."""
+    command: click.Command = root
+    try:
+        context = root.make_context("turntree", list(words))
+        while isinstance(command, click.Group):
+            left = [*context._protected_args, *context.args]
+            if not left:
+                break
+            name, below, left = command.resolve_command(context, left)
+            assert below is not None, "an unknown command raises"
+            command, context = below, below.make_context(name, left, parent=context)
+    except click.exceptions.Exit:
+        return None  # It is a --help.
+    except click.UsageError as error:
+        return error.format_message()
+    return None
+
+
+def make_stubs(folder: Path) -> Path:
+    """Make the commands that take down their words instead of running."""
+    for name in STUBS:
+        path = folder / name
+        path.write_text(
+            "#!/bin/sh\n{ printf '%s\\0' \"$TURNTREE_WORKSPACE\" "
+            + name
+            + ' "$@"; printf \'\\n\\0\'; } >> "$HINT_LOG"\n'
+        )
+        path.chmod(0o755)
+    (folder / "DIR" / "hinted-choice").mkdir(parents=True)
+    (folder / "PATH").mkdir()
+    (folder / "PATH" / "hinted-choice").touch()
+    return folder
