@@ -86,6 +86,8 @@ def test_a_part_that_was_too_large_is_found_by_its_beginning() -> None:
     turn = turn_of(Message("user", (part,), "human"), assistant("yes"))
     assert {"zebra", "run"} <= set(document_of(turn, {digest_bytes(data): data[:8000]}).lexemes)
     assert "zebra" not in document_of(turn).lexemes
+    (passage, _) = passages_of(turn, {digest_bytes(data): data[:8000]})
+    assert passage.text.startswith("Zebras run x")
 
 
 def test_embedding_text_of_turn_is_bounded() -> None:

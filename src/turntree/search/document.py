@@ -38,7 +38,7 @@ OUTPUTS_MAX: Final = 12
 LIFTED_BYTES_READ: Final = 8_000
 MEANING_CHARS_MAX: Final = 1_200
 _ESCAPE: Final = re.compile(r"\\(?:u[0-9a-f]{4}|.)", re.IGNORECASE)
-_ENVELOPE: Final = re.compile(r'"(?:args|call_id|kind|output|status|text|tool)":')
+_ENVELOPE: Final = re.compile(r'"kind":"[a-z_]*",?|"(?:args|call_id|output|status|text|tool)":')
 
 
 @value
@@ -161,7 +161,7 @@ def _lifted(message: Message, of: str, text: str, index: int) -> SearchPassage |
 def _unwrapped(beginning: bytes) -> str:
     """Return the words of a truncated document, which cannot be parsed."""
     text = _ENVELOPE.sub(" ", beginning[:LIFTED_BYTES_READ].decode(errors="ignore"))
-    return _ESCAPE.sub(" ", text).strip('{"} ')
+    return _ESCAPE.sub(" ", text).strip('{",} ')
 
 
 def _ends(text: str) -> str:

@@ -10,11 +10,12 @@ from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.session import session_row_document
-from turntree.cli.output.text import age, cells, clean, cut, pad, title
+from turntree.cli.output.text import age, cells, clean, count, cut, pad, title
 from turntree.core.ids import ProgramId, Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.ledger.revisions import PREFIX_CHARS_MIN
+from turntree.transcripts.display import tool_title
 
 NAME_WIDTH_MAX: Final = 28
 FOLDER_WIDTH_MAX: Final = 22
@@ -110,7 +111,7 @@ def draw_rows(
         [
             "*" if current is not None and row.session.id == current.id else " ",
             row.name,
-            row.tool,
+            tool_title(row.tool),
             count(row.session.depth, "turn"),
             count(row.files, "file") if row.files else "",
             age(row.session.worked_at, now),
@@ -167,8 +168,3 @@ def shorten_folder(folders: Sequence[str], terminal: Terminal) -> str:
         return path
     ellipsis = terminal.spell("…")
     return f"{ellipsis}{path[-(FOLDER_WIDTH_MAX - cells(ellipsis)) :]}"
-
-
-def count(number: int, what: str) -> str:
-    """Return a number of things with the right plural."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
