@@ -129,6 +129,10 @@ def test_nothing_is_sent_to_it(
     assert turntree("tail", "secret").err == turntree("tail", "nowhere").err.replace(
         "nowhere", "secret"
     )
+    # Without a model the message would be refused before anything is known of the session.
+    rules = '[{"when": "", "replies": [{"text": "Hello."}]}]'
+    turntree("provider", "create", "script", "--type", "scripted", "--set", f"rules={rules}")
+    turntree("model", "create", "first", "--backend", "scripted-1", "--provider", "script")
     answer = turntree("send", "secret", "hello")
     assert answer.code == 3
     assert "there is no session 'secret'" in answer.err

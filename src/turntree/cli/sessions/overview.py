@@ -10,7 +10,7 @@ from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.session import session_row_document
-from turntree.cli.output.text import age, cells, clean, count, cut, pad, title
+from turntree.cli.output.text import age, cells, clean, counted, cut, pad, title
 from turntree.core.ids import ProgramId, Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
@@ -112,8 +112,8 @@ def draw_rows(
             "*" if current is not None and row.session.id == current.id else " ",
             row.name,
             tool_title(row.tool),
-            count(row.session.depth, "turn"),
-            count(row.files, "file") if row.files else "",
+            counted(row.session.depth, "turn"),
+            counted(row.files, "file") if row.files else "",
             age(row.session.worked_at, now),
             shorten_folder(row.folders, terminal) if with_folders else "",
         ]
