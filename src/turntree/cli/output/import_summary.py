@@ -69,7 +69,7 @@ def _rows(tally: ImportSummary) -> Iterator[tuple[str, str]]:
         if more:
             yield (
                 "",
-                f"{tokens(more)} more stand in {origin}'s lines again: a plain sum counts them",
+                f"{tokens(more)} more are repeats in {origin}'s files; a plain sum counts them",
             )
     after = tally.bytes_after
     yield "before", f"{sized(tally.bytes_before)} of transcripts, as their tools wrote them"

@@ -250,11 +250,12 @@ def _tell(terminal: Terminal, made: HandoffResult) -> None:
 
 def _removal(made: HandoffResult, files: list[str]) -> str:
     removal = shlex.join(["rm", *files])
+    if made.worktree_removal is not None:
+        removal += f" && {made.worktree_removal}"
     if made.folders:
-        removal += f" && {shlex.join(['rmdir', *map(str, made.folders)])}"
-    if made.worktree_removal is None:
-        return removal
-    return f"{removal} && {made.worktree_removal}"
+        # Last, and on its own: a folder in which another session was written since stays.
+        removal += f"; {shlex.join(['rmdir', *map(str, made.folders)])}"
+    return removal
 
 
 def _start(made: HandoffResult) -> None:
