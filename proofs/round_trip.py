@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from proofs.figures import Proof, load_statements, run, temporary_server
@@ -202,7 +203,8 @@ async def _compare(
 def _clone(server: str, name: str) -> str:
     """Return a database with an empty ledger, which costs a tenth of creating the schema."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {READY}")
+        names = map(sql.Identifier, (name, READY))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
     return make_conninfo(server, dbname=name)
 
 

@@ -148,7 +148,7 @@ def row_to_line(section: Section, row: Mapping[str, Any]) -> bytes:
 def row_from_line(section: Section, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a line, as PostgreSQL reads it from JSON."""
     if section.kind == "session":
-        origin = document["origin"] or {}
+        origin: Mapping[str, Any] = document["origin"] or {}
         return {
             "id": document["id"],
             "head_id": document["head"],

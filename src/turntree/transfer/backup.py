@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, LiteralString, Self
 
 import orjson
 from psycopg import AsyncConnection, sql
@@ -330,7 +330,7 @@ def _store_files(folder: Path) -> Iterator[Path]:
         yield beside
 
 
-def _copy(table: str, columns: list[str], direction: str) -> sql.Composed:
+def _copy(table: str, columns: list[str], direction: LiteralString) -> sql.Composed:
     named = sql.SQL(", ").join(map(sql.Identifier, columns))
     target = sql.Identifier("turntree", table)
     return sql.SQL("COPY {} ({}) ").format(target, named) + sql.SQL(direction)

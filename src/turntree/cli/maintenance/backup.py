@@ -36,7 +36,7 @@ def create(terminal: Terminal, file: Path | None) -> None:
     Without FILE, it is written to the folder `backups` of the data directory.
     """
     settings = load_settings()
-    path = (file or _default_file(settings, "backup")).absolute()
+    path = (file or _default_file(settings, "backup")).resolve()
     with counting(terminal, "backing up") as report:
         manifest = anyio.run(partial(_create, terminal, settings, path, report))
     size = path.stat().st_size
