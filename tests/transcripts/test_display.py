@@ -41,5 +41,10 @@ def test_a_result_is_shown_without_the_document_around_it() -> None:
     assert summarize_result("{broken") == "{broken"
 
 
+def test_a_result_that_is_nested_too_deeply_is_shown_as_it_is() -> None:
+    deep = '{"a":' * 100_000
+    assert summarize_result(deep) == deep
+
+
 def test_a_tool_has_its_vendors_name() -> None:
     assert [tool_title(name) for name in ("claude-code", "own")] == ["Claude Code", "own"]

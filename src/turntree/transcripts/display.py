@@ -78,10 +78,11 @@ def summarize_result(output: Json) -> str:
             return output
         # Codex records its shell's answer as a document in a text.
         try:
-            document = json.loads(output)
-        except ValueError:
+            document: Json = json.loads(output)
+        except (ValueError, RecursionError):
+            # Not a document, or one that is nested too deeply to be read.
             return output
-        return summarize_result(document) if isinstance(document, dict) else output
+        return summarize_result(document)
     if isinstance(output, Mapping):
         return _first(output, _OUTPUTS) or json.dumps(output, ensure_ascii=False)
     if isinstance(output, list):

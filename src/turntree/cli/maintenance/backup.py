@@ -11,7 +11,7 @@ import click
 from turntree.boot.open import Settings, embedded_conninfo
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import load_settings
-from turntree.cli.output.progress import counting
+from turntree.cli.output.progress import counting, no_progress
 from turntree.core.errors import Hint, InvalidOperation
 from turntree.system.clock import SystemClock
 
@@ -131,7 +131,7 @@ async def _restore(
                 hint=Hint("backup.replace", {"file": str(file)}),
             )
         before = _default_file(settings, "before-restore")
-        await _create(terminal, replace(settings, database_url=None), before, lambda _d, _t: None)
+        await _create(terminal, replace(settings, database_url=None), before, no_progress)
     done = await restore_server(file, owner, superuser, settings.home, report)
     # The new database gets the logins and the queue of the one that it replaces.
     await anyio.to_thread.run_sync(provision, superuser, read_passwords(settings.home.resolve()))

@@ -84,3 +84,7 @@ def spinner(terminal: Terminal, doing: str) -> Generator[Callable[[str], None]]:
 
     with Console(stderr=True).status(doing) as spinner:
         yield spinner.update
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """Show nothing, where a bar would be in the way."""

@@ -16,7 +16,7 @@ from turntree.cli.common.thread_objects import read_whole
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_askers, list_sessions
-from turntree.cli.output.progress import counting
+from turntree.cli.output.progress import counting, no_progress
 from turntree.cli.output.text import counted
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation
@@ -89,9 +89,9 @@ def _export_all(terminal: Terminal, output: str) -> None:
         with click.open_file(output, "wb", atomic=output != "-") as file:
             # A bar on a terminal that also shows the lines would be written into them.
             shows = (
-                contextlib.nullcontext(lambda _done, _total: None)
+                contextlib.nullcontext(no_progress)
                 if output == "-"
-                else (counting(terminal, "exporting"))
+                else counting(terminal, "exporting")
             )
             with shows as report:
 
