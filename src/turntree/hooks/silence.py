@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from turntree.core.canonical import Json
 from turntree.core.ids import Timestamp, instant
 from turntree.core.value import value
 from turntree.hooks.coding_agents import Tool
@@ -36,6 +37,15 @@ class SilentHook:
     silent_since: Timestamp
     """The last report, or the installation."""
     has_reported: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document for programs."""
+        return {
+            "tool": self.tool.name,
+            "wrote_at": self.wrote_at,
+            "silent_since": self.silent_since,
+            "has_reported": self.has_reported,
+        }
 
 
 def find_silence(

@@ -15,7 +15,13 @@ from turntree.cli.context import CliContext
 from turntree.cli.output.text import clean
 from turntree.cli.settings import merged_environment
 from turntree.core.canonical import Json
-from turntree.core.errors import Hint, InvalidOperation, NotFound, PermissionDenied
+from turntree.core.errors import (
+    Hint,
+    InvalidOperation,
+    NotFound,
+    PermissionDenied,
+    ProviderNotConfigured,
+)
 from turntree.core.program import Program
 from turntree.core.secret_refs import destination_of, list_unallowed
 from turntree.core.session import Session
@@ -66,6 +72,8 @@ async def ensure_model(
     """
     try:
         await opened.running.check_model(session, options)
+    except ProviderNotConfigured as error:
+        raise ProviderNotConfigured(f"no provider wired: {error}", hint=error.hint) from error
     except InvalidOperation as error:
         if error.hint is None or error.hint.action not in _WITHOUT_MODEL:
             raise
@@ -80,8 +88,8 @@ async def ensure_model(
         present = next((pair for pair in keys if pair[1] in environment), None)
         if present is None:
             names = ", ".join(name for _, name in keys[:-1])
-            raise InvalidOperation(
-                f"{error}, and none of {names} is set", hint=error.hint
+            raise ProviderNotConfigured(
+                f"no provider wired: {error}, and none of {names} is set", hint=error.hint
             ) from error
         await _create_model(opened, terminal, *present, environment)
         await opened.running.check_model(session, options)

@@ -212,7 +212,7 @@ def status(terminal: Terminal) -> None:
             "waiting": len(waiting),
             "last": last,
             "error": error,
-            "silent": [silence_document(hook) for hook in list_silent()],
+            "silent": [hook.to_json() for hook in list_silent()],
         })  # fmt: skip
         return
     rows = [(state.tool, state.scope, _told(state), str(state.path)) for state in states
@@ -338,16 +338,6 @@ def note_silence(terminal: Terminal, hooks: Sequence[SilentHook]) -> None:
     if hooks:
         terminal.note("restart the agent; if that does not help, install the hooks again")
         terminal.note(f"next: turntree hook install {hooks[0].tool.name}")
-
-
-def silence_document(hook: SilentHook) -> dict[str, Any]:
-    """Return the JSON document of hooks that do not report."""
-    return {
-        "tool": hook.tool.name,
-        "wrote_at": hook.wrote_at,
-        "silent_since": hook.silent_since,
-        "has_reported": hook.has_reported,
-    }
 
 
 def _list_states() -> list[InstallState]:

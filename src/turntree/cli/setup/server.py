@@ -1,9 +1,9 @@
 """``init``, ``down`` and ``status``: the current folder and the server behind it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,7 +22,11 @@ from turntree.core.revision import check_label
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer, ServerState
+from turntree.hooks.launcher import launcher_path
 from turntree.runs.inbox import Backlog, FailedRun, OpenRun
+
+if TYPE_CHECKING:
+    from turntree.hooks.silence import SilentHook
 
 AGAIN: Final = "the next turn of an agent with hooks starts it again"
 RUNS_SHOWN_MAX = 10
@@ -143,22 +147,18 @@ def status(terminal: Terminal) -> None:
 
     Says too which agents have hooks, and which of these no longer report. Starts nothing.
     """
-    from turntree.cli.setup.hook import (
-        list_recording,
-        list_silent,
-        note_silence,
-        silence_document,
-    )
-
     settings = load_settings()
     state = None if settings.database_url else EmbeddedServer(settings.home).state()
     counts = with_ledger(terminal, _count, waits=False) if _is_up(settings, state) else None
-    recording, silent = list_recording(), list_silent()
+    recording: list[str] = []
+    silent: Sequence[SilentHook] = ()
+    # Looking for hooks costs as much as all the rest, and without a launcher none can report.
+    if launcher_path(settings.home).exists():
+        from turntree.cli.setup.hook import list_recording, list_silent
+
+        recording, silent = list_recording(), list_silent()
     if terminal.as_json:
-        hooks = {
-            "installed": recording,
-            "silent": [silence_document(hook) for hook in silent],
-        }
+        hooks = {"installed": recording, "silent": [hook.to_json() for hook in silent]}
         terminal.document({**_document(settings, state, counts), "hooks": hooks})
         return
     rows = list(_rows(settings, state, counts))
@@ -166,6 +166,8 @@ def status(terminal: Terminal) -> None:
         rows.append(("hooks", ", ".join(recording)))
     terminal.say("\n".join(table(rows)))
     if silent:
+        from turntree.cli.setup.hook import note_silence
+
         note_silence(terminal, silent)
     elif counts is None:
         terminal.note("next: turntree up")
