@@ -48,13 +48,13 @@ class Terminal:
         self._tmux("paste-buffer", "-p", "-d")
 
     def paste_until_shown(self, text: str, limit_s: float = WAIT_S) -> None:
-        """Paste text until the screen shows it: a program may still be drawing its own.
+        """Paste text until the screen shows it once more: a program may still be drawing its own.
 
         Raises:
             TimeoutError: It was never shown.
         """
-        ends = time.monotonic() + limit_s
-        while text not in self.screen():
+        ends, before = time.monotonic() + limit_s, self.screen().count(text)
+        while self.screen().count(text) <= before:
             if time.monotonic() > ends:
                 raise TimeoutError(f"{text!r} was never shown:\n{self.screen()}")
             self.paste(text)
