@@ -1,0 +1,1 @@
+"""Values that travel between the server and its clients."""
