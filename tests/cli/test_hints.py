@@ -13,9 +13,10 @@ from tests.architecture.source import is_command, modules, texts
 from tests.cli.conftest import Answer, Call
 from tests.cli.hint_runner import HintRunner, list_hints
 from turntree.cli.harmless import harmless
-from turntree.cli.hints import COMMANDS, command_for, command_hint, positional
+from turntree.cli.hints import COMMANDS, command_for, command_hint
 from turntree.cli.root import root
 from turntree.core.errors import Hint, NotFound
+from turntree.system.shell_words import positional
 
 KINDS = {"kind": "agent"}
 

@@ -4,11 +4,11 @@ Packages below the command line know no commands: their errors name an action an
 to. This is the list of all actions.
 """
 
-import shlex
 from collections.abc import Mapping
 from typing import Final
 
 from turntree.core.errors import Hint
+from turntree.system.shell_words import quoted
 
 COMMANDS: Final[Mapping[str, str]] = {
     "agent.assign": "turntree agent assign AGENT {task}",
@@ -67,28 +67,6 @@ _COMMAND: Final = "command"
 def command_hint(command: str) -> Hint:
     """Return a hint to run a command, for errors that the command line itself raises."""
     return Hint(_COMMAND, {"command": command})
-
-
-def quoted(word: str) -> str:
-    """Return a word as a shell reads it, without anything that a terminal would obey."""
-    # Control characters are removed from all output, and what is left would name another thing.
-    if word.isprintable():
-        return shlex.quote(word)
-    escapes = (
-        sign
-        if sign.isprintable() and sign not in "\\'"
-        else f"\\x{ord(sign):02x}"
-        if sign.isascii()
-        else f"\\U{ord(sign):08x}"
-        for sign in word
-    )
-    return f"$'{''.join(escapes)}'"
-
-
-def positional(*words: str) -> str:
-    """Return the last arguments of a command; none of them can be mistaken for an option."""
-    before = ["--"] if any(word.startswith("-") for word in words) else []
-    return " ".join([*before, *map(quoted, words)])
 
 
 def command_for(hint: Hint) -> str | None:

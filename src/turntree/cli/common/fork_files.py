@@ -3,7 +3,6 @@
 Gathers the data; ``cli.output.fork_plan`` prints it.
 """
 
-import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.resources.plans.fork import Choice, ForkPlan
 from turntree.resources.plans.saga import PlanOutcome
+from turntree.system.shell_words import joined, quoted
 
 
 @value
@@ -45,7 +45,7 @@ class ForkRequest:
         words += [*([] if place is None else [place]), *options]
         words += [] if self.visibility is None else [f"--{self.visibility}"]
         words += [word for name, choice in self.choices.items() for word in (f"--{choice}", name)]
-        return shlex.join(words)
+        return joined(words)
 
 
 def show_plan(terminal: Terminal, wanted: ForkRequest, *, switches: bool) -> None:
@@ -70,9 +70,9 @@ def fork_with_files(terminal: Terminal, wanted: ForkRequest, *, switches: bool) 
     if switches:
         with_ledger(terminal, lambda opened: opened.choose(session.label))
     made = ", ".join(shown_path(place) for place in places) or "no files belong to it"
-    removal = " && ".join(f"turntree worktree --remove {shlex.quote(one)}" for one in places)
+    removal = " && ".join(f"turntree worktree --remove {quoted(one)}" for one in places)
     archive = f"turntree session archive {session.label}"
-    folders = [shlex.quote(place) for place in places if Path(place).is_dir()]
+    folders = [quoted(place) for place in places if Path(place).is_dir()]
     terminal.tell(
         f"{session.label} begins at {digits(session.head_digest)}   ({made})",
         {**session_row_document(session), **fork_document(plan), "places": places},
@@ -91,8 +91,7 @@ def _give_back(plan: ForkPlan) -> list[str]:
         return []
     label, taken = plan.source.label, [one for one in plan.items if one.kept_by == plan.session]
     return [
-        f"{label} works there again with: turntree snapshot -s {label} "
-        f"{shlex.quote(one.resource.place)}"
+        f"{label} works there again with: turntree snapshot -s {label} {quoted(one.resource.place)}"
         for one in taken
         if one.resource.kind in ("directory", "file")
     ]

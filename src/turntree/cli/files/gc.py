@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from shlex import quote
 from typing import Final
 
 import click
@@ -29,6 +28,7 @@ from turntree.resources.driver import CollectsGarbage, GcResult
 from turntree.resources.service import in_thread
 from turntree.resources.snapshots.users import list_other_ledgers
 from turntree.system.clock import SystemClock
+from turntree.system.shell_words import quoted
 
 DAYS_DEFAULT: Final = 30
 DAY_S: Final = 86_400
@@ -156,7 +156,7 @@ def _unfinished(count: int, workspace: str, own: str) -> InvalidOperation:
     """Return the error for unfinished plans: why nothing is removed, and what to do where."""
     command, where = "turntree plan resume", ""
     if workspace != own:
-        command = f"TURNTREE_WORKSPACE={quote(workspace)} {command}"
+        command = f"TURNTREE_WORKSPACE={quoted(workspace)} {command}"
         where = f" of the workspace {workspace}"
     return InvalidOperation(
         f"{counted(count, 'plan')}{where} left unfinished may need any snapshot",

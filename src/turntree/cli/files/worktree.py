@@ -5,7 +5,6 @@ unless forced.
 """
 
 import re
-import shlex
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -35,6 +34,7 @@ from turntree.core.value import value
 from turntree.resources.plans.fork import Choice, ForkPlan
 from turntree.resources.service import settled
 from turntree.resources.worktrees import RemovedWorktree, Worktree, name_some
+from turntree.system.shell_words import joined, quoted
 
 
 @value
@@ -53,7 +53,7 @@ class NewWorktree:
     @property
     def removal(self) -> str:
         """The command that removes it again."""
-        removals = [f"turntree worktree --remove {shlex.quote(place)}" for place in self.places]
+        removals = [f"turntree worktree --remove {quoted(place)}" for place in self.places]
         return " && ".join([*removals, f"turntree session archive {self.label}"])
 
     @property
@@ -102,7 +102,7 @@ def worktree(
             made = make_worktree(terminal, revision, folder, before=before)
         except PathExists as error:
             words = ["turntree", "worktree", revision, error.free, *["--before"] * before]
-            raise InvalidOperation(str(error), hint=command_hint(shlex.join(words))) from error
+            raise InvalidOperation(str(error), hint=command_hint(joined(words))) from error
         _tell_made(terminal, made)
 
 
@@ -139,7 +139,7 @@ async def _make(
                 hint=command_hint(f"turntree files {short}"),
             )
         words = ["turntree", "worktree", short, *([] if folder is None else [folder])]
-        raise nothing_known(short, shlex.join(words))
+        raise nothing_known(short, joined(words))
     # Only resources of which a turn has a snapshot, not all that its session works on.
     others = [item.resource.id for item in first.items if item.pinned_by is None]
     choices: dict[str, Choice] = dict.fromkeys(others, "discard")
@@ -168,7 +168,7 @@ def _tell_made(terminal: Terminal, made: NewWorktree) -> None:
         if item.place is None or item.cost is None:
             continue
         size = f"{counted(item.cost.files, 'file')}, {shown_size(item.cost.size)}"
-        at, is_folder = shlex.quote(item.place), Path(item.place).is_dir()
+        at, is_folder = quoted(item.place), Path(item.place).is_dir()
         hints = (f"work there, in the session {made.label}, with: cd {at}",) if is_folder else ()
         terminal.tell(
             f"{shown_path(item.place)} holds {told}   ({size})",
@@ -212,7 +212,7 @@ def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
         except NotFound as error:
             raise NotFound(str(error), hint=command_hint("turntree worktree --list")) from error
         except UnsavedChanges as error:
-            command = f"turntree worktree --remove {shlex.quote(place)} --force"
+            command = f"turntree worktree --remove {quoted(place)} --force"
             raise InvalidOperation(str(error), hint=command_hint(command)) from error
 
     with spinner(terminal, "removing the worktree"):
@@ -227,7 +227,7 @@ def _remove(terminal: Terminal, place: str, *, force: bool) -> None:
             "changes": [shown_path(change.path) for change in done.changes],
             "left_out": [shown_path(path) for path in done.left_out],
         },
-        undo=shlex.join(words if done.last is None else [*words[:2], "--restore", place]),
+        undo=joined(words if done.last is None else [*words[:2], "--restore", place]),
         then=(
             *_list_lost(done),
             *(
@@ -257,7 +257,7 @@ def _restore(terminal: Terminal, asked: str) -> None:
         one = with_ledger(terminal, act)
     if one.sessions:
         write_own_head(Path(one.resource.place), one.sessions[0].label)
-    at = shlex.quote(one.resource.place)
+    at = quoted(one.resource.place)
     terminal.tell(
         f"{shown_path(one.resource.place)} is back in its last state",
         _document(one),
@@ -273,7 +273,7 @@ async def _find_gone(opened: CliContext, asked: str) -> str:
         return place
     found = await opened.tree.worktrees.find_gone(asked)
     if len(found) > 1:
-        listed = "\n".join(f"  turntree worktree --restore {shlex.quote(one)}" for one in found)
+        listed = "\n".join(f"  turntree worktree --restore {quoted(one)}" for one in found)
         raise InvalidOperation(
             f"{len(found)} worktrees were called {asked}; name one by its folder:\n{listed}"
         )

@@ -5,7 +5,6 @@ Gathers the data; ``cli.output.blame`` prints it.
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from turntree.core.value import value
 from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 from turntree.search.results import SnapshotChange
 from turntree.search.service import Blame
+from turntree.system.shell_words import quoted
 
 BLAME_DEFAULT: Final = 200
 _LINES: Final = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?", re.ASCII)
@@ -99,8 +99,7 @@ def blame(
         terminal.note(f"next: turntree show {short}     turntree fork {short} LABEL")
     else:
         terminal.note(f"no turn recorded that it used {path}")
-        quoted = shlex.quote(path)
-        terminal.note(f"next: turntree search {quoted}")
+        terminal.note(f"next: turntree search {quoted(path)}")
     if not uses.is_whole:
         terminal.note("what turns pinned is not all there, and was not looked at: turntree fsck")
     context.exit(0 if found else 1)
@@ -173,7 +172,7 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
     if not shown:
         raise NotFound(
             f"{shown_path(inside)} has only {counted(len(found.lines), 'line')}",
-            hint=command_hint(f"turntree blame {shlex.quote(asked.path)} --lines"),
+            hint=command_hint(f"turntree blame {quoted(asked.path)} --lines"),
         )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
     turns = {turn: await tree.turns.get(turn) for turn in named}

@@ -3,7 +3,6 @@
 This cannot be undone, so it asks first and never takes silence for consent.
 """
 
-import shlex
 import sys
 from functools import partial
 from typing import Final
@@ -26,6 +25,7 @@ from turntree.core.revision import MessagePart
 from turntree.core.session import Session
 from turntree.core.turn import Turn
 from turntree.core.value import value
+from turntree.system.shell_words import quoted
 
 REASON_DEFAULT: Final = "on request"
 SESSIONS_READ_MAX: Final = 20
@@ -77,7 +77,7 @@ def erase(terminal: Terminal, message: str, reason: str, yes: bool) -> None:
         if not (terminal.is_live and sys.stdin.isatty()):
             raise InvalidOperation(
                 "erasing cannot be undone, and there is no terminal to ask on",
-                hint=command_hint(f"turntree erase {shlex.quote(asked.address)} --yes"),
+                hint=command_hint(f"turntree erase {quoted(asked.address)} --yes"),
             )
         shown = cut(_words(asked.message), terminal.width - 2, ellipsis=terminal.spell("…"))
         terminal.note(f"{asked.address}, {asked.message.role}:\n  {shown}")
@@ -157,7 +157,7 @@ def _list_left(asked: Addressed) -> list[str]:
     tools = sorted({s.origin.tool for s in asked.held_by if s.origin is not None})
     transcripts = [f"the transcript that {clean(tool)} keeps in its own files" for tool in tools]
     labels = [
-        f"the name {shlex.quote(clean(session.label))}, if it quotes the message: "
+        f"the name {quoted(clean(session.label))}, if it quotes the message: "
         "turntree session rename"
         for session in asked.held_by[:1]
     ]

@@ -7,7 +7,6 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.hints import positional
 from turntree.cli.output.program import (
     answer_lines,
     called,
@@ -30,6 +29,7 @@ from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
 from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.kind import put_member
 from turntree.programs.service import unheard
+from turntree.system.shell_words import positional
 
 
 @click.group()

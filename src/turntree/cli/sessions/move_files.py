@@ -15,7 +15,7 @@ from turntree.cli.command import Function, Terminal
 from turntree.cli.common.fork_files import check_outcome
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
 from turntree.cli.context import DEMO_WORKSPACE, CliContext, find_worked, with_ledger
-from turntree.cli.hints import command_hint, quoted
+from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting, spinner
 from turntree.cli.output.restore_preview import (
@@ -34,6 +34,7 @@ from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.resources.plans.restore import RestoreItem, RestoreKind, RestorePlan
 from turntree.resources.plans.saga import PlanOutcome
+from turntree.system.shell_words import quoted
 
 
 @value

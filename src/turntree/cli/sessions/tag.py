@@ -12,13 +12,13 @@ from click.shell_completion import CompletionItem
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.hints import positional, quoted
 from turntree.cli.output.text import clean, digits, table, title
 from turntree.cli.param_types import REVISION
 from turntree.cli.programs.nodes import ListedNode, find_nodes, get_node
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
+from turntree.system.shell_words import positional, quoted
 
 AT_ONCE = "turn"
 """The default command; it is not listed."""

@@ -12,7 +12,7 @@ from turntree.cli.common.fork_files import find_privacy
 from turntree.cli.common.listen import open_talk
 from turntree.cli.common.reply import check_answer, talk_options, wait_for
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.hints import command_hint, positional
+from turntree.cli.hints import command_hint
 from turntree.cli.history.diff import CONTEXT_LINES, say
 from turntree.cli.output.parts import list_tool_calls
 from turntree.cli.output.stream_printer import turn_document
@@ -24,6 +24,7 @@ from turntree.core.turn import Turn
 from turntree.runs.replay import ReplayResult
 from turntree.runs.rerun import RerunStarted
 from turntree.runs.rerun import rerun as begin_again
+from turntree.system.shell_words import positional
 
 _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
 

@@ -5,7 +5,6 @@ like. Files that a tool wrote itself are never touched.
 """
 
 import os
-import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -33,6 +32,7 @@ from turntree.hooks.spool import FOLDER as SPOOL
 from turntree.hooks.spool import Spool
 from turntree.models.portable_thread import flatten, without_system
 from turntree.system.clock import SystemClock
+from turntree.system.shell_words import joined, quoted
 from turntree.transcripts.exporter import Exporter, HandoffFiles, HandoffRequest
 from turntree.transcripts.exporters.shared import write_new
 from turntree.transcripts.importer import ToolPaths
@@ -116,12 +116,10 @@ class HandoffResult:
     @property
     def command(self) -> str:
         """The command that continues it, in this shell."""
-        words = (
-            [] if Path.cwd() == self.order.folder else [f"cd {shlex.quote(str(self.order.folder))}"]
-        )
+        words = [] if Path.cwd() == self.order.folder else [f"cd {quoted(str(self.order.folder))}"]
         if self.plan.prepare is not None:
-            words.append(shlex.join(self.plan.prepare))
-        return " && ".join([*words, shlex.join(self.plan.resume)])
+            words.append(joined(self.plan.prepare))
+        return " && ".join([*words, joined(self.plan.resume)])
 
     def document(self) -> Mapping[str, Any]:
         """Return the JSON document for programs."""
@@ -217,7 +215,7 @@ def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
     except PathExists as error:
         words = ["turntree", "handoff", asked.revision, "--files", *["--flatten"] * asked.flat]
         words += [] if asked.tool is None else ["--to", asked.tool]
-        hint = command_hint(shlex.join([*words, "--into", error.free]))
+        hint = command_hint(joined([*words, "--into", error.free]))
         raise InvalidOperation(str(error), hint=hint) from error
     note_standing(terminal, [made.standing])
     if len(made.places) != 1:
@@ -249,12 +247,12 @@ def _tell(terminal: Terminal, made: HandoffResult) -> None:
 
 
 def _removal(made: HandoffResult, files: list[str]) -> str:
-    removal = shlex.join(["rm", *files])
+    removal = joined(["rm", *files])
     if made.worktree_removal is not None:
         removal += f" && {made.worktree_removal}"
     if made.folders:
         # Last, and on its own: a folder in which another session was written since stays.
-        removal += f"; {shlex.join(['rmdir', *map(str, made.folders)])}"
+        removal += f"; {joined(['rmdir', *map(str, made.folders)])}"
     return removal
 
 
