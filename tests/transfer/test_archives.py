@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from turntree.core.viewer import EVERYTHING, Sight
 from turntree.db.database import open_database
 from turntree.integrity.fsck import fsck
 from turntree.testing.fakes import FakeClock
-from turntree.transfer.archive import ArchiveWriter
+from turntree.transfer.archive import ArchiveWriter, line_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -94,6 +95,45 @@ async def test_archive_refuses_forged_lines_and_stores_nothing(tree: Tree, empty
         with pytest.raises(InvalidOperation) as refused:
             await load(empty, forged)
         assert "archive" in str(refused.value), what
+    assert await export(empty) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("run", {"status": "open"}),
+        ("queued_message", {"payload": "{}", "digest": None}),
+        ("plan", {"outcome": None}),
+    ],
+)
+async def test_archive_with_unfinished_work_is_refused(
+    empty: Tree, kind: str, row: dict[str, Any]
+) -> None:
+    before = await export(empty)
+    first, *_ = before.splitlines(keepends=True)
+    with pytest.raises(InvalidOperation, match="not finished"):
+        await load(empty, first + line_of(kind, {"row": row}))
+    assert await export(empty) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("move", b'"version":1', b'"version":"x"'),
+        ("move", b'"version":1', b'"version":null'),
+        ("move", b'"by":"', b'"by":["x"],"nothing":"'),
+        ("session", b'"status":"active"', b'"status":"asleep"'),
+        ("session", b'"created_at":"2', b'"created_at":"x2'),
+    ],
+)
+async def test_archive_with_a_damaged_row_is_refused(
+    tree: Tree, empty: Tree, kind: str, old: bytes, new: bytes
+) -> None:
+    await tree.turns.record("main", [user("hello")], [assistant("hello")])
+    archive, before = await export(tree), await export(empty)
+    (line, *_) = [x for x in archive.splitlines() if f'"kind":"{kind}"'.encode() in x and old in x]
+    with pytest.raises(InvalidOperation, match="archive"):
+        await load(empty, forge(archive, line, line.replace(old, new)))
     assert await export(empty) == before
 
 

@@ -9,7 +9,7 @@ Pure: the caller reads and writes the lines.
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -88,6 +88,14 @@ ORDER: Final = {
     )
 }  # fmt: skip
 """The order of the kinds in a file."""
+
+
+_FINISHED: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
+    "run": lambda row: row["status"] == "finished",
+    "queued_message": lambda row: row["payload"] is None,
+    "plan": lambda row: row["outcome"] is not None,
+}
+"""An export leaves out what is under way. A worker would run what a forger adds to an archive."""
 
 
 @value
@@ -266,6 +274,8 @@ class ArchiveReader:
                 for name in BY_KIND[kind].digests if kind in BY_KIND else ("digest",):
                     if row[name] is not None and not is_digest(row[name]):
                         raise self._refusal(f"{name} is not a digest")
+                if kind in _FINISHED and not _FINISHED[kind](row):
+                    raise self._refusal(f"a {kind.replace('_', ' ')} that is not finished")
         return ArchiveLine(kind, document)
 
     def _check_turn(self, document: Mapping[str, Any]) -> ArchiveLine:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
+import psycopg
 
 from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
@@ -268,9 +269,15 @@ class ArchiveImport:
             streams = as_uuids([row[section.stream] for row in rows])
             ahead = {id for (id,) in await self._fetch("list_ahead", streams=streams)}
             rows = [row for row in rows if row[section.stream] not in ahead]
-        ((added, differing),) = await self._fetch_plain(
-            SQL["import_rows"], table=section.table, rows=orjson.dumps(rows).decode()
-        )
+        try:
+            ((added, differing),) = await self._fetch_plain(
+                SQL["import_rows"], table=section.table, rows=orjson.dumps(rows).decode()
+            )
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            why = error.diag.message_primary or str(error)
+            raise InvalidOperation(
+                f"the archive has a {kind.replace('_', ' ')} that cannot be stored: {why}"
+            ) from error
         self._count(kind, added)
         if differing is not None and section.is_compared:
             await self._settle(kind, orjson.loads(differing))

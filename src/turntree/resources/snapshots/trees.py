@@ -27,6 +27,8 @@ that user's rights, perhaps root's, to every user who runs it. Older trees may h
 are ignored.
 """
 _ENTRY: Final = struct.Struct(">BHQI32sH")
+_KINDS: Final = frozenset({FILE, LINK, FOLDER})
+_NOT_NAMES: Final = frozenset({b"", b".", b".."})
 
 Fetch = Callable[[bytes], bytes]
 """Returns an object's bytes by its digest."""
@@ -69,20 +71,16 @@ def write_tree(nodes: Iterable[TreeEntry]) -> tuple[bytes, bytes]:
 
 
 def read_tree(data: bytes) -> list[TreeEntry]:
-    """Return the entries of a tree, in name order.
+    """Return the entries of a folder, in name order.
 
     Raises:
-        NotFound: The bytes are not a tree.
+        NotFound: The bytes are not a tree, or a name in them could lead out of the folder.
     """
-    if not data.startswith(_HEAD):
-        raise NotFound("corrupt object: not a tree")
-    nodes: list[TreeEntry] = []
-    at, end = len(_HEAD), len(data)
-    while at < end:
-        kind, mode, size, files, digest, length = _ENTRY.unpack_from(data, at)
-        at += _ENTRY.size
-        nodes.append(TreeEntry(data[at : at + length], kind, mode & MODE, size, files, digest))
-        at += length
+    nodes = _read_entries(data)
+    for node in nodes:
+        # Trees come from archives and backups too, and every name becomes a part of a path.
+        if node.name in _NOT_NAMES or b"/" in node.name or b"\0" in node.name:
+            raise NotFound(f"corrupt object: {node.name!r} is not a name in a folder")
     return nodes
 
 
@@ -92,7 +90,7 @@ def read_state(fetch: Fetch, state: bytes) -> TreeEntry:
     Raises:
         NotFound: It is not stored here.
     """
-    nodes = read_tree(fetch(state))
+    nodes = _read_entries(fetch(state))
     if len(nodes) != 1 or nodes[0].name != PLACE_NAME:
         raise NotFound(f"sha256:{state.hex()} is not a snapshot")
     return nodes[0]
@@ -149,6 +147,23 @@ def compare_nodes(fetch: Fetch, old: TreeEntry | None, new: TreeEntry | None) ->
             (prefix + name, olds.get(name), news.get(name)) for name in olds.keys() | news.keys()
         ]
     return sorted(found, key=lambda difference: difference.path)
+
+
+def _read_entries(data: bytes) -> list[TreeEntry]:
+    if not data.startswith(_HEAD):
+        raise NotFound("corrupt object: not a tree")
+    nodes: list[TreeEntry] = []
+    at, end = len(_HEAD), len(data)
+    while at < end:
+        if end - at < _ENTRY.size:
+            raise NotFound("corrupt object: a tree that was cut off")
+        kind, mode, size, files, digest, length = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size + length
+        if at > end or kind not in _KINDS:
+            raise NotFound("corrupt object: an entry of a tree cannot be read")
+        name = data[at - length : at]
+        nodes.append(TreeEntry(name, kind, mode & MODE, size, files, digest))
+    return nodes
 
 
 def _by_path(entry: tuple[bytes, TreeEntry, bool]) -> bytes:
