@@ -48,7 +48,7 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
 from turntree.runs.engine import Wake
-from turntree.runs.inbox import Idle, QueuedMessage, Work
+from turntree.runs.inbox import Idle, QueuedMessage, ResumeRun, Work
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import ModelCaller
@@ -222,14 +222,22 @@ class Charge:
         self.world.in_charge[self.session] = self.name
 
     async def watch(
-        self, run: RunId, act: Callable[[], Awaitable[T]], is_new: Callable[[T], bool]
+        self,
+        run: RunId,
+        epoch: int | None,
+        act: Callable[[], Awaitable[T]],
+        is_new: Callable[[T], bool],
     ) -> T:
-        """Write to a run; what a process wrote that is not in charge is told of."""
-        was_held = self.is_held
-        if not was_held:
+        """Write to a run; what a process wrote that is not in charge is told of.
+
+        The epoch decides, not the order in which answers came back: of two processes that ask at
+        once, the database may give the run to the one that hears of it first.
+        """
+        is_late = epoch is not None and epoch < self.world.epochs.get(run, 0)
+        if is_late:
             self.world.fates.late += self.world.paused > 0
         result = await act()
-        if not was_held and is_new(result):
+        if is_late and is_new(result):
             self.world.strays.append(f"{self.name} wrote to {run}, which was taken over from it")
         return result
 
@@ -258,6 +266,7 @@ class WatchedLedger(CrashingLedger):
         return await self.dying.write(
             lambda: self.charge.watch(
                 RunId(sealed.turn.id),
+                epoch,
                 lambda: ledger.seal(
                     sealed, parent, by=by, at=at, session=session, calls=calls, journal=journal,
                     epoch=epoch, key=key,
@@ -299,6 +308,8 @@ class MortalInbox(InboxStore):
             work = await InboxStore.next_work(self, session, worker=worker)
             if self.charge is not None and not isinstance(work, Idle):
                 self.charge.take()
+                if isinstance(work, ResumeRun):
+                    self.charge.world.heard_of(work.run, work.epoch)
             return work
 
         return await self.life.write(ask)
@@ -318,6 +329,7 @@ class MortalInbox(InboxStore):
             epoch = await InboxStore.begin(self, run, session, facts, messages, worker=worker)
             if self.charge is not None:
                 self.charge.take()
+                self.charge.world.heard_of(run, epoch)
             return epoch
 
         return await self.life.write(begin)
@@ -330,7 +342,7 @@ class MortalInbox(InboxStore):
 
         run, charge = RunId(facts[0].event.stream), self.charge
         return await self.life.write(
-            append if charge is None else lambda: charge.watch(run, append, bool)
+            append if charge is None else lambda: charge.watch(run, epoch, append, bool)
         )
 
     async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
@@ -373,6 +385,8 @@ class RunWorld:
     posted: list[RunId] = field(default_factory=list[RunId])
     """Every run there will be, in the order of their messages."""
     in_charge: dict[SessionId, str] = field(default_factory=dict[SessionId, str])
+    epochs: dict[RunId, int] = field(default_factory=dict[RunId, int])
+    """The latest epoch of each run that a process was given."""
     strays: list[str] = field(default_factory=list[str])
     """What was written by processes that were no longer in charge."""
     paused: int = 0
@@ -417,6 +431,10 @@ class RunWorld:
     def reflog(self) -> ReflogStore:
         """The reflogs."""
         return ReflogStore(self.database)
+
+    def heard_of(self, run: RunId, epoch: int) -> None:
+        """Note that a process was given a run."""
+        self.epochs[run] = max(epoch, self.epochs.get(run, 0))
 
     async def surely(self, act: Callable[[Life], Awaitable[None]]) -> None:
         """Have a client do something, again and again if it dies over it."""
