@@ -47,6 +47,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "ui": CommandEntry("History", "setup.ui", "Show your history in the browser."),
     "log": CommandEntry("History", "history.log", "List turns, or draw their tree."),
     "show": CommandEntry(
         "History", "history.show", "Show a turn: its author, messages, tool calls and children."

@@ -1,0 +1,1 @@
+"""Handlers of routes that change something, one module per subject."""

@@ -1,0 +1,132 @@
+"""Finds the route of a request, checks its values, and writes the answer or the problem.
+
+Paths are matched as they were sent, still escaped: a label may contain a slash, which a server that
+unescapes first could not tell from the one that separates two parameters.
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from turntree.core.errors import TurntreeError
+from turntree.server.context import ServerContext
+from turntree.server.idempotency import IdempotentAnswers
+from turntree.server.problems import (
+    Refusal,
+    make_problem,
+    problem_of,
+    problem_of_input,
+    problem_response,
+)
+from turntree.server.route import ApiRoute, adapter_of
+
+PREFIX: Final = "/api/v1"
+JSON: Final = "application/json"
+
+
+class Dispatcher:
+    """The API as an ASGI application, for paths below ``/api/v1``."""
+
+    def __init__(self, context: ServerContext, routes: Sequence[ApiRoute]) -> None:
+        """Serve these routes; one without parameters wins over one that has some."""
+        self.context = context
+        self.routes = sorted(routes, key=lambda route: len(route.path_names))
+        self.answers = IdempotentAnswers()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        response = await self.respond(request)
+        await response(scope, receive, send)
+
+    async def respond(self, request: Request) -> Response:
+        """Return the response to a request; an error of ours is a problem."""
+        try:
+            route, in_path = self._find(request)
+            if route.kind == "write":
+                return await self.answers.once(
+                    request, await request.body(), lambda: self._answer(route, in_path, request)
+                )
+            return await self._answer(route, in_path, request)
+        except Refusal as refusal:
+            return problem_response(refusal.problem)
+        except ValidationError as error:
+            return problem_response(problem_of_input(error))
+        except TurntreeError as error:
+            return problem_response(problem_of(error, self.context.command_for))
+
+    def _find(self, request: Request) -> tuple[ApiRoute, Mapping[str, str]]:
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        path = raw.decode("ascii", "replace").partition("?")[0].removeprefix(PREFIX)
+        method = "GET" if request.method == "HEAD" else request.method
+        allowed: set[str] = set()
+        for route in self.routes:
+            if (in_path := route.match(path)) is not None:
+                if route.method == method:
+                    return route, in_path
+                allowed.add(route.method)
+        if allowed:
+            detail = f"{path} takes {' or '.join(sorted(allowed))}, not {request.method}"
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail)
+        raise Refusal(HTTPStatus.NOT_FOUND, "no-such-route", f"there is no route {path!r}")
+
+    async def _answer(
+        self, route: ApiRoute, in_path: Mapping[str, str], request: Request
+    ) -> Response:
+        values = {**await self._read_values(route, request), **in_path}
+        answer = await route.handler(self.context, adapter_of(route.asks).validate_python(values))
+        if isinstance(answer, Response):
+            return answer
+        match route.media:
+            case "application/json" if route.answers is None:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            case "application/json":
+                is_encoded = isinstance(answer, bytes)
+                body = answer if is_encoded else adapter_of(route.answers).dump_json(answer)
+                return Response(body, media_type=JSON)
+            case "text/plain":
+                return PlainTextResponse(answer)
+            case media:
+                return StreamingResponse(answer, media_type=media)
+
+    async def _read_values(self, route: ApiRoute, request: Request) -> dict[str, Any]:
+        """Return what the query or the body says, and the headers that the route asks for.
+
+        Raises:
+            Refusal: The body is not a JSON object, or a name is not one of the route's.
+        """
+        if route.method == "GET":
+            given: dict[str, Any] = dict(request.query_params)
+        else:
+            given = _read_object(await request.body())
+        if unknown := sorted(given.keys() - route.names_in_request()):
+            detail = f"unknown: {', '.join(map(repr, unknown))}"
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail)
+        for name in route.headers:
+            if (text := request.headers.get(name.replace("_", "-"))) is not None:
+                given[name] = text
+        return given
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    try:
+        document = from_json(body or b"{}")
+    except ValueError as error:
+        detail = f"the body is not JSON: {error}"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail) from error
+    if not isinstance(document, dict):
+        detail = "the body is not a JSON object"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail)
+    return document
+
+
+async def answer_unexpected(_: Request, __: Exception) -> Response:
+    """Return the problem of an error that is ours; the server logs it with its traceback."""
+    detail = "an unexpected error in the server; its log has the details"
+    return problem_response(make_problem(HTTPStatus.INTERNAL_SERVER_ERROR, "unexpected", detail))

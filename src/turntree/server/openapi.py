@@ -1,0 +1,124 @@
+"""The OpenAPI 3.1 document of the table of routes."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter
+
+from turntree.server.dispatch import JSON, PREFIX
+from turntree.server.idempotency import HEADER
+from turntree.server.problems import MEDIA
+from turntree.server.route import ApiRoute, NoValues, adapter_of
+from turntree.wire.problem import Problem
+
+_REFERENCE: Final = "#/components/schemas/{model}"
+Mode = Literal["validation", "serialization"]
+
+
+def describe_api(routes: Sequence[ApiRoute]) -> dict[str, Any]:
+    """Return the description of the routes, with one schema per type that travels."""
+    inputs: list[tuple[Any, Mode, TypeAdapter[Any]]] = [
+        (Problem, "serialization", adapter_of(Problem))
+    ]
+    for route in routes:
+        inputs.append((route.asks, "validation", adapter_of(route.asks)))
+        if route.answers is not None:
+            inputs.append((route.answers, "serialization", adapter_of(route.answers)))
+    schemas, shared = TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)
+    components: dict[str, Any] = shared.get("$defs", {})
+    asked = {_name_of(schema) for (_, mode), schema in schemas.items() if mode == "validation"}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        asks = schemas[(route.asks, "validation")]
+        operation = _describe(route, components[_name_of(asks)])
+        if route.answers is not None and route.media == JSON:
+            answers = schemas[(route.answers, "serialization")]
+            operation["responses"]["200"]["content"] = {JSON: {"schema": answers}}
+        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Turntree",
+            "version": version("turntree"),
+            "summary": "Sessions, turns and files of one workspace.",
+        },
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": {n: s for n, s in sorted(components.items()) if n not in asked},
+            "securitySchemes": {
+                "cookie": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "turntree-PORT",
+                    "description": "Set by POST /session-key; the name ends in the port.",
+                }
+            },
+        },
+        "security": [{"cookie": []}],
+    }
+
+
+@cache
+def write_openapi(routes: tuple[ApiRoute, ...]) -> bytes:
+    """Return the description as JSON."""
+    return json.dumps(describe_api(routes), indent=1, ensure_ascii=False).encode()
+
+
+def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
+    """Return the operation of a route; its values are parameters, or the body of a POST."""
+    members: dict[str, Any] = asks.get("properties", {})
+    required = set(asks.get("required", ()))
+    in_request = route.names_in_request()
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": members[name]}
+        for name in route.path_names
+    ]
+    parameters += [
+        {"name": name.replace("_", "-"), "in": "header", "schema": members[name]}
+        for name in route.headers
+    ]
+    if route.kind == "write":
+        schema = {"type": "string", "maxLength": 200}
+        parameters.append({"name": HEADER, "in": "header", "required": True, "schema": schema})
+    operation: dict[str, Any] = {
+        "operationId": route.handler.__name__,
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": {
+            "204" if route.answers is None and route.media == JSON else "200": {
+                "description": "Done."
+                if route.answers is None and route.media == JSON
+                else "The answer.",
+            },
+            "default": {
+                "description": "Why it was refused.",
+                "content": {MEDIA: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}},
+            },
+        },
+    }
+    if route.media != JSON:
+        operation["responses"]["200"]["content"] = {route.media: {"schema": {"type": "string"}}}
+    if route.is_open:
+        operation["security"] = []
+    if route.method == "GET":
+        parameters += [
+            {"name": name, "in": "query", "required": name in required, "schema": members[name]}
+            for name in in_request
+        ]
+    elif route.asks is not NoValues:
+        body = {
+            "type": "object",
+            "properties": {name: members[name] for name in in_request},
+            "required": [name for name in in_request if name in required],
+            "additionalProperties": False,
+        }
+        content = {JSON: {"schema": body}}
+        operation["requestBody"] = {"required": bool(body["required"]), "content": content}
+    return operation
+
+
+def _name_of(schema: Any) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]

@@ -1,0 +1,87 @@
+"""Errors as ``application/problem+json``: the status, what is wrong, and what to do next."""
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from turntree.core.errors import (
+    Ambiguous,
+    Conflict,
+    DatabaseUnavailable,
+    DataMissing,
+    Hint,
+    InvalidOperation,
+    InvalidQuery,
+    InvalidRevision,
+    NotFound,
+    PathExists,
+    PermissionDenied,
+    ProviderError,
+    ProviderNotConfigured,
+    TurntreeError,
+    UnsavedChanges,
+    Unsupported,
+)
+from turntree.server.route import adapter_of
+from turntree.wire.problem import Problem
+
+MEDIA: Final = "application/problem+json"
+_STATUSES: Final[Sequence[tuple[type[TurntreeError], int, str]]] = (
+    # The first that fits counts: a subclass stands before its base.
+    (Ambiguous, HTTPStatus.CONFLICT, "ambiguous"),
+    (DataMissing, HTTPStatus.GONE, "data-missing"),
+    (NotFound, HTTPStatus.NOT_FOUND, "not-found"),
+    (Conflict, HTTPStatus.CONFLICT, "conflict"),
+    (PermissionDenied, HTTPStatus.FORBIDDEN, "denied"),
+    (UnsavedChanges, HTTPStatus.CONFLICT, "unsaved-changes"),
+    (PathExists, HTTPStatus.CONFLICT, "path-exists"),
+    (Unsupported, HTTPStatus.UNPROCESSABLE_ENTITY, "unsupported"),
+    (InvalidRevision, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-revision"),
+    (InvalidQuery, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-query"),
+    (InvalidOperation, HTTPStatus.UNPROCESSABLE_ENTITY, "refused"),
+    (ProviderNotConfigured, HTTPStatus.UNPROCESSABLE_ENTITY, "provider-not-configured"),
+    (ProviderError, HTTPStatus.BAD_GATEWAY, "provider-error"),
+    (DatabaseUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable"),
+)
+
+
+class Refusal(Exception):
+    """A request that the server itself refuses, before any handler."""
+
+    def __init__(self, status: int, name: str, detail: str, *steps: str) -> None:
+        """Take the status, the name of the problem, what is wrong, and what to do about it."""
+        super().__init__(detail)
+        self.problem = make_problem(status, name, detail, steps)
+
+
+def make_problem(status: int, name: str, detail: str, steps: Sequence[str] = ()) -> Problem:
+    """Return a problem; its type ends in its name."""
+    title = HTTPStatus(status).phrase
+    return Problem(f"urn:turntree:problem:{name}", title, int(status), detail, tuple(steps))
+
+
+def problem_of(error: TurntreeError, command_for: Callable[[Hint], str | None]) -> Problem:
+    """Return the problem of an error of ours, with the command that its hint stands for."""
+    status, name = next(
+        ((status, name) for kind, status, name in _STATUSES if isinstance(error, kind)),
+        (int(HTTPStatus.UNPROCESSABLE_ENTITY), "refused"),
+    )
+    command = None if error.hint is None else command_for(error.hint)
+    return make_problem(status, name, str(error), [command] if command else ())
+
+
+def problem_of_input(error: ValidationError) -> Problem:
+    """Return the problem of values that do not fit, each named by its field."""
+    complaints = [
+        f"{'.'.join(map(str, one['loc'])) or 'request'}: {one['msg']}" for one in error.errors()
+    ]
+    return make_problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", "; ".join(complaints))
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return the response of a problem."""
+    body = adapter_of(Problem).dump_json(problem, exclude_defaults=True)
+    return Response(body, problem.status, media_type=MEDIA)

@@ -1,0 +1,1 @@
+"""Handlers of routes that only read, one module per subject."""

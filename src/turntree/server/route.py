@@ -1,0 +1,83 @@
+"""One entry of the API's table: how it is called, what it takes, what it answers.
+
+The dispatcher and the OpenAPI document both read the entry, so that neither can say something else
+than the other. A handler gets one frozen value: its fields are the parameters of the path and of
+the query, or of the path and the JSON body. pydantic checks them by their annotations.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+from pydantic import TypeAdapter
+
+from turntree.core.value import value
+from turntree.server.context import ServerContext
+
+Handler = Callable[[ServerContext, Any], Awaitable[Any]]
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
+
+@value
+class NoValues:
+    """What a route takes that needs nothing to be told."""
+
+
+@value
+class ApiRoute:
+    """A route below ``/api/v1``."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    """With parameters in braces; one never contains a slash unless it is escaped as ``%2F``."""
+    handler: Handler
+    summary: str
+    asks: Any = NoValues
+    """A frozen dataclass. What is neither in the path nor a header is in the query or the body."""
+    answers: Any = None
+    """The type of the answer; None answers 204. A handler may also return the JSON as bytes."""
+    kind: Literal["read", "write"] = "read"
+    """A write needs an idempotency key."""
+    media: str = "application/json"
+    """``text/plain`` answers a str, ``text/event-stream`` an asynchronous iterator of bytes."""
+    headers: tuple[str, ...] = ()
+    """Fields of ``asks`` that are headers: ``last_event_id`` is ``Last-Event-ID``."""
+    is_open: bool = False
+    """Whether it answers without the cookie."""
+
+    @property
+    def path_names(self) -> list[str]:
+        """The parameters of the path, in order."""
+        return _PARAMETER.findall(self.path)
+
+    def match(self, raw_path: str) -> Mapping[str, str] | None:
+        """Return the parameters of an escaped path, or None if it is another route's."""
+        matched = _pattern(self.path).fullmatch(raw_path)
+        if matched is None:
+            return None
+        return {name: unquote(text) for name, text in matched.groupdict().items()}
+
+    def names_in_request(self) -> list[str]:
+        """Return the fields that come from the query, or from the body of a POST."""
+        elsewhere = {*self.path_names, *self.headers}
+        return [field.name for field in fields(self.asks) if field.name not in elsewhere]
+
+
+@cache
+def adapter_of(kind: Any) -> TypeAdapter[Any]:
+    """Return what validates and writes values of a type; pydantic compiles it once."""
+    return TypeAdapter(kind)
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    # A name is taken as short as possible: `/compare/a...b` has two in one segment.
+    parts = _PARAMETER.split(path)
+    source = "".join(
+        f"(?P<{part}>[^/]+?)" if number % 2 else re.escape(part)
+        for number, part in enumerate(parts)
+    )
+    return re.compile(source)

@@ -1,0 +1,8 @@
+"""The table of all routes: what is not here is not served."""
+
+from typing import Final
+
+from turntree.server.reads import me
+from turntree.server.route import ApiRoute
+
+ROUTES: Final[tuple[ApiRoute, ...]] = (*me.ROUTES,)

@@ -1,0 +1,18 @@
+"""Who is asking, and which server answers."""
+
+from turntree.core.value import value
+
+
+@value
+class Me:
+    """The user whom this server serves, and what it can do for them."""
+
+    user: str
+    workspace: str
+    version: str
+    home: str
+    """The data directory, as a path on the server's machine."""
+    can_run: bool
+    """Whether this process can ask models."""
+    sample: bool
+    """Whether the workspace holds the sample data."""
