@@ -72,6 +72,22 @@ lock:
     uv lock
     uv export --quiet --all-groups --all-extras --no-emit-project --no-header --format requirements-txt --output-file requirements.lock
 
+# The page of `turntree ui`, into src/turntree/server/page; Node comes with the environment.
+web:
+    {{python}} web/tools/build.py build
+
+# The page while you change it, at the address it prints; TURNTREE_UI names a `turntree ui` that runs.
+web-dev:
+    {{python}} web/tools/build.py dev
+
+# The page's types of the API, after a route has changed.
+web-types:
+    {{python}} web/tools/build.py types
+
+# Format, lint, types and tests of the page.
+web-check:
+    {{python}} web/tools/build.py check
+
 # What the next release would say.
 news:
     .venv/bin/towncrier build --draft --version next

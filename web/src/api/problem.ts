@@ -1,0 +1,66 @@
+/** What went wrong, as a person can read it: the server's problem+json, or no server at all. */
+
+export class Problem extends Error {
+  readonly status: number;
+  readonly detail: string;
+  /** Commands or addresses that help. */
+  readonly next: readonly string[];
+
+  constructor(status: number, title: string, detail = "", next: readonly string[] = []) {
+    super(title);
+    this.name = "Problem";
+    this.status = status;
+    this.detail = detail;
+    this.next = next;
+  }
+
+  /** The page's cookie is not known to the server any more. */
+  get isLocked(): boolean {
+    return this.status === 401;
+  }
+
+  get isMissing(): boolean {
+    return this.status === 404;
+  }
+}
+
+export const OFFLINE = 0;
+
+/** The problem that an answer states; an answer that states none is described by its status. */
+export function problemOf(status: number, body: unknown): Problem {
+  if (typeof body === "object" && body !== null) {
+    const fields = body as Record<string, unknown>;
+    const title = typeof fields.title === "string" && fields.title ? fields.title : TITLES[status];
+    const next = Array.isArray(fields.next) ? fields.next.filter((item) => typeof item === "string") : [];
+    return new Problem(status, title ?? `The server answered ${status}`, text(fields.detail), next);
+  }
+  return new Problem(status, TITLES[status] ?? `The server answered ${status}`);
+}
+
+/** Anything that was thrown, as a problem. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof TypeError) {
+    return new Problem(
+      OFFLINE,
+      "Turntree does not answer",
+      "It may have been stopped. Start it again in a terminal.",
+      ["turntree ui"],
+    );
+  }
+  return new Problem(500, "The page made a mistake", error instanceof Error ? error.message : String(error));
+}
+
+const TITLES: Record<number, string> = {
+  401: "This page is locked",
+  403: "This is not allowed",
+  404: "There is nothing here",
+  409: "It changed in the meantime",
+  413: "This is too large",
+  422: "The server does not understand this",
+  500: "The server made a mistake",
+};
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,25 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import "./styles/fonts.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./parts/parts.css";
+import "./shell/shell.css";
+import { takeKey, unlock } from "./api/lock.ts";
+import { queryClient } from "./api/queryClient.ts";
+import { router } from "./shell/router.tsx";
+import { startTheme } from "./shell/theme.ts";
+
+startTheme();
+const key = takeKey(location, history);
+// Whatever the exchange says, the first read tells whether the page is open.
+if (key) await unlock(key).catch(() => undefined);
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={queryClient}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,68 @@
+import { Dialog } from "../parts/Dialog.tsx";
+
+const GROUPS: readonly { name: string; keys: readonly (readonly [string, string])[] }[] = [
+  {
+    name: "Everywhere",
+    keys: [
+      ["⌘ K", "search, or run a command"],
+      ["/", "search"],
+      ["g c", "canopy"],
+      ["g g", "graph"],
+      ["g s", "sessions"],
+      ["g $", "costs"],
+      ["g t", "light or dark"],
+      ["?", "these keys"],
+      ["Esc", "back, or close"],
+    ],
+  },
+  {
+    name: "Move",
+    keys: [
+      ["j k", "down, up"],
+      ["Enter", "open"],
+      ["h", "the turn before"],
+      ["l", "the turn after, on the main branch"],
+      ["[ ]", "previous, next fork"],
+      ["+ −", "zoom the canopy"],
+      ["← →", "move through time"],
+    ],
+  },
+  {
+    name: "Act on the selected turn",
+    keys: [
+      ["f", "fork here"],
+      ["c", "mark it, then compare"],
+      ["r", "rewind to it"],
+      ["u", "undo"],
+      ["w", "open its files in a worktree"],
+      ["t", "tag it"],
+    ],
+  },
+];
+
+/** Every key of the page. */
+export default function Help(props: { close: () => void }) {
+  return (
+    <Dialog title="Keys" close={props.close} className="help">
+      <div className="dialog-body">
+        {GROUPS.map((group) => (
+          <section key={group.name}>
+            <h3>{group.name}</h3>
+            <dl>
+              {group.keys.map(([keys, does]) => (
+                <div key={keys}>
+                  <dt>
+                    {keys.split(" ").map((key) => (
+                      <kbd key={key}>{key}</kbd>
+                    ))}
+                  </dt>
+                  <dd>{does}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,4 @@
+/** The sessions that were picked up lately. */
+export function Recent() {
+  return <div className="recent" />;
+}

@@ -1,0 +1,62 @@
+import { Link } from "@tanstack/react-router";
+import { CircleDollarSign, GitBranch, Keyboard, ListTree, Moon, Search, Sun, Trees } from "lucide-react";
+import type { ReactNode } from "react";
+import { useSyncExternalStore } from "react";
+import { Mark } from "./Mark.tsx";
+import { Recent } from "./Recent.tsx";
+import { choose, onTheme, shown } from "./theme.ts";
+
+/** The way to every page: a column, a rail below 900 px, a bar at the bottom below 640 px. */
+export function Side(props: { help: () => void }) {
+  const theme = useSyncExternalStore(onTheme, shown);
+  return (
+    <aside className="side" aria-label="Turntree">
+      <Link to="/" className="brand" aria-label="Turntree, to the canopy">
+        <Mark />
+        <span>Turntree</span>
+      </Link>
+      <nav className="nav" aria-label="Pages">
+        <Place to="/" name="Canopy" icon={<Trees aria-hidden="true" />} exact />
+        <Place to="/graph" name="Graph" icon={<ListTree aria-hidden="true" />} />
+        <Place to="/sessions" name="Sessions" icon={<GitBranch aria-hidden="true" />} />
+        <Place to="/search" name="Search" icon={<Search aria-hidden="true" />} />
+        <Place to="/costs" name="Costs" icon={<CircleDollarSign aria-hidden="true" />} />
+      </nav>
+      <Recent />
+      <div className="here">
+        <i aria-hidden="true" />
+        <span>On this machine only</span>
+        <button type="button" className="icon-button" onClick={props.help} aria-label="Keys" title="Keys  ?">
+          <Keyboard aria-hidden="true" />
+        </button>
+        <button
+          type="button"
+          className="icon-button"
+          onClick={() => choose(theme === "dark" ? "light" : "dark")}
+          aria-label={theme === "dark" ? "Light theme" : "Dark theme"}
+          title={theme === "dark" ? "Light theme" : "Dark theme"}
+        >
+          {theme === "dark" ? <Sun aria-hidden="true" /> : <Moon aria-hidden="true" />}
+        </button>
+      </div>
+    </aside>
+  );
+}
+
+function Place(props: {
+  to: "/" | "/graph" | "/sessions" | "/search" | "/costs";
+  name: string;
+  icon: ReactNode;
+  exact?: boolean;
+}) {
+  return (
+    <Link
+      to={props.to}
+      activeOptions={{ exact: props.exact ?? false, includeSearch: false }}
+      title={props.name}
+    >
+      {props.icon}
+      <span>{props.name}</span>
+    </Link>
+  );
+}

@@ -1,0 +1,27 @@
+/** What the bar at the top calls an address. */
+export function placeName(path: string): string {
+  const name = NAMES[path];
+  if (name) return name;
+  const [, area = "", rest = ""] = path.split("/");
+  if (area === "s") return decoded(rest);
+  if (area === "t") return `Turn ${decoded(rest).slice(0, 8)}`;
+  if (area === "compare") return decoded(rest).replace("...", " and ");
+  return "Nothing here";
+}
+
+const NAMES: Record<string, string> = {
+  "/": "Canopy",
+  "/graph": "Graph",
+  "/sessions": "Sessions",
+  "/costs": "Costs",
+  "/search": "Search",
+  "/welcome": "Welcome",
+};
+
+function decoded(word: string): string {
+  try {
+    return decodeURIComponent(word);
+  } catch {
+    return word;
+  }
+}
