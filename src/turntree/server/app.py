@@ -13,6 +13,7 @@ from turntree.server.openapi import write_openapi
 from turntree.server.page import Page
 from turntree.server.route import ApiRoute
 from turntree.server.routes import ROUTES
+from turntree.server.security import Door, Entrance
 
 
 def make_app(
@@ -31,3 +32,12 @@ def make_app(
         ],
         exception_handlers={Exception: answer_unexpected},
     )
+
+
+def make_door(context: ServerContext, port: int) -> Door:
+    """Return the application for one local user, behind every check."""
+    open_routes = frozenset(
+        (route.method, PREFIX + route.path) for route in ROUTES if route.is_open
+    )
+    hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+    return Door(make_app(context), Entrance(context.keys, hosts, open_routes))

@@ -8,6 +8,7 @@ from turntree.core.clock import Clock
 from turntree.core.errors import Hint
 from turntree.core.value import value
 from turntree.db.database import Database
+from turntree.server.keys import AccessKeys
 
 
 @value
@@ -22,5 +23,6 @@ class ServerContext:
     clock: Clock
     command_for: Callable[[Hint], str | None]
     """Turns the hint of an error into the command that follows it."""
+    keys: AccessKeys
     can_run: bool = False
     is_sample: bool = False

@@ -2,7 +2,11 @@
 
 from typing import Final
 
+from turntree.server import login
 from turntree.server.reads import me
 from turntree.server.route import ApiRoute
 
-ROUTES: Final[tuple[ApiRoute, ...]] = (*me.ROUTES,)
+ROUTES: Final[tuple[ApiRoute, ...]] = (
+    *login.ROUTES,
+    *me.ROUTES,
+)

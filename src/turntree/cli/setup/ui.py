@@ -1,8 +1,11 @@
 """``ui``: serve the page and its API on this machine, and open it in the browser."""
 
 import contextlib
+import signal
 import socket
+import time
 import webbrowser
+from collections.abc import Generator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final
@@ -12,17 +15,20 @@ import click
 import uvicorn
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import DEMO_WORKSPACE, open_ledger
+from turntree.cli.context import DEMO_WORKSPACE, CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_for, command_hint
 from turntree.core.errors import InvalidOperation
-from turntree.server.app import make_app
+from turntree.server.app import make_door
 from turntree.server.context import ServerContext
+from turntree.server.keys import AccessKeys
+from turntree.server.launch import Launch, LaunchFile
 from turntree.system.clock import SystemClock
 
 PORT_DEFAULT: Final = 8733
 """The same each time, so that a bookmark and an open page outlive the server."""
 ADDRESS: Final = "127.0.0.1"
 DRAIN_S: Final = 1
+"""An open stream would otherwise keep the server from ending."""
 
 
 @verb()
@@ -33,39 +39,89 @@ def ui(terminal: Terminal, port: int | None, no_open: bool) -> None:
     """Show your history in the browser.
 
     Serves the page on this machine only, until Ctrl-C, and opens it. Nothing leaves the machine.
+    The address works once, for one browser, within an hour. While the server runs, the same command
+    in another terminal prints a new one.
     """
-    listener = _listen(port)
-    address = f"http://{ADDRESS}:{listener.getsockname()[1]}/"
+    file = LaunchFile(load_settings())
+    if not file.claim():
+        launch = file.find()
+        if launch is None:
+            raise InvalidOperation("another server is starting for this workspace")
+        _show_address(terminal, launch, _keys_of(launch), is_new=False, opens=not no_open)
+        return
+    try:
+        with _listen(port) as listener:
+            launch = file.write(listener.getsockname()[1])
+            anyio.run(_serve, terminal, listener, launch, not no_open)
+    finally:
+        file.release()
 
-    async def serve() -> None:
-        async with open_ledger(terminal) as opened:
-            tree = opened.tree
-            exact = tree.with_facets(revisions=replace(tree.revisions, abbreviates=False))
-            context = ServerContext(
-                tree=exact,
-                database=opened.database,
-                settings=opened.settings,
-                clock=SystemClock(),
-                command_for=command_for,
-                can_run=find_spec("pydantic_ai") is not None,
-                is_sample=opened.settings.workspace == DEMO_WORKSPACE,
-            )
-            config = uvicorn.Config(
-                make_app(context), log_level="warning", access_log=False, lifespan="off",
-                server_header=False, timeout_graceful_shutdown=DRAIN_S,
-            )  # fmt: skip
-            server = uvicorn.Server(config)
-            if terminal.as_json:
-                terminal.document({"url": address})
-            else:
-                terminal.say(address)
-                terminal.note("Ctrl-C stops it")
-            if not no_open:
-                await anyio.to_thread.run_sync(webbrowser.open, address)
-            await server.serve([listener])
 
-    with contextlib.suppress(KeyboardInterrupt):
-        anyio.run(serve)
+class LocalServer(uvicorn.Server):
+    """A server that leaves signals to the command, which has a ledger to close."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Capture none."""
+        yield
+
+
+async def _serve(terminal: Terminal, listener: socket.socket, launch: Launch, opens: bool) -> None:
+    keys = _keys_of(launch)
+    async with open_ledger(terminal) as opened, anyio.create_task_group() as tasks:
+        door = make_door(_context_of(opened, keys), launch.port)
+        config = uvicorn.Config(
+            door, log_level="warning", access_log=False, lifespan="off", ws="none",
+            server_header=False, proxy_headers=False, timeout_graceful_shutdown=DRAIN_S,
+        )  # fmt: skip
+        server = LocalServer(config)
+
+        async def stop_on_signal() -> None:
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async for _ in signals:
+                    server.should_exit = True
+
+        tasks.start_soon(stop_on_signal)
+        # The socket listens already: a browser that is faster than the server waits.
+        await anyio.to_thread.run_sync(
+            lambda: _show_address(terminal, launch, keys, is_new=True, opens=opens)
+        )
+        await server.serve([listener])
+        tasks.cancel_scope.cancel()
+
+
+def _context_of(opened: CliContext, keys: AccessKeys) -> ServerContext:
+    # A part of a label is for people who type; the page asks for a session by its whole name.
+    exact = replace(opened.tree.revisions, abbreviates=False)
+    return ServerContext(
+        tree=opened.tree.with_facets(revisions=exact),
+        database=opened.database,
+        settings=opened.settings,
+        clock=SystemClock(),
+        command_for=command_for,
+        keys=keys,
+        can_run=find_spec("pydantic_ai") is not None,
+        is_sample=opened.settings.workspace == DEMO_WORKSPACE,
+    )
+
+
+def _keys_of(launch: Launch) -> AccessKeys:
+    return AccessKeys(launch.secret, launch.id, launch.port, time.time)
+
+
+def _show_address(
+    terminal: Terminal, launch: Launch, keys: AccessKeys, *, is_new: bool, opens: bool
+) -> None:
+    """Print an address with a key of its own, and open the browser at it."""
+    url = f"http://{ADDRESS}:{launch.port}/#key={keys.issue_key()}"
+    if terminal.as_json:
+        terminal.document({"url": url, "port": launch.port, "started": is_new})
+    else:
+        terminal.say(url)
+        terminal.note("works once, within an hour     a new one: turntree ui")
+        terminal.note("Ctrl-C stops the server" if is_new else "the server was already running")
+    if opens:
+        webbrowser.open(url)
 
 
 def _listen(port: int | None) -> socket.socket:
@@ -80,6 +136,7 @@ def _listen(port: int | None) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((ADDRESS, wanted))
+            listener.listen()
         except OSError:
             listener.close()
         else:
