@@ -1314,6 +1314,8 @@ class _Runs:
         """
     def find_waiting(self, run: RunId) -> PendingMessage | None:
         """Return the message that a run will start with, or None once it has started."""
+    def find_by_key(self, key: str) -> RunId | None:
+        """Return the run of the message that was sent with an idempotency key, or None."""
 
 class _ModelContexts:
     def read(self, turn: TurnId) -> TurnContext:

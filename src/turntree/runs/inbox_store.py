@@ -208,6 +208,11 @@ class InboxStore:
         row = await self.database.fetch_one(SQL["find_waiting"], run=UUID(run))
         return None if row is None else _waiting(*row)
 
+    async def find_by_key(self, by: str, key: str) -> RunId | None:
+        """Return the run of the message that a principal sent with an idempotency key."""
+        row = await self.database.fetch_one(SQL["find_by_key"], by=by, key=key)
+        return None if row is None else RunId(str(row[0]))
+
     async def _changing(self, query: bytes, /, **params: Any) -> bool:
         """Run a statement that returns whether it changed a run, and the run's session."""
         try:

@@ -52,6 +52,10 @@ SELECT i.session_id::text, n.name, count(*)::int,
   WHERE i.workspace_id = %(workspace)b AND i.payload IS NOT NULL AND i.canceled_at IS NULL
   GROUP BY i.session_id, n.name ORDER BY min(i.received_at), n.name;
 
+-- name: find_by_key
+SELECT run_id FROM turntree.queued_messages
+  WHERE workspace_id = %(workspace)b AND by = %(by)b AND idempotency_key = %(key)b;
+
 -- name: find_waiting
 SELECT seq, run_id::text, payload, by,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options

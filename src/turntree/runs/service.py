@@ -277,6 +277,10 @@ class Runs(Facet):
         """Return the message that a run will start with, or None once it has started."""
         return await self.inbox.find_waiting(run)
 
+    async def find_by_key(self, key: str) -> RunId | None:
+        """Return the run of the message that was sent with an idempotency key, or None."""
+        return await self.inbox.find_by_key(str(self.by), key)
+
     async def _check_served(self) -> None:
         if self.ensure_served is not None:
             await self.ensure_served()

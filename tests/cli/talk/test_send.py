@@ -83,6 +83,24 @@ def test_the_same_key_is_not_sent_twice(talk: Call) -> None:
     assert "review begins; undo with: turntree session archive review" in begun.err
 
 
+def test_a_unique_part_of_a_label_is_that_session(talk: Call) -> None:
+    talk("session", "create", "web/checkout")
+    sent = talk("send", "checkout", "hello")
+    assert "checkout is web/checkout here; --new begins a session" in sent.err
+    assert len(talk("log", "web/checkout", "--json").documents) == 1
+    assert "checkout begins" in talk("send", "checkout", "hello", "--new").err
+    assert len(talk("log", "web/checkout", "--json").documents) == 1
+    talk("session", "create", "mobile/basket")
+    talk("session", "create", "web/basket")
+    assert "basket begins" in talk("send", "basket", "hello").err
+
+
+def test_a_new_key_without_a_model_leaves_nothing(turntree: Call) -> None:
+    turntree("session", "create", "main")
+    assert turntree("send", "main", "hello", "--idempotency-key", "k").code == 1
+    assert turntree("log", "main", "--json").documents == []
+
+
 def test_another_model_may_answer_this_time(talk: Call) -> None:
     rules = json.dumps([{"when": "", "replies": [{"text": "The other one."}]}])
     talk("provider", "create", "other", "--type", "scripted", "--set", f"rules={rules}")

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import click
@@ -59,6 +60,8 @@ class OutgoingMessage:
     text: str
     key: str | None = None
     options: dict[str, Json] | None = None
+    is_new: bool = False
+    """Whether a part of another session's label begins a new one."""
 
 
 def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> QueuedMessage:
@@ -72,6 +75,12 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
         options: dict[str, Any] = dict(outgoing.options or {})
         sessions, name = opened.tree.sessions, outgoing.session
         existing = await (sessions.get(name) if name == "HEAD" else sessions.ledger.find(name))
+        if existing is None and not outgoing.is_new:
+            with suppress(NotFound):
+                existing = await sessions.get(name)
+                terminal.note(
+                    f"{clean(name)} is {clean(existing.label)} here; --new begins a session"
+                )
         if existing is None and _LIKE_A_TURN.fullmatch(name):
             raise NotFound(
                 f"there is no session {name!r}, and it looks like a turn",
@@ -83,7 +92,11 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
         except TurntreeError:
             # A message with a key may have been answered before, and its reply can be read without
             # a model.
-            if outgoing.key is None or existing is None:
+            if (
+                outgoing.key is None
+                or existing is None
+                or await opened.tree.runs.find_by_key(outgoing.key) is None
+            ):
                 raise
         session = existing
         if session is None:

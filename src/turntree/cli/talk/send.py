@@ -52,6 +52,9 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
     "key",
     help="Idempotency key: a message with the same key is sent only once.",
 )
+@click.option(
+    "--new", "is_new", is_flag=True, help="New session, even if SESSION is a part of a label."
+)
 @click.option("--join", "fold", is_flag=True,
               help="Join with a message that is still queued, in one turn.")  # fmt: skip
 @click.option("--wait/--no-wait", default=True, help="Wait for the reply (default).")
@@ -85,6 +88,7 @@ def send(
     sender: str | None,
     limit: int,
     key: str | None,
+    is_new: bool,
     wait: bool,
     stream: bool,
     tools: tuple[str, ...],
@@ -93,7 +97,8 @@ def send(
 ) -> None:
     """Send a message to a session and print the reply.
 
-    Creates SESSION if it does not exist. A MESSAGE of - is read from stdin. If no worker serves the
+    SESSION may be a part of a label if no other label begins or ends with it; otherwise it begins
+    a session. A MESSAGE of - is read from stdin. If no worker serves the
     workspace, this command does, for as long as the reply takes; `turntree worker` serves all
     sessions. Once queued, a message is answered even if processes die: send it again with the same
     --idempotency-key to get its reply.
@@ -121,7 +126,7 @@ def send(
     # Options that were not given are absent: model, situation, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
-        posted = post(terminal, talk, OutgoingMessage(session, text, key, options))
+        posted = post(terminal, talk, OutgoingMessage(session, text, key, options, is_new))
         if not wait:
             _tell_posted(terminal, session, posted, is_folded="fold" in options)
             return
