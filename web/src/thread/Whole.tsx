@@ -1,0 +1,39 @@
+import { useQuery } from "@tanstack/react-query";
+import { createContext, useContext, useState } from "react";
+import { readText, segment } from "../api/client.ts";
+import { Button } from "../parts/Button.tsx";
+import { Failure } from "../parts/States.tsx";
+import type { PartPlace } from "./flow.ts";
+import { PlainText } from "./markdown/Markdown.tsx";
+import { visible } from "./text.ts";
+
+/** The turn around a part: what is cut is asked for by it. */
+export const TurnOfPart = createContext<string>("");
+
+/** A button in place of what was cut; the whole text once it is asked for. */
+export function Whole(props: { at: PartPlace; noun?: string }) {
+  const turn = useContext(TurnOfPart);
+  const [isAsked, setAsked] = useState(false);
+  const { message, part } = props.at;
+  const text = useQuery({
+    queryKey: ["part", turn, message, part],
+    queryFn: ({ signal }) => readText(`/turns/${segment(turn)}/text/${message}/${part}`, signal),
+    enabled: isAsked,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (text.isError) return <Failure error={text.error} retry={() => void text.refetch()} compact />;
+  if (text.data !== undefined)
+    return (
+      <div className="whole" role="region" aria-label={`The whole ${props.noun ?? "text"}`} tabIndex={0}>
+        <PlainText text={visible(text.data)} />
+      </div>
+    );
+  return (
+    <p className="cut">
+      <span>This is only the beginning.</span>
+      <Button kind="quiet" disabled={isAsked} onClick={() => setAsked(true)}>
+        {isAsked ? "Reading …" : `Show the whole ${props.noun ?? "text"}`}
+      </Button>
+    </p>
+  );
+}
