@@ -1,0 +1,155 @@
+"""A real Chromium for the proofs of the page: how it is opened, logged in and listened to.
+
+Knows Playwright and how the page is entered. Must never know what a single proof looks for.
+"""
+
+import asyncio
+import re
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = (
+    # CI and containers run as root, for whom Chromium's own sandbox refuses to start.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--font-render-hinting=none",
+    "--force-color-profile=srgb",
+    # Chromium's own errands would be requests that are not the page's.
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+LOCAL = {"127.0.0.1", "localhost"}
+PAGE_S_MAX = 30.0
+Theme = Literal["light", "dark"]
+
+
+@dataclass(slots=True)
+class Watched:
+    """A page, and everything that it did which a person would not see."""
+
+    page: Page
+    errors: list[str] = field(default_factory=list[str])
+    """Console errors and exceptions."""
+    foreign: list[str] = field(default_factory=list[str])
+    """Requests to anything but this machine."""
+    dialogs: list[str] = field(default_factory=list[str])
+    requests: list[str] = field(default_factory=list[str])
+
+    async def go(self, path: str) -> None:
+        """Open a path of the page, and wait until it has loaded."""
+        origin = urlsplit(self.page.url)
+        await self.page.goto(f"{origin.scheme}://{origin.netloc}{path}")
+        await settle(self.page)
+
+
+@asynccontextmanager
+async def chromium(*arguments: str) -> AsyncGenerator[Browser, None]:
+    """Lend a browser; it is closed afterwards."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=[*ARGUMENTS, *arguments]
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def entered(
+    browser: Browser,
+    url: str,
+    *,
+    width: int = 1440,
+    height: int = 900,
+    theme: Theme = "light",
+    path: str = "/",
+    **options: Any,
+) -> AsyncGenerator[Watched, None]:
+    """Lend a page that came in by an address of the command line, at a path, in a fresh profile."""
+    context = await browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=theme,
+        locale="en-GB",
+        timezone_id="UTC",
+        reduced_motion="reduce",
+        **options,
+    )
+    context.set_default_timeout(PAGE_S_MAX * 1000)
+    try:
+        yield await enter(context, url, path)
+    finally:
+        await context.close()
+
+
+async def enter(context: BrowserContext, url: str, path: str = "/") -> Watched:
+    """Return a page that exchanged the key of an address, and shows a path."""
+    watched = watch(await context.new_page())
+    async with watched.page.expect_response(lambda one: one.url.endswith("/session-key")):
+        await watched.page.goto(url)
+    await settle(watched.page)
+    if path != "/":
+        await watched.go(path)
+    return watched
+
+
+def watch(page: Page) -> Watched:
+    """Listen to a page from now on."""
+    watched = Watched(page)
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            watched.errors.append(message.text)
+
+    def see(url: str) -> None:
+        watched.requests.append(url)
+        parts = urlsplit(url)
+        if parts.scheme not in {"data", "blob"} and parts.hostname not in LOCAL:
+            watched.foreign.append(url)
+
+    async def dismiss(dialog: Any) -> None:
+        watched.dialogs.append(dialog.message)
+        await dialog.dismiss()
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: watched.errors.append(str(error)))
+    page.on("request", lambda request: see(request.url))
+    page.on("dialog", dismiss)
+    return watched
+
+
+async def settle(page: Page) -> None:
+    """Wait until the page shows something and its fonts and requests have come; streams stay."""
+    await page.wait_for_load_state("load")
+    await page.locator("main, [role=main], #root > *").first.wait_for()
+    # "networkidle" would never come: the stream of the page stays open.
+    await page.evaluate("document.fonts.ready.then(() => true)")
+    # A skeleton says that it is busy; what is shown then has its final place.
+    await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+    await page.evaluate(
+        "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+    )
+
+
+async def browser_major() -> int:
+    """Return the major version of the Chromium of this machine."""
+    told = await asyncio.to_thread(
+        subprocess.run, [CHROMIUM, "--version"], capture_output=True, text=True, check=False
+    )
+    matched = re.search(r"Chromium (\d+)", told.stdout)
+    return int(matched[1]) if matched else 0
+
+
+def is_built() -> bool:
+    """Whether the page of this clone has been built."""
+    page = Path(__file__).parent.parent / "src" / "turntree" / "server" / "page" / "index.html"
+    return page.exists()
