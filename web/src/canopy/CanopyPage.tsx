@@ -1,5 +1,182 @@
-import { Page } from "../parts/Page.tsx";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Sprout } from "lucide-react";
+import { useEffect, useMemo, useState } from "react";
+import { read } from "../api/client.ts";
+import { type Activity, refreshForest, useForest } from "../api/forest.ts";
+import { agentName, toneOf } from "../core/agents.ts";
+import type { Forest } from "../core/forest.ts";
+import { count, dollars, figure, short } from "../core/format.ts";
+import { Button } from "../parts/Button.tsx";
+import { Dot } from "../parts/Chip.tsx";
+import { useTitle } from "../parts/Page.tsx";
+import { Empty, Failure, Skeleton } from "../parts/States.tsx";
+import { CanopyField } from "./CanopyField.tsx";
+import { lightWords, useLight } from "./lightWords.ts";
+import "./canopy.css";
 
 export default function CanopyPage() {
-  return <Page title="Canopy">{null}</Page>;
+  useTitle("Canopy");
+  const { forest, activity, error } = useForest();
+  if (!forest) {
+    return (
+      <div className="page">
+        <h1 className="visually-hidden">Canopy</h1>
+        {error ? (
+          <Failure error={error} retry={() => void refreshForest()} />
+        ) : (
+          <Skeleton label="Reading your history" />
+        )}
+      </div>
+    );
+  }
+  if (forest.turns === 0) return <NoTurns />;
+  return <Canopy forest={forest} activity={activity} />;
+}
+
+function NoTurns() {
+  return (
+    <div className="page">
+      <h1 className="visually-hidden">Canopy</h1>
+      <Empty
+        icon={<Sprout aria-hidden="true" />}
+        title="Nothing has grown here yet"
+        action={
+          <Link to="/welcome" className="button primary">
+            See what is on this machine
+          </Link>
+        }
+      >
+        Import the sessions of your agents, and half a year of work becomes one picture. Nothing leaves this
+        machine.
+      </Empty>
+    </div>
+  );
+}
+
+function Canopy({ forest, activity }: { forest: Forest; activity: Activity | null }) {
+  const light = useLight();
+  const { q } = useSearch({ strict: false });
+  const navigate = useNavigate();
+  useEffect(() => {
+    if (q) lightWords(q);
+  }, [q]);
+  const clear = () => {
+    lightWords("");
+    void navigate({ to: "/", search: {}, replace: true });
+  };
+  return (
+    <div className="canopy">
+      <Headline forest={forest} />
+      <CanopyField forest={forest} activity={activity} legend={<Legend forest={forest} />} />
+      {light.words ? (
+        <div className="canopy-lit" role="status">
+          <span>
+            {light.hits.length === 0
+              ? "No turn says "
+              : `${figure(light.hits.length)} ${light.hits.length === 1 ? "turn says" : "turns say"} `}
+            <q className="clip">{light.words}</q>
+            {light.isComplete ? "" : ", perhaps more"}
+          </span>
+          <Link to="/search" search={{ q: light.words }} className="button quiet">
+            Read them
+          </Link>
+          <Button kind="quiet" onClick={clear}>
+            Put out
+          </Button>
+        </div>
+      ) : null}
+    </div>
+  );
+}
+
+interface CostRow {
+  input: number;
+  cached: number;
+  output: number;
+  cost: number | null;
+}
+
+function Headline({ forest }: { forest: Forest }) {
+  const [isLater, setLater] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLater(true), 250);
+    return () => clearTimeout(timer);
+  }, []);
+  // What it cost is a scan of every call: it comes after the picture.
+  const costs = useQuery({
+    queryKey: ["costs", "all"],
+    queryFn: ({ signal }) =>
+      read<{ rows: CostRow[]; unknown: { model: string; tokens: number }[] }>("/costs", {}, signal),
+    enabled: isLater,
+    staleTime: 60_000,
+  }).data;
+  const sums = useMemo(() => {
+    if (!costs) return null;
+    let tokens = 0;
+    let cost = 0;
+    let isPriced = false;
+    for (const row of costs.rows) {
+      tokens += row.input + row.cached + row.output;
+      if (row.cost !== null) {
+        cost += Number(row.cost);
+        isPriced = true;
+      }
+    }
+    return { tokens, cost: isPriced ? cost : null, isPartly: costs.unknown.length > 0 };
+  }, [costs]);
+  const forks = useMemo(() => {
+    let found = 0;
+    for (let s = 0; s < forest.size; s++) if (forest.parent[s]! >= 0) found++;
+    return found;
+  }, [forest]);
+  const agents = useMemo(() => new Set(forest.agent).size, [forest]);
+  const items = [
+    { name: "Sessions", value: figure(forest.sessions.length) },
+    { name: "Forks", value: figure(forks) },
+    ...(sums?.tokens
+      ? [{ name: "Tokens, each once", value: short(sums.tokens), title: `${figure(sums.tokens)} tokens` }]
+      : []),
+    ...(sums?.cost
+      ? [{ name: sums.isPartly ? "At known prices" : "At list prices", value: dollars(sums.cost) }]
+      : []),
+  ];
+  return (
+    <header className="canopy-head">
+      <h1>
+        <b>{count(forest.turns, "turn")}</b> with {count(agents, "agent")}, in one tree.
+      </h1>
+      <dl className="figures">
+        {items.map((item) => (
+          <div key={item.name} title={"title" in item ? item.title : undefined}>
+            <dt>{item.name}</dt>
+            <dd>{item.value}</dd>
+          </div>
+        ))}
+      </dl>
+    </header>
+  );
+}
+
+function Legend({ forest }: { forest: Forest }) {
+  const agents = useMemo(() => {
+    const turns = new Float64Array(forest.agents.length);
+    for (let s = 0; s < forest.size; s++) turns[forest.agent[s]!]! += forest.high[s]! - forest.low[s]! + 1;
+    return forest.agents
+      .map((agent, i) => ({ agent, turns: turns[i]! }))
+      .filter((one) => one.turns > 0)
+      .sort((a, b) => b.turns - a.turns);
+  }, [forest]);
+  return (
+    <ul className="canopy-agents" aria-label="Turns by agent">
+      {agents.slice(0, 8).map(({ agent, turns }) => (
+        <li key={agent} className={`tone-${toneOf(agent)}`}>
+          <Link to="/graph" search={{ agent }} title={`Show the trees of ${agentName(agent)} in the graph`}>
+            <Dot />
+            {agentName(agent)} <span className="faint">{short(turns)}</span>
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
 }

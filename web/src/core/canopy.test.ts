@@ -37,7 +37,10 @@ describe("busy time", () => {
 });
 
 const forests = fc
-  .array(fc.record({ parent: fc.nat(100_000), shape: fc.nat(99), mark: fc.nat(99) }), { minLength: 1, maxLength: 80 })
+  .array(fc.record({ parent: fc.nat(100_000), shape: fc.nat(99), mark: fc.nat(99) }), {
+    minLength: 1,
+    maxLength: 80,
+  })
   .map(sampleForest);
 
 describe("strands", () => {
@@ -47,7 +50,8 @@ describe("strands", () => {
         const canopy = canopyOf(forest);
         for (let a = 0; a < forest.size; a++) {
           for (let b = 0; b < a; b++) {
-            if (laneKey(canopy.band[a]!, canopy.lane[a]!) !== laneKey(canopy.band[b]!, canopy.lane[b]!)) continue;
+            if (laneKey(canopy.band[a]!, canopy.lane[a]!) !== laneKey(canopy.band[b]!, canopy.lane[b]!))
+              continue;
             const apart = canopy.from[a]! > canopy.to[b]! || canopy.from[b]! > canopy.to[a]!;
             expect(apart).toBe(true);
           }
@@ -62,7 +66,8 @@ describe("strands", () => {
         const canopy = canopyOf(forest);
         for (let s = 0; s < forest.size; s++) {
           const source = canopy.source[s]!;
-          if (source < 0 || canopy.band[source] !== canopy.band[s] || canopy.from[source]! > canopy.from[s]!) continue;
+          if (source < 0 || canopy.band[source] !== canopy.band[s] || canopy.from[source]! > canopy.from[s]!)
+            continue;
           expect(canopy.lane[s]!).toBeGreaterThan(canopy.lane[source]!);
         }
       }),
@@ -77,7 +82,8 @@ describe("strands", () => {
         const all = placed(canopy, 0, canopy.axis.end, heights);
         const part = placed(canopy, 0, canopy.axis.end / 3, heights);
         expect(part.height).toBeLessThanOrEqual(all.height);
-        for (let s = 0; s < forest.size; s++) expect(all.y.has(laneKey(canopy.band[s]!, canopy.lane[s]!))).toBe(true);
+        for (let s = 0; s < forest.size; s++)
+          expect(all.y.has(laneKey(canopy.band[s]!, canopy.lane[s]!))).toBe(true);
         const none = placed(canopy, canopy.axis.end * 2, canopy.axis.end * 3, heights);
         expect(none.height).toBe(0);
       }),

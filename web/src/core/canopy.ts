@@ -137,7 +137,9 @@ export function canopyOf(forest: Forest): Canopy {
     const parent = parentOf(forest, { segment: s, depth: forest.low[s]! });
     if (parent) {
       source[s] = parent.segment;
-      leaves[s] = axis.toBusy(spawn ? timeOf(forest, parent.segment, parent.depth) : endOf(forest, parent.segment, parent.depth));
+      leaves[s] = axis.toBusy(
+        spawn ? timeOf(forest, parent.segment, parent.depth) : endOf(forest, parent.segment, parent.depth),
+      );
     }
     thin[s] = spawn ? 1 : parent && parent.segment < s ? thin[parent.segment]! : 0;
   }
@@ -174,7 +176,14 @@ export function canopyOf(forest: Forest): Canopy {
     if (at >= of.lanes) of.lanes = at + 1;
   }
   // Largest project first; the band of those without a project last.
-  const rank = bands.map((_, i) => i).sort((a, b) => Number(bands[a]!.project < 0) - Number(bands[b]!.project < 0) || bands[b]!.turns - bands[a]!.turns || a - b);
+  const rank = bands
+    .map((_, i) => i)
+    .sort(
+      (a, b) =>
+        Number(bands[a]!.project < 0) - Number(bands[b]!.project < 0) ||
+        bands[b]!.turns - bands[a]!.turns ||
+        a - b,
+    );
   const place = new Int32Array(bands.length);
   rank.forEach((old, now) => {
     place[old] = now;

@@ -162,7 +162,10 @@ const NO_PAUSES: PauseColumns = { segment: [], depth: [], from_ms: [], to_ms: []
 
 /** One number for a turn, for maps; turns of one segment are neighbours. */
 export const placeKey = (segment: number, depth: number): number => segment * DEPTHS + depth;
-export const placeOfKey = (key: number): Place => ({ segment: Math.floor(key / DEPTHS), depth: key % DEPTHS });
+export const placeOfKey = (key: number): Place => ({
+  segment: Math.floor(key / DEPTHS),
+  depth: key % DEPTHS,
+});
 const DEPTHS = 2 ** 24;
 
 export function forestOf(columns: ShapeColumns, pauses: PauseColumns = NO_PAUSES): Forest {

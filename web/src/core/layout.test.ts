@@ -40,7 +40,9 @@ function reference(turns: readonly SampleTurn[], folded: boolean, pinned: readon
     }
   }
   const newest = (i: number): number => Math.max(i, ...children[i]!.map(newest));
-  const roots = turns.flatMap((turn, i) => (turn.parent < 0 ? [i] : [])).sort((a, b) => newest(a) - newest(b));
+  const roots = turns
+    .flatMap((turn, i) => (turn.parent < 0 ? [i] : []))
+    .sort((a, b) => newest(a) - newest(b));
   const walk: { turn: number; lane: number }[] = [];
   const visit = (turn: number, lane: number): void => {
     walk.push({ turn, lane });
@@ -92,7 +94,10 @@ describe("rows", () => {
     fc.assert(
       fc.property(forests, fc.array(fc.nat(1000), { maxLength: 3 }), ({ turns, places, forest }, picks) => {
         const pinned = picks.map((pick) => pick % turns.length);
-        const layout = layOut(forest, pinned.map((i) => places[i]!));
+        const layout = layOut(
+          forest,
+          pinned.map((i) => places[i]!),
+        );
         const drawn = [...lines(rowsOf(forest, layout, { folded: false }))].map((line) => line.lane);
         expect(drawn).toEqual(reference(turns, false, pinned).map((line) => line.lane));
       }),

@@ -130,8 +130,9 @@ export function layOut(forest: Forest, pinned: readonly Place[] = []): Layout {
     const s = segment[piece]!;
     const first = idOf(piece);
     const last = high[piece] === forest.high[s] ? forest.lastTurn[s]! : "";
-    const own = last > first ? last : first;
-    if (newest[piece] === undefined || own > newest[piece]!) newest[piece] = own;
+    for (const id of [first, last]) {
+      if (newest[piece] === undefined || id > newest[piece]!) newest[piece] = id;
+    }
     const under = parent[piece]!;
     if (under >= 0) {
       turns[under]! += turns[piece]!;
@@ -144,7 +145,10 @@ export function layOut(forest: Forest, pinned: readonly Place[] = []): Layout {
     for (let i = childStart[piece]!; i < childStart[piece + 1]!; i++) {
       const child = childList[i]!;
       const best = main[piece]!;
-      const isBetter = best < 0 || spawn[child]! < spawn[best]! || (spawn[child] === spawn[best] && turns[child]! > turns[best]!);
+      const isBetter =
+        best < 0 ||
+        spawn[child]! < spawn[best]! ||
+        (spawn[child] === spawn[best] && turns[child]! > turns[best]!);
       if (isBetter) main[piece] = child;
     }
   }
@@ -220,7 +224,11 @@ function cutsOf(forest: Forest): Map<number, number[]> {
     cut(first.segment, first.depth - 1);
   }
   const cuts = new Map<number, number[]>();
-  for (const [segment, depths] of found) cuts.set(segment, [...depths].sort((a, b) => a - b));
+  for (const [segment, depths] of found)
+    cuts.set(
+      segment,
+      [...depths].sort((a, b) => a - b),
+    );
   return cuts;
 }
 
@@ -297,7 +305,8 @@ export function rowsOf(forest: Forest, layout: Layout, options: RowOptions): Row
   };
   const addTurns = (p: number, from: number, to: number): void => {
     const last = type.length - 1;
-    const joins = last >= 0 && type[last] === TURNS && piece[last] === p && high[last]! - count[last]! === from;
+    const joins =
+      last >= 0 && type[last] === TURNS && piece[last] === p && high[last]! - count[last]! === from;
     const number = from - to + 1;
     if (joins) count[last]! += number;
     else {
@@ -446,7 +455,9 @@ export function rowsOf(forest: Forest, layout: Layout, options: RowOptions): Row
     },
     openRun(segment, depth) {
       const p = layout.pieceAt(segment, depth);
-      const run = opened.find((one) => one.parts.some(([q, from, to]) => q === p && depth <= from && depth >= to));
+      const run = opened.find((one) =>
+        one.parts.some(([q, from, to]) => q === p && depth <= from && depth >= to),
+      );
       return run?.key ?? null;
     },
   };
@@ -473,7 +484,11 @@ function staysOf(forest: Forest): Map<number, number[]> {
     for (const mark of marks) if (mark.kind !== "files") add(segment, mark.depth);
   }
   const stays = new Map<number, number[]>();
-  for (const [segment, depths] of found) stays.set(segment, [...depths].sort((a, b) => a - b));
+  for (const [segment, depths] of found)
+    stays.set(
+      segment,
+      [...depths].sort((a, b) => a - b),
+    );
   return stays;
 }
 
