@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from turntree.ledger.recorder import Recorder
     from turntree.ledger.revisions import ResolvedRevision, RevisionResolver
     from turntree.ledger.sessions import Sessions
+    from turntree.ledger.shape import Shape
     from turntree.ledger.store import Ledger
     from turntree.ledger.turns import ThreadReader, Turns
     from turntree.programs.execution_host import LocalFolder
@@ -169,6 +170,14 @@ class Tree:
         from turntree.ledger.turns import ThreadReader
 
         return ThreadReader(self.revisions.threads, self.revisions.index, self.revisions)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The whole tree without its texts."""
+        from turntree.ledger.shape import Shape
+        from turntree.ledger.shape_store import ShapeStore
+
+        return Shape(ShapeStore(self._on.database), self.revisions)
 
     @cached_property
     def checks(self) -> Checks:

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 20
-DIGEST: Final = "b4993da2ee0e1279d20afca43b38a21cef1920ded21e37edeab300232b3cdadf"
+NUMBER: Final = 21
+DIGEST: Final = "b0e07570f360c05a10e6ef8b571c6a6deb4983d46b33c1a6223fe17a82d17e78"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

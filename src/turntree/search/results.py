@@ -62,6 +62,15 @@ class SearchableTurn:
 
 
 @value
+class SearchPlaces:
+    """Positions of turns: the number of a segment and a depth."""
+
+    hits: tuple[tuple[int, int], ...]
+    is_complete: bool
+    """Whether these are all, and all turns are in the index."""
+
+
+@value
 class IndexBatch:
     """Turns that an index lacks, and its progress once it has them."""
 

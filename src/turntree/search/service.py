@@ -26,6 +26,7 @@ from turntree.search.results import (
     IndexProgress,
     SearchableTurn,
     SearchHit,
+    SearchPlaces,
     SearchResult,
     SnapshotChange,
     Vector,
@@ -34,6 +35,8 @@ from turntree.search.store import SearchStore
 
 HITS_DEFAULT: Final = 20
 HITS_MAX: Final = 200
+PLACES_MAX: Final = 20_000
+"""How many hits a picture of the tree can show."""
 PROPOSED_BESIDES: Final = 10
 """How many more turns than results an index proposes: reading them costs most of a search."""
 TURNS_A_BATCH: Final = 1_000
@@ -93,6 +96,21 @@ class Search(Facet):
             words, near = await self._propose(parsed, proposed, by_meaning=False), []
         hits = await self._judge(parsed, words, near, count)
         return SearchResult(parsed, tuple(hits), by_meaning, done.is_behind)
+
+    async def places(self, query: str) -> SearchPlaces:
+        """Return the positions of all turns that a query finds by words, without reading any.
+
+        Raises:
+            InvalidQuery: It cannot be parsed, or is empty.
+        """
+        parsed = parse_query(query, self.world.now())
+        if not (parsed.has_words or _has_names(parsed)):
+            return SearchPlaces((), is_complete=True)
+        done = await self.fill(turns_max=TURNS_AT_SEARCH_MAX)
+        places = await self.reader.list_places(parsed, limit=PLACES_MAX)
+        return SearchPlaces(
+            tuple(places), is_complete=len(places) < PLACES_MAX and not done.is_behind
+        )
 
     async def _propose(self, query: Query, limit: int, *, by_meaning: bool) -> list[TurnId]:
         if query.has_words:

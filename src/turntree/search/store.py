@@ -59,6 +59,22 @@ class SearchStore:
         )
         return [TurnId(id) for (id,) in rows]
 
+    async def list_places(self, query: Query, *, limit: int) -> list[tuple[int, int]]:
+        """Return the segments and depths of all turns that a query finds, newest first."""
+        if not query.has_words:
+            turns = await self.list_by_names(query, limit=limit)
+            rows = await self.database.fetch(SQL["turn_places"], turns=as_uuids(turns))
+        else:
+            steps = ladder([term_query(term) for term in query.terms])
+            rows = await self.database.fetch(
+                SQL["search_places"],
+                ladder=[conjoin([*required(query), step]) for step in steps],
+                filtered=is_filtered(query),
+                limit=limit,
+                **filters(query),
+            )
+        return [(segment, depth) for segment, depth in rows]
+
     async def list_by_names(self, query: Query, *, limit: int) -> list[TurnId]:
         """Return turns by the operators of a query alone, newest first."""
         rows = await self.database.fetch(

@@ -6,6 +6,17 @@ SELECT turn_id::text FROM turntree.search_words(
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
   %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(candidates)b::int, %(limit)b::int);
 
+-- name: search_places
+SELECT segment, depth FROM turntree.search_places(%(ladder)b::text[]::tsquery[], %(filtered)b::boolean,
+  %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(limit)b::int);
+
+-- name: turn_places
+SELECT s.number, t.depth FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY x (id, place)
+  JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.id = x.id
+  JOIN turntree.segments s ON s.workspace_id = %(workspace)b AND s.id = t.segment_id
+  ORDER BY x.place;
+
 -- name: search_names
 SELECT turn_id::text FROM turntree.search_names(%(facets)b::text::tsquery,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],

@@ -169,7 +169,7 @@ class SpineBranch:
 
 @value
 class SpineDocument:
-    """A thread as its branch points, ends and compactions; depths tell how many turns are between."""
+    """A thread by its branch points, ends and compactions; depths tell what is between."""
 
     head: str
     turns: int

@@ -92,6 +92,36 @@ BEGIN
     ORDER BY 2 DESC, 1 DESC LIMIT p_limit;
 END $$;
 
+-- Returns the positions of all turns that contain the words of a query, newest first, at most p_limit. The first query
+-- of the ladder that finds anything counts: what is shown while a person types should not grow with each letter.
+CREATE OR REPLACE FUNCTION turntree.search_places(
+  p_ladder tsquery[], p_filtered boolean, p_sessions text[], p_origins text[], p_models text[], p_files text[],
+  p_after timestamptz, p_before timestamptz, p_limit int)
+RETURNS TABLE (segment bigint, depth int) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  v_ws uuid := turntree.current_workspace();
+  v_query tsquery;
+  v_hits uuid[];
+  v_all constant boolean := turntree.can_see_all_sessions();
+BEGIN
+  FOREACH v_query IN ARRAY p_ladder LOOP
+    v_hits := ARRAY(SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
+      WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query OFFSET 0) h
+      WHERE v_all OR turntree.can_see_turn(v_ws, h.turn_id) ORDER BY h.turn_id DESC LIMIT p_limit);
+    IF p_filtered AND cardinality(v_hits) > 0 THEN
+      v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
+        v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f);
+    END IF;
+    EXIT WHEN cardinality(v_hits) > 0;
+  END LOOP;
+  RETURN QUERY SELECT s.number, t.depth FROM unnest(v_hits) WITH ORDINALITY AS x (id, place),
+      LATERAL (SELECT segment_id, depth FROM turntree.turns WHERE workspace_id = v_ws AND id = x.id OFFSET 0) t,
+      LATERAL (SELECT number FROM turntree.segments WHERE workspace_id = v_ws AND id = t.segment_id OFFSET 0) s
+    ORDER BY x.place;
+END $$;
+
 -- Returns the turns that contain any of some words, and how rare each word is. A message is not a query: most of its
 -- words do not occur near its subject. A word that occurs in more than p_common turns says little and would cost
 -- much, so it is skipped.
@@ -288,7 +318,7 @@ DECLARE
 BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- A new owner needs it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
-      AND proname IN ('search_words', 'route_words', 'search_names', 'search_embeddings', 'nearest_nodes', 'unindex_turn',
+      AND proname IN ('search_words', 'search_places', 'route_words', 'search_names', 'search_embeddings', 'nearest_nodes', 'unindex_turn',
         'reader_can_see', 'reader_can_see_all', 'reader_can_see_segment', 'reader_can_see_object', 'permissions_of',
         'console_workspace', 'console_viewer', 'bind_console') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);

@@ -1,0 +1,58 @@
+"""Titles of turns from the start of their text, so that a list need not read whole bodies."""
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from turntree.core.message_context import without_injected
+
+START_CHARS: Final = 600
+"""Enough for the title of nearly every turn, and read from the first page of a compressed body."""
+START_CHARS_MAX: Final = 65_536
+"""How much is read of a text that begins with what a tool added."""
+TITLE_CHARS_MAX: Final = 200
+
+_TEXT: Final = re.compile(
+    r'"(?:kind":"text","text|excerpt)":"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-f]{4}))*)'
+)
+
+
+def find_title(start: str, *, is_cut: bool) -> str | None:
+    """Return the title of a turn whose messages start like this; None if that takes more text.
+
+    ``is_cut`` says that the text goes on after this. The title is that of ``Turn.title``, cut.
+    """
+    *lines, last = start.split("\n")
+    texts: list[str] = []
+    for line in lines if is_cut else (*lines, last):
+        document = orjson.loads(line)
+        texts.append(text := _opening(document))
+        if document.get("role") == "user" and (words := without_injected(text).split()):
+            return _cut(words)
+    if is_cut:
+        # What follows the parts of a message, and with it the role, is beyond the cut: whatever a
+        # turn begins with was most likely said by a person.
+        text = "".join(orjson.loads(f'"{_paired(found)}"') for found in _TEXT.findall(last))
+        if text.lstrip().startswith(("<", "# AGENTS.md")) or not text.strip():
+            words = without_injected(text).split()
+            return None if not words or words[0].startswith(("<", "#")) else _cut(words)
+        return _cut(text.split())
+    return next((_cut(words) for text in texts if (words := text.split())), "")
+
+
+def _opening(document: dict[str, Any]) -> str:
+    return "".join(
+        part["text"] if part["kind"] == "text" else part.get("excerpt") or ""
+        for part in document.get("parts", ())
+        if part["kind"] == "text" or "excerpt" in part
+    )
+
+
+def _paired(escaped: str) -> str:
+    """Return a text without half of a pair of escaped surrogates at its end."""
+    return re.sub(r"\\ud[89ab][0-9a-f]{2}$", "", escaped)
+
+
+def _cut(words: list[str]) -> str:
+    return " ".join(words)[:TITLE_CHARS_MAX].rstrip()
