@@ -8,7 +8,7 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.compaction import Compaction
 from turntree.core.errors import InvalidOperation, NotFound
-from turntree.core.ids import TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.core.session import Origin, Spawn
@@ -52,7 +52,7 @@ def segment_of(skeleton: Skeleton, session: SkeletonSession) -> SkeletonSegment:
 async def test_empty_tree_has_an_empty_shape(tree: Tree) -> None:
     skeleton = await tree.shape.read()
     assert skeleton.whole
-    assert skeleton.segments == skeleton.sessions == skeleton.marks == ()
+    assert not (skeleton.segments or skeleton.sessions or skeleton.marks)
 
 
 async def test_segments_have_both_ends_and_parents_come_first(tree: Tree) -> None:
@@ -115,8 +115,8 @@ async def test_subagent_belongs_to_the_project_and_the_turn_that_spawned_it(tree
 async def test_failures_compactions_and_tags_are_marks(tree: Tree) -> None:
     first = await say(tree, "main", "one")
     await say(tree, "main", "two", {"outcome": "failed"})
-    await say(tree, "main", "three", {"outcome": "canceled"})
-    await say(tree, "main", "", {"compaction": Compaction(first, None, 1)})
+    third = await say(tree, "main", "three", {"outcome": "canceled"})
+    await say(tree, "main", "", {"compaction": Compaction(third, None, 3)})
     await tree.turns.tag(first, "good")
     skeleton = await tree.shape.read()
     assert [(one.depth, one.kind, one.name) for one in skeleton.marks] == [
@@ -151,7 +151,7 @@ async def test_what_is_taken_away_makes_the_client_forget(tree: Tree) -> None:
     turn = await say(tree, "main", "one")
     await tree.turns.tag(turn, "good")
     tagged = await tree.shape.read()
-    await tree.turns.tag(turn, "good", remove=True)
+    await tree.turns.untag(turn, "good")
     untagged = await tree.shape.read(tagged.position)
     assert untagged.whole
     assert untagged.marks == ()
@@ -237,8 +237,8 @@ async def test_spine_names_every_branch_that_leaves_a_thread(tree: Tree) -> None
     assert (side.from_turn, side.ends.turn, side.ends.label) == (turns[1], turns[4], "side")
 
 
-async def test_activity_counts_turns_by_day_in_a_zone(tree: Tree, world: FakeClock) -> None:
-    late = "2026-03-01T23:30:00.000Z"
+async def test_activity_counts_turns_by_day_in_a_zone(tree: Tree) -> None:
+    late = Timestamp("2026-03-01T23:30:00.000Z")
     await say(tree, "main", "late", {"started_at": late, "by": CODEX})
     assert (await tree.shape.activity()).counts == (("2026-03-01", "codex", 1),)
     zoned = await tree.shape.activity(zone="Europe/Berlin")

@@ -23,7 +23,7 @@ def test_cut_text_gives_its_beginning() -> None:
     title = find_title(text, is_cut=True)
     assert title is not None
     assert title.startswith("a word a word")
-    assert len(title) == TITLE_CHARS_MAX - 1
+    assert len(title) == TITLE_CHARS_MAX
 
 
 def test_text_that_begins_with_what_a_tool_added_takes_more() -> None:

@@ -51,6 +51,8 @@ from turntree.ledger.graph.edge import (
 )
 from turntree.ledger.recorder import TurnDetails
 from turntree.ledger.revisions import ResolvedRevision
+from turntree.ledger.shape import Activity, Skeleton, Spine
+from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.ledger.store import Build
 from turntree.models.provider import Provider
 from turntree.programs.catalog import ProgramReference, VersionRow
@@ -86,7 +88,7 @@ from turntree.runs.replay import ReplayResult
 from turntree.runs.request_builder import RequestFrame
 from turntree.runs.service import PostOptions, RunStatus
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
-from turntree.search.results import IndexProgress, SearchResult, SnapshotChange
+from turntree.search.results import IndexProgress, SearchPlaces, SearchResult, SnapshotChange
 from turntree.search.service import Blame
 from turntree.transfer.archive import ArchiveReader
 from turntree.transfer.service import ExportResult, ImportResult
@@ -380,6 +382,30 @@ class _ThreadReader:
     def usage(self, *revisions: str | TurnId) -> tuple[Usage, int]:
         """Return the usage of some threads, each call counted once, and the number of calls."""
 
+class _Shape:
+    def read(self, after: str | None = ...) -> Skeleton:
+        """Return the skeleton of the tree, or only what changed after a position.
+
+        A viewer from whom something is hidden always gets all that is visible: what is taken from
+        a viewer's sight leaves no event that this viewer could read.
+        """
+    def activity(self, *, zone: str = ...) -> Activity:
+        """Return how many turns each agent took a day, and where work paused.
+
+        Raises:
+            InvalidOperation: There is no such time zone.
+        """
+    def lines(self, ranges: Sequence[TurnRange]) -> list[TurnOutline]:
+        """Return turns as lines, in the order of their ranges, up to ``LINES_MAX``."""
+    def lines_of(self, turns: Sequence[TurnId]) -> list[TurnOutline]:
+        """Return some turns as lines; one that does not exist is left out."""
+    def spine(self, revision: str) -> Spine:
+        """Return a thread with every branch that leaves it.
+
+        Raises:
+            NotFound: The revision names nothing.
+        """
+
 class _Checks:
     def verify(self, head: TurnId) -> VerifyResult:
         """Hash the stored bytes of a thread from its root to a head.
@@ -447,6 +473,12 @@ class _Search:
         Raises:
             InvalidQuery: It cannot be parsed, or is empty.
             InvalidOperation: Semantic search was requested and is not available.
+        """
+    def places(self, query: str) -> SearchPlaces:
+        """Return the positions of all turns that a query finds by words, without reading any.
+
+        Raises:
+            InvalidQuery: It cannot be parsed, or is empty.
         """
     def fill(
         self,
@@ -1383,6 +1415,9 @@ class SyncTree:
     @property
     def threads(self) -> _ThreadReader:
         """Turns with their ancestry."""
+    @property
+    def shape(self) -> _Shape:
+        """The whole tree without its texts."""
     @property
     def checks(self) -> _Checks:
         """Verify the ledger and the snapshots."""

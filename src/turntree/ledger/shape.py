@@ -20,8 +20,8 @@ from turntree.ledger.shape_store import (
     ShapeChanges,
     ShapeStore,
     TurningPlace,
-    TurnLine,
     TurnMarkPlace,
+    TurnOutline,
     TurnRange,
 )
 
@@ -106,7 +106,7 @@ class Spine:
 
     head: TurnId
     turns: int
-    nodes: tuple[TurnLine, ...]
+    nodes: tuple[TurnOutline, ...]
     branches: tuple[Branch, ...]
 
 
@@ -212,11 +212,11 @@ class Shape(Facet):
         pauses = await self.store.list_pauses(PAUSE_S)
         return Activity(tuple((*key, turns) for key, turns in counts.items()), tuple(pauses))
 
-    async def lines(self, ranges: Sequence[TurnRange]) -> list[TurnLine]:
+    async def lines(self, ranges: Sequence[TurnRange]) -> list[TurnOutline]:
         """Return turns as lines, in the order of their ranges, up to ``LINES_MAX``."""
         return await self.store.list_lines(ranges, limit=LINES_MAX)
 
-    async def lines_of(self, turns: Sequence[TurnId]) -> list[TurnLine]:
+    async def lines_of(self, turns: Sequence[TurnId]) -> list[TurnOutline]:
         """Return some turns as lines; one that does not exist is left out."""
         return await self.lines(await self.store.list_places(turns[:LINES_MAX]))
 

@@ -81,7 +81,7 @@ class PausePlace(NamedTuple):
     to_ms: int
 
 
-class TurnLine(NamedTuple):
+class TurnOutline(NamedTuple):
     """A turn without its messages."""
 
     segment: int
@@ -216,7 +216,7 @@ class ShapeStore:
         rows = await self.database.fetch(SQL["shape_places"], turns=as_uuids(turns))
         return [TurnRange(segment, depth, depth) for segment, depth in rows]
 
-    async def list_lines(self, ranges: Sequence[TurnRange], *, limit: int) -> list[TurnLine]:
+    async def list_lines(self, ranges: Sequence[TurnRange], *, limit: int) -> list[TurnOutline]:
         """Return turns in the order of their ranges."""
         segments, lows, highs = zip(*ranges, strict=True) if ranges else ((), (), ())
         rows = await self.database.fetch(
@@ -231,7 +231,7 @@ class ShapeStore:
             ):
                 titles[turn] = _title(text, START_CHARS_MAX)
         return [
-            TurnLine(
+            TurnOutline(
                 segment, depth, turn, digest_from_raw(bytes(digest)),
                 titles[turn] or f"({outcome}, without words)",
                 by, tool, model, at_ms, outcome, kind, tokens, files,

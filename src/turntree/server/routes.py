@@ -3,10 +3,11 @@
 from typing import Final
 
 from turntree.server import login
-from turntree.server.reads import me
+from turntree.server.reads import me, shape
 from turntree.server.route import ApiRoute
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     *login.ROUTES,
     *me.ROUTES,
+    *shape.ROUTES,
 )
