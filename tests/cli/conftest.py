@@ -17,10 +17,10 @@ from tests.cli.hint_runner import HintRunner, make_stubs
 from tests.cli.project import Project
 from tests.databases import Databases, as_owner
 from turntree.boot.open import Settings, open_tree
-from turntree.cli.head_file import write_head
 from turntree.cli.root import root
 from turntree.db.embedded.logins import CONSOLE, SUPERUSER, as_login
 from turntree.demo import plant_demo
+from turntree.system.head_file import write_head
 
 FROM_OUTSIDE = (
     "TURNTREE_CONSOLE_URL",

@@ -9,9 +9,9 @@ import pytest
 from tests.cli.conftest import Call
 from tests.cli.project import Project
 from turntree.boot.open import open_tree
-from turntree.cli.head_file import find_place, read_head, write_head
 from turntree.core.errors import InvalidOperation
 from turntree.core.session import Spawn
+from turntree.system.head_file import find_place, read_head, write_head
 
 
 def test_init_twice_is_init_once(bare: Call) -> None:

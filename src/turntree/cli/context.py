@@ -26,7 +26,6 @@ from turntree.boot.open import (
     workplace_in,
 )
 from turntree.cli.command import Terminal
-from turntree.cli.head_file import FOLDER, find_place, list_demo_folders, write_head, write_own_head
 from turntree.cli.hook_process.entry import SPOOL
 from turntree.cli.settings import merged_environment
 from turntree.core.ids import SessionId, Timestamp
@@ -34,6 +33,13 @@ from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.core.viewer import sight_of
 from turntree.system.clock import SystemClock
+from turntree.system.head_file import (
+    FOLDER,
+    find_place,
+    list_demo_folders,
+    write_head,
+    write_own_head,
+)
 
 if TYPE_CHECKING:
     from turntree.boot.worker import WorkerRuntime

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from turntree.cli.head_file import read_head
 from turntree.core.errors import InvalidOperation
 from turntree.core.secret_refs import read_hosts
 from turntree.core.value import value
+from turntree.system.head_file import read_head
 
 if TYPE_CHECKING:
     from turntree.transcripts.importer import ToolPaths

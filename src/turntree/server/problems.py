@@ -1,6 +1,7 @@
 """Errors as ``application/problem+json``: the status, what is wrong, and what to do next."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -25,15 +26,28 @@ from turntree.core.errors import (
     UnsavedChanges,
     Unsupported,
 )
+from turntree.core.session import Session
 from turntree.server.route import adapter_of
 from turntree.wire.problem import Problem
 
 MEDIA: Final = "application/problem+json"
+
+
+class HeadMoved(Conflict):
+    """The session has another head than the client saw."""
+
+    def __init__(self, session: Session) -> None:
+        """Take the session as it is now."""
+        super().__init__(f"{session.label} has moved since this page showed it")
+        self.head = session.head
+
+
 _STATUSES: Final[Sequence[tuple[type[TurntreeError], int, str]]] = (
     # The first that fits counts: a subclass stands before its base.
     (Ambiguous, HTTPStatus.CONFLICT, "ambiguous"),
     (DataMissing, HTTPStatus.GONE, "data-missing"),
     (NotFound, HTTPStatus.NOT_FOUND, "not-found"),
+    (HeadMoved, HTTPStatus.CONFLICT, "head-moved"),
     (Conflict, HTTPStatus.CONFLICT, "conflict"),
     (PermissionDenied, HTTPStatus.FORBIDDEN, "denied"),
     (UnsavedChanges, HTTPStatus.CONFLICT, "unsaved-changes"),
@@ -70,7 +84,8 @@ def problem_of(error: TurntreeError, command_for: Callable[[Hint], str | None]) 
         (int(HTTPStatus.UNPROCESSABLE_ENTITY), "refused"),
     )
     command = None if error.hint is None else command_for(error.hint)
-    return make_problem(status, name, str(error), [command] if command else ())
+    problem = make_problem(status, name, str(error), [command] if command else ())
+    return replace(problem, head=error.head) if isinstance(error, HeadMoved) else problem
 
 
 def problem_of_input(error: ValidationError) -> Problem:

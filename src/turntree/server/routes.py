@@ -3,6 +3,7 @@
 from typing import Final
 
 from turntree.server import login
+from turntree.server.acts import forks, handoffs, moves, names
 from turntree.server.reads import me, shape
 from turntree.server.route import ApiRoute
 
@@ -10,4 +11,8 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *login.ROUTES,
     *me.ROUTES,
     *shape.ROUTES,
+    *forks.ROUTES,
+    *handoffs.ROUTES,
+    *moves.ROUTES,
+    *names.ROUTES,
 )

@@ -13,3 +13,5 @@ class Problem:
     detail: str
     next: tuple[str, ...] = ()
     """Commands or actions to try, each complete."""
+    head: str | None = None
+    """The turn at which the session is now, if it moved since the client saw it."""

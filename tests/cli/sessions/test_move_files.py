@@ -16,7 +16,6 @@ from proofs.fsck_files import damage_object
 from tests.cli.conftest import Call
 from tests.cli.project import Project
 from turntree.boot.open import open_tree
-from turntree.cli.head_file import write_head
 from turntree.core.errors import TurntreeError
 from turntree.core.event import record
 from turntree.core.ids import PlanId
@@ -25,6 +24,7 @@ from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.resources.plans.plan import plan_started
 from turntree.resources.snapshots.repair import ASIDE
 from turntree.resources.snapshots.store import ObjectStore
+from turntree.system.head_file import write_head
 
 
 @pytest.fixture

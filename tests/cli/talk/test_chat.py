@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.talker import TOOLS, chat, furnish
-from turntree.cli.head_file import read_head
 from turntree.cli.talk.line_editor import read_history, without_keys, write_history
+from turntree.system.head_file import read_head
 from turntree.testing.scripted.server import MODEL, Reply, ScriptedModel
 
 ROOT = Path(__file__).parent.parent.parent.parent

@@ -15,7 +15,7 @@ from proofs.transcripts.claude_code import A, Tape, save
 from proofs.transcripts.samples import SAMPLES
 from tests.cli.conftest import Call, forging
 from tests.cli.talker import furnish
-from turntree.cli.head_file import read_head
+from turntree.system.head_file import read_head
 
 COMMAND = "from turntree.cli.main import main; main()"
 HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

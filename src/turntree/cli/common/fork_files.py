@@ -9,20 +9,19 @@ from pathlib import Path
 
 from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.head_file import write_own_head
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.fork_plan import draw_fork, fork_document
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import privacy_hints, session_row_document
 from turntree.cli.output.text import digits
-from turntree.core.errors import DataMissing, InvalidOperation, NotFound
+from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.resources.plans.fork import Choice, ForkPlan
-from turntree.resources.plans.saga import PlanOutcome
+from turntree.system.head_file import write_own_head
 from turntree.system.shell_words import joined, quoted
 
 
@@ -63,7 +62,7 @@ def fork_with_files(terminal: Terminal, wanted: ForkRequest, *, switches: bool) 
     """Create a session with folders of its own, and print the result."""
     with spinner(terminal, "forking files"):
         plan, session, privacy = with_ledger(terminal, partial(_carry_out, wanted=wanted))
-    places = new_places(plan)
+    places = plan.places
     for place in places:
         # Commands run in a fork's folder work on the fork.
         write_own_head(Path(place), session.label)
@@ -131,7 +130,7 @@ async def _carry_out(
     opened: CliContext, *, wanted: ForkRequest
 ) -> tuple[ForkPlan, Session, tuple[str, ...]]:
     plan = await propose(opened, wanted)
-    check_outcome(await opened.tree.plans.carry_out(plan))
+    (await opened.tree.plans.carry_out(plan)).check()
     assert plan.session is not None, "a session was asked for"
     session = await opened.tree.sessions.ledger.get(plan.session)
     return plan, session, await find_privacy(opened, session, wanted.visibility)
@@ -144,18 +143,3 @@ async def find_privacy(
     programs = opened.tree.programs
     program, is_opened = await programs.find(session.id), visibility == "public"
     return privacy_hints(session, program, str(programs.by), opened=is_opened)
-
-
-def check_outcome(outcome: PlanOutcome) -> None:
-    """Refuse a plan that was rolled back.
-
-    Raises:
-        InvalidOperation: The plan could not be completed; everything is as it was.
-    """
-    if outcome.end == "rolled_back":
-        raise InvalidOperation(f"nothing has changed: {outcome.error}")
-
-
-def new_places(plan: ForkPlan) -> list[str]:
-    """Return the folders that a fork creates."""
-    return [item.place for item in plan.items if item.place is not None]

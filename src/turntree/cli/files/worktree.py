@@ -4,36 +4,29 @@ Knows the folders that were created this way. Must never remove one that holds u
 unless forced.
 """
 
-import re
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.fork_files import (
-    ForkRequest,
-    check_outcome,
-    find_privacy,
-    new_places,
-    propose,
-)
+from turntree.cli.common.fork_files import find_privacy
 from turntree.cli.common.turn_files import TurnFiles, note_standing, nothing_known, stand
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.head_file import write_own_head
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path, shown_size
 from turntree.cli.output.fork_plan import fork_document
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.text import age, clean, counted, digits, table
 from turntree.cli.param_types import REVISION
-from turntree.core.errors import InvalidOperation, NotFound, PathExists, UnsavedChanges
+from turntree.core.errors import DataMissing, InvalidOperation, NotFound, PathExists, UnsavedChanges
 from turntree.core.ids import Timestamp
 from turntree.core.value import value
-from turntree.resources.plans.fork import Choice, ForkPlan
+from turntree.resources.plans.fork import ForkPlan
 from turntree.resources.service import settled
 from turntree.resources.worktrees import RemovedWorktree, Worktree, name_some
+from turntree.system.head_file import write_own_head
 from turntree.system.shell_words import joined, quoted
 
 
@@ -59,7 +52,7 @@ class NewWorktree:
     @property
     def places(self) -> list[str]:
         """The folders."""
-        return new_places(self.plan)
+        return self.plan.places
 
 
 @verb()
@@ -130,32 +123,22 @@ async def _make(
 ) -> NewWorktree:
     standing = await stand(opened, revision)
     place = None if folder is None else settled(folder)
-    first = await propose(opened, ForkRequest(revision, None, None, {}, before))
-    if not any(item.pinned_by for item in first.items):
+    try:
+        plan = await opened.tree.plans.propose_worktree(revision, place, before=before)
+    except DataMissing:
+        raise
+    except NotFound as error:
         short = digits(standing.asked.turn.digest)
         if not before:
-            raise NotFound(
-                f"no session works in the folder of {short} any more",
-                hint=command_hint(f"turntree files {short}"),
-            )
+            hint = command_hint(f"turntree files {short}")
+            raise NotFound(str(error), hint=hint) from error
         words = ["turntree", "worktree", short, *([] if folder is None else [folder])]
-        raise nothing_known(short, joined(words))
-    # Only resources of which a turn has a snapshot, not all that its session works on.
-    others = [item.resource.id for item in first.items if item.pinned_by is None]
-    choices: dict[str, Choice] = dict.fromkeys(others, "discard")
-    name = PurePath(place or next(iter(new_places(first)), "worktree")).name
-    label = await opened.tree.sessions.find_free_label(_label_from(name))
-    plan = await propose(opened, ForkRequest(revision, label, place, choices, before))
-    check_outcome(await opened.tree.plans.carry_out(plan))
+        raise nothing_known(short, joined(words)) from error
+    (await opened.tree.plans.carry_out(plan)).check()
     assert plan.session is not None, "a session was asked for"
+    assert plan.label is not None, "it has a name"
     session = await opened.tree.sessions.ledger.get(plan.session)
-    return NewWorktree(standing, plan, label, before, await find_privacy(opened, session))
-
-
-def _label_from(folder: str) -> str:
-    """Return a folder's name in the characters of a label. ``HEAD`` means another session."""
-    plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", folder).strip("-") or "worktree"
-    return "HEAD-worktree" if plain == "HEAD" else plain
+    return NewWorktree(standing, plan, plan.label, before, await find_privacy(opened, session))
 
 
 def _tell_made(terminal: Terminal, made: NewWorktree) -> None:

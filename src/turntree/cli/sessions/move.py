@@ -15,7 +15,6 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
 from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
-from turntree.cli.head_file import read_head, remove_head
 from turntree.cli.hints import command_hint
 from turntree.cli.output.session import move_document, session_row_document, stand
 from turntree.cli.output.text import age, clean, digits, table
@@ -33,6 +32,7 @@ from turntree.core.ids import TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import Session, SessionMove
 from turntree.resources.plans.fork import Choice
+from turntree.system.head_file import read_head, remove_head
 
 
 @verb()

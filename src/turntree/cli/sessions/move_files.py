@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from turntree.cli.command import Function, Terminal
-from turntree.cli.common.fork_files import check_outcome
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
 from turntree.cli.context import DEMO_WORKSPACE, CliContext, find_worked, with_ledger
 from turntree.cli.hints import command_hint
@@ -285,7 +284,7 @@ def _conflict(preview: Preview, terminal: Terminal) -> InvalidOperation:
 async def _carry_out(opened: CliContext, *, preview: Preview) -> MovedWithFiles:
     plan: RestorePlan = preview.plan
     outcome = await opened.tree.plans.carry_out(plan)
-    check_outcome(outcome)
+    outcome.check()
     session = await opened.tree.sessions.ledger.get(plan.session.id)
     moved = outcome.moved
     assert moved is not None, "what is done has moved the session"

@@ -12,18 +12,18 @@ import click
 from turntree.boot.open import Settings, connect, embedded_conninfo, tree_on
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import DEMO_WORKSPACE, load_settings
-from turntree.cli.head_file import (
+from turntree.cli.hints import command_hint
+from turntree.cli.output.text import counted
+from turntree.core.errors import InvalidOperation
+from turntree.demo import ORIGIN, PREFIX, STORY, plant_demo
+from turntree.system.clock import SystemClock
+from turntree.system.head_file import (
     FOLDER,
     list_demo_folders,
     remove_head,
     write_demo_folders,
     write_own_head,
 )
-from turntree.cli.hints import command_hint
-from turntree.cli.output.text import counted
-from turntree.core.errors import InvalidOperation
-from turntree.demo import ORIGIN, PREFIX, STORY, plant_demo
-from turntree.system.clock import SystemClock
 
 SUBFOLDER: Final = "turntree-demo"
 

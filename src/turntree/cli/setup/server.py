@@ -10,7 +10,6 @@ import click
 from turntree.boot.open import Settings
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import SESSION_DEFAULT, CliContext, load_settings, with_ledger
-from turntree.cli.head_file import FOLDER, read_head, write_head
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import session_row_document, stand
 from turntree.cli.output.text import age, clean, counted, cut, table
@@ -23,6 +22,7 @@ from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer, ServerState
 from turntree.hooks.launcher import launcher_path
 from turntree.runs.inbox import Backlog, FailedRun, OpenRun
+from turntree.system.head_file import FOLDER, read_head, write_head
 from turntree.system.shell_words import quoted
 
 if TYPE_CHECKING:

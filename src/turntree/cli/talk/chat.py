@@ -19,7 +19,6 @@ from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
 from turntree.cli.common.model_setup import ensure_model
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
 from turntree.cli.context import SESSION_DEFAULT, CliContext
-from turntree.cli.head_file import read_head
 from turntree.cli.hints import command_for
 from turntree.cli.output.dialogue import draw_tail
 from turntree.cli.output.stream_printer import StreamPrinter, write_documents
@@ -34,6 +33,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.runs.follow import Heard, RunNotice
 from turntree.runs.inbox import QueuedMessage
 from turntree.runs.service import PostOptions
+from turntree.system.head_file import read_head
 
 TAIL_TURNS: Final = 3
 PARKED_S: Final = 0.5

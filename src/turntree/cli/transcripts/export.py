@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
+from turntree.boot.thread_objects import read_whole
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.thread_objects import read_whole
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_askers, list_sessions
@@ -123,7 +123,9 @@ def _write(terminal: Terminal, file: IO[str], revision: str, form: str) -> str:
         turns, sessions = with_ledger(terminal, partial(_export, file=file, revision=revision))
         return f"{counted(turns, 'turn')} and {counted(sessions, 'session')} written"
     visible = form in TOLD
-    thread = with_ledger(terminal, partial(read_whole, revision=revision, visible=visible))
+    thread = with_ledger(
+        terminal, lambda opened: read_whole(opened.tree, revision, visible=visible)
+    )
     if form in TOLD:
         text = json.dumps(TOLD[form](thread.told()), ensure_ascii=False, indent=2) + "\n"
     else:

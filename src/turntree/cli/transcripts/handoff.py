@@ -1,23 +1,22 @@
 """``handoff``: write a thread as a session that another tool can continue.
 
-Knows folders of this machine and how to start a program. The exporters know what a session looks
-like. Files that a tool wrote itself are never touched.
+Knows how to start a program; ``boot.handoffs`` writes the session.
 """
 
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from turntree.boot.open import checkouts_on, load_exporters
+from turntree.boot.handoffs import SessionCopy, plan_copy, write_copy
+from turntree.boot.open import load_exporters
+from turntree.boot.thread_objects import WholeThread, read_whole
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.thread_objects import WholeThread, read_whole
 from turntree.cli.common.turn_files import note_standing
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.files.worktree import NewWorktree, make_worktree
@@ -25,18 +24,10 @@ from turntree.cli.hints import command_hint
 from turntree.cli.output.text import counted, cut, digits, title
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, PathExists, TurntreeError
-from turntree.core.message import ToolUse
 from turntree.core.value import value
-from turntree.hooks.launcher import launcher_path
-from turntree.hooks.spool import FOLDER as SPOOL
-from turntree.hooks.spool import Spool
-from turntree.models.portable_thread import flatten, without_system
 from turntree.system.clock import SystemClock
-from turntree.system.shell_words import joined, quoted
-from turntree.transcripts.exporter import Exporter, HandoffFiles, HandoffRequest
-from turntree.transcripts.exporters.shared import write_new
-from turntree.transcripts.importer import ToolPaths
-from turntree.transcripts.incoming import Handoff
+from turntree.system.shell_words import joined
+from turntree.transcripts.exporter import Exporter
 
 TITLE_CHARS_MAX: Final = 60
 
@@ -98,48 +89,38 @@ class _HandoffArgs:
 
 @value
 class HandoffResult:
-    """A session that was written, and its source."""
+    """A session that was written, and the folder that was made for it."""
 
-    exporter: Exporter
-    thread: WholeThread
-    order: HandoffRequest
-    plan: HandoffFiles
-    messages: int
-    tool_calls: int
-    worktree: str | None = None
+    copy: SessionCopy
+    worktree: NewWorktree | None = None
     """The folder that was created for it, with the files as the turn left them."""
-    worktree_removal: str | None = None
-    """The command that removes the worktree."""
-    folders: tuple[Path, ...] = ()
-    """Folders that were created for the files, deepest first."""
 
     @property
     def command(self) -> str:
         """The command that continues it, in this shell."""
-        words = [] if Path.cwd() == self.order.folder else [f"cd {quoted(str(self.order.folder))}"]
-        if self.plan.prepare is not None:
-            words.append(joined(self.plan.prepare))
-        return " && ".join([*words, joined(self.plan.resume)])
+        return self.copy.command_from(Path.cwd())
 
     def document(self) -> Mapping[str, Any]:
         """Return the JSON document for programs."""
-        turn = self.thread.head.turn
+        copy, turn = self.copy, self.copy.thread.head.turn
         return {
-            "tool": self.exporter.tool,
-            "session": self.plan.session,
+            "tool": copy.exporter.tool,
+            "session": copy.plan.session,
             "turn": turn.id,
             "digest": turn.digest,
-            "folder": str(self.order.folder),
-            "worktree": self.worktree,
-            "files": [str(file.path) for file in self.plan.files],
-            "messages": self.messages,
-            "tool_calls": self.tool_calls,
+            "folder": str(copy.order.folder),
+            "worktree": None if self.worktree is None else self.worktree.places[0],
+            "files": [str(file.path) for file in copy.plan.files],
+            "messages": copy.messages,
+            "tool_calls": copy.tool_calls,
             "next": self.command,
         }
 
 
 def _write_session(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
-    thread = with_ledger(terminal, partial(read_whole, revision=asked.revision, visible=True))
+    thread = with_ledger(
+        terminal, lambda opened: read_whole(opened.tree, asked.revision, visible=True)
+    )
     exporter = _choose(asked.tool, thread)
     # Checked first: a session that cannot be opened would only be left behind.
     if asked.is_started and shutil.which(exporter.program) is None:
@@ -147,34 +128,23 @@ def _write_session(terminal: Terminal, asked: _HandoffArgs) -> HandoffResult:
             f"{exporter.program} is not on the PATH; get it with: {exporter.install}",
             hint=command_hint(f"turntree handoff {asked.revision} --to {exporter.tool}"),
         )
-    told = thread.told()
-    if thread.origin is not None:
-        told = without_system(told)
-    calls = sum(isinstance(part, ToolUse) for said in told for part in said.parts)
-    if asked.flat:
-        told, calls = flatten(told), 0
-    world, turn = SystemClock(), thread.head.turn
-    made_folder = _make_folder(terminal, asked) if asked.with_files else None
-    worktree = None if made_folder is None else made_folder.places[0]
-    order = HandoffRequest(
-        session=world.new_id(),
-        at=world.now(),
-        folder=Path(worktree or asked.into or ".").resolve(),
-        title=f"{cut(title(turn), TITLE_CHARS_MAX)} ({digits(turn.digest)})",
-    )
-    if not order.folder.is_dir():
-        raise click.UsageError(f"there is no folder {order.folder}; --files makes a new one")
-    removal = None if made_folder is None else made_folder.removal
+    turn = thread.head.turn
+    worktree = _make_folder(terminal, asked) if asked.with_files else None
+    folder = Path((worktree.places[0] if worktree else asked.into) or ".").resolve()
+    if not folder.is_dir():
+        raise click.UsageError(f"there is no folder {folder}; --files makes a new one")
+    named = f"{cut(title(turn), TITLE_CHARS_MAX)} ({digits(turn.digest)})"
     try:
-        plan = exporter.plan(told, order, ToolPaths(Path.home(), os.environ))
-        made = HandoffResult(exporter, thread, order, plan, len(told), calls, worktree, removal)
-        folders = with_ledger(terminal, partial(_write, terminal=terminal, made=made))
+        plan = plan_copy(exporter, thread, folder, named, SystemClock(), flat=asked.flat)
+        done = with_ledger(terminal, partial(_write, plan=plan))
     except TurntreeError:
-        if made_folder is not None:
+        if worktree is not None:
             # No session will work there.
-            with_ledger(terminal, partial(_take_back, made=made_folder))
+            with_ledger(terminal, partial(_take_back, made=worktree))
         raise
-    return replace(made, folders=tuple(folders))
+    if done.complaint is not None:
+        terminal.note(f"the session was written, but its origin was not recorded: {done.complaint}")
+    return HandoffResult(done, worktree)
 
 
 async def _take_back(opened: CliContext, *, made: NewWorktree) -> None:
@@ -183,29 +153,9 @@ async def _take_back(opened: CliContext, *, made: NewWorktree) -> None:
     await opened.tree.sessions.set_status(made.label, "archived")
 
 
-async def _write(opened: CliContext, *, terminal: Terminal, made: HandoffResult) -> list[Path]:
-    """Write the files and record them in one go: an import may be looking."""
-    first = made.plan.files[0]
-    noted = Handoff(
-        origin=made.exporter.tool,
-        session=made.plan.session,
-        turn=made.thread.head.turn.id,
-        file=first.path.name,
-        bytes=len(first.text.encode()),
-        mark=made.plan.mark,
-        last=made.plan.last,
-        continues=made.thread.session,
-    )
-    folders = write_new(made.plan.files)
-    if launcher_path(opened.settings.home).is_file():
-        # A transcript that we wrote is no sign of a tool whose hooks are silent.
-        Spool(opened.settings.home / SPOOL).note_heard(made.exporter.tool)
-    try:
-        by = f"human:{opened.settings.user}"
-        await checkouts_on(opened.database).note(noted, by=by, at=made.order.at)
-    except TurntreeError as error:
-        terminal.note(f"the session was written, but its origin was not recorded: {error}")
-    return folders
+async def _write(opened: CliContext, *, plan: SessionCopy) -> SessionCopy:
+    by = f"human:{opened.settings.user}"
+    return await write_copy(plan, opened.database, opened.settings.home, by)
 
 
 def _make_folder(terminal: Terminal, asked: _HandoffArgs) -> NewWorktree:
@@ -236,31 +186,22 @@ def _choose(tool: str | None, thread: WholeThread) -> Exporter:
 
 
 def _tell(terminal: Terminal, made: HandoffResult) -> None:
-    files = [str(file.path) for file in made.plan.files]
+    copy = made.copy
     terminal.tell(
-        f"{digits(made.thread.head.turn.digest)} is a session of {made.exporter.tool} now: "
-        f"{counted(made.messages, 'message')}, {counted(made.tool_calls, 'tool call')}",
+        f"{digits(copy.thread.head.turn.digest)} is a session of {copy.exporter.tool} now: "
+        f"{counted(copy.messages, 'message')}, {counted(copy.tool_calls, 'tool call')}",
         made.document(),
-        undo=_removal(made, files),
+        undo=copy.removal(None if made.worktree is None else made.worktree.removal),
         then=(f"next: {made.command}",),
     )
 
 
-def _removal(made: HandoffResult, files: list[str]) -> str:
-    removal = joined(["rm", *files])
-    if made.worktree_removal is not None:
-        removal += f" && {made.worktree_removal}"
-    if made.folders:
-        # Last, and on its own: a folder in which another session was written since stays.
-        removal += f"; {joined(['rmdir', *map(str, made.folders)])}"
-    return removal
-
-
 def _start(made: HandoffResult) -> None:
-    os.chdir(made.order.folder)
+    copy = made.copy
+    os.chdir(copy.order.folder)
     try:
-        if made.plan.prepare is not None:
-            subprocess.run(made.plan.prepare, check=True)
-        os.execvp(made.plan.resume[0], made.plan.resume)  # noqa: S606  (the tool takes our place)
+        if copy.plan.prepare is not None:
+            subprocess.run(copy.plan.prepare, check=True)
+        os.execvp(copy.plan.resume[0], copy.plan.resume)  # noqa: S606  (the tool takes our place)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise InvalidOperation(f"{made.exporter.program} did not start: {error}") from error
+        raise InvalidOperation(f"{copy.exporter.program} did not start: {error}") from error

@@ -5,6 +5,7 @@ cannot is kept by exactly one branch, or left out.
 """
 
 import os.path
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -73,6 +74,11 @@ class ForkPlan:
     label: Label | None
     items: tuple[ForkItem, ...]
 
+    @property
+    def places(self) -> list[str]:
+        """The folders that it creates."""
+        return [item.place for item in self.items if item.place is not None]
+
 
 @value
 class ForkProposer:
@@ -135,6 +141,32 @@ class ForkProposer:
             turn, source, session, checked, items, before=before, visibility=visibility
         )
         return ForkPlan(plan, turn, source, session, checked, tuple(items))
+
+    async def propose_worktree(
+        self, revision: str, place: str | None = None, *, before: bool = False
+    ) -> ForkPlan:
+        """Return the plan of a folder with the files that a turn left, and of its session.
+
+        The session is named after the folder. With ``before`` the files are as the turn found them.
+
+        Raises:
+            NotFound: No such turn, or no snapshot of its files.
+            PathExists: Something exists at the given location.
+        """
+        first = await self.propose(revision, None, before=before)
+        if not any(item.pinned_by for item in first.items):
+            short = first.turn.turn.digest[7:15]
+            raise NotFound(
+                f"no snapshot shows the files before {short}"
+                if before
+                else f"no session works in the folder of {short} any more"
+            )
+        # Only resources of which a turn has a snapshot, not all that its session works on.
+        others = [item.resource.id for item in first.items if item.pinned_by is None]
+        choices: dict[str, Choice] = dict.fromkeys(others, "discard")
+        name = os.path.basename(place or next(iter(first.places), "worktree"))  # noqa: PTH119
+        label = await self.resources.sessions.find_free_label(_label_from(name))
+        return await self.propose(revision, label, place=place, choices=choices, before=before)
 
     async def _find_source(self, turn: TurnId) -> Session | None:
         """Return the session to fork when only a turn was named."""
@@ -335,6 +367,12 @@ def _by_resource(
             )
         found[meant[0].id] = choice
     return found
+
+
+def _label_from(folder: str) -> str:
+    """Return a folder's name in the characters of a label. ``HEAD`` means another session."""
+    plain = re.sub(r"[^A-Za-z0-9_+-]+", "-", folder).strip("-") or "worktree"
+    return "HEAD-worktree" if plain == "HEAD" else plain
 
 
 def _is_free(keeper: ResourceDriver, place: str) -> bool:

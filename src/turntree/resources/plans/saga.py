@@ -69,6 +69,15 @@ class PlanOutcome:
     unsupported: tuple[ResourceId, ...] = ()
     """Resources that cannot be restored and stayed as they are."""
 
+    def check(self) -> None:
+        """Refuse a plan that was rolled back.
+
+        Raises:
+            InvalidOperation: The plan could not be completed; everything is as it was.
+        """
+        if self.end == "rolled_back":
+            raise InvalidOperation(f"nothing has changed: {self.error}")
+
 
 class _TakenOver(Exception):
     """Another process is executing the plan."""

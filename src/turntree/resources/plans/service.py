@@ -64,6 +64,19 @@ class Plans(Facet):
             visibility=visibility,
         )
 
+    async def propose_worktree(
+        self, revision: str, place: str | None = None, *, before: bool = False
+    ) -> ForkPlan:
+        """Return the plan of a folder with the files that a turn left, and of its session.
+
+        The session is named after the folder. With ``before`` the files are as the turn found them.
+
+        Raises:
+            NotFound: No such turn, or no snapshot of its files.
+            PathExists: Something exists at the given location.
+        """
+        return await self.forks.propose_worktree(revision, place, before=before)
+
     async def propose_restore(
         self,
         session: str,

@@ -1,1 +1,1 @@
-"""Handlers of routes that change something, one module per subject."""
+"""Handlers that change something; each answer has its command line and its undo."""

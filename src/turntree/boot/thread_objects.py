@@ -1,12 +1,11 @@
-"""Read a whole thread with the objects it refers to, for commands that write it elsewhere.
+"""Read a whole thread with the objects it refers to, to write it elsewhere.
 
 Knows the ledger. Must never know a format.
 """
 
 from collections.abc import Sequence
 
-from turntree.cli.context import CliContext
-from turntree.cli.output.annotations import name_sessions
+from turntree.api import Tree
 from turntree.core.ids import Digest, SessionId
 from turntree.core.session import Origin
 from turntree.core.thread import ThreadTurn
@@ -37,25 +36,25 @@ class WholeThread:
         return hand_over(self.turns, self.objects)
 
 
-async def read_whole(opened: CliContext, revision: str, *, visible: bool) -> WholeThread:
+async def read_whole(tree: Tree, revision: str, *, visible: bool) -> WholeThread:
     """Return a thread: the part a context still reads, or all of it.
 
     Raises:
         NotFound: The revision names nothing.
     """
-    found = await opened.tree.resolve(revision)
-    reader = opened.tree.threads
+    found = await tree.resolve(revision)
+    reader = tree.threads
     turns = await (reader.read_visible(found.turn) if visible else reader.read(found.turn))
-    objects = {digest: await opened.tree.ledger.get_object(digest) for digest in objects_of(turns)}
+    objects = {digest: await tree.ledger.get_object(digest) for digest in objects_of(turns)}
     named = found.session if found.session and found.session.head == found.turn else None
     session = None if named is None else named.id
-    return WholeThread(turns, objects, await _find_origin(opened, found), session)
+    return WholeThread(turns, objects, await _find_origin(tree, found), session)
 
 
-async def _find_origin(opened: CliContext, found: ResolvedRevision) -> Origin | None:
+async def _find_origin(tree: Tree, found: ResolvedRevision) -> Origin | None:
     """Return a turn's origin: its session's, or that of any session that held it."""
     if found.session is not None and found.session.origin is not None:
         return found.session.origin
-    holding = await opened.tree.turns.threads.list_sessions_holding(found.turn)
-    named = await name_sessions(opened, holding[:SESSIONS_READ_MAX])
+    holding = await tree.turns.threads.list_sessions_holding(found.turn)
+    named = [await tree.sessions.ledger.get(id) for id in holding[:SESSIONS_READ_MAX]]
     return next((session.origin for session in named if session.origin is not None), None)
