@@ -28,3 +28,8 @@ class Feed(Facet):
             (FeedPosition(epoch, xid, n), events.from_json(orjson.loads(body)))
             for epoch, xid, n, body in rows
         ]
+
+    async def end(self) -> FeedPosition:
+        """Return the position of the last event that ``read`` would return."""
+        row = await self.database.fetch_one(SQL["read_feed_end"])
+        return BEGINNING if row is None else FeedPosition(*row)

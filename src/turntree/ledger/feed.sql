@@ -9,3 +9,11 @@ SELECT e.epoch, e.xid::text::bigint, e.n, e.body
     AND (e.epoch, e.xid, e.n) > (%(epoch)b::int, %(xid)b::text::xid8, %(n)b::bigint)
     AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
   ORDER BY e.epoch, e.xid, e.n LIMIT %(limit)b::int;
+
+-- name: read_feed_end
+-- The newest event that read_feed would return, with the same limit.
+SELECT e.epoch, e.xid::text::bigint, e.n
+  FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b
+    AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
+  ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1;

@@ -92,6 +92,10 @@ class LiveHub:
         if (ring := self._rings.pop(run, None)) is not None:
             ring.ring()
 
+    def list_runs(self) -> list[RunId]:
+        """Return the runs that have text here."""
+        return [run for run, ring in self._rings.items() if ring.pieces]
+
     def pieces(self, run: RunId, after: StreamPosition) -> list[LiveChunk]:
         """Return the buffered chunks after a position."""
         return list(self.listen(run)(after))

@@ -1,6 +1,7 @@
 """What every handler works with: the open tree, the settings, and what the process can do."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from turntree.api import Tree
 from turntree.boot.open import Settings
@@ -9,6 +10,7 @@ from turntree.core.errors import Hint
 from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.server.keys import AccessKeys
+from turntree.server.live import Live
 
 
 @value
@@ -26,3 +28,46 @@ class ServerContext:
     keys: AccessKeys
     can_run: bool = False
     is_sample: bool = False
+    live: Live | None = None
+    """What runs beside the requests; None in a server that only answers."""
+    sample: "SampleSwitch | None" = None
+    """Where the sample data is shown instead, on request."""
+
+    @property
+    def shown(self) -> "ServerContext":
+        """The context of the next request: this one, or that of the sample data."""
+        if self.sample is None or self.sample.shown is None:
+            return self
+        return self.sample.shown
+
+
+@dataclass(slots=True, eq=False)
+class SampleSwitch:
+    """Shows the sample data instead of the user's own history, and leaves it again."""
+
+    own: ServerContext
+    open_sample: Callable[[], Awaitable[ServerContext]]
+    """Called once, when the sample data is first asked for."""
+    shown: ServerContext | None = None
+    """The sample data while it is shown."""
+    _opened: ServerContext | None = None
+
+    async def show(self) -> int:
+        """Show the sample data from now on; return the number of its turns."""
+        if self._opened is None:
+            self._opened = await self.open_sample()
+        self.shown = self._opened
+        _disconnect(self.own)
+        return await self._opened.tree.turns.index.count()
+
+    def leave(self) -> None:
+        """Show the user's own history again."""
+        if self.shown is not None:
+            left, self.shown = self.shown, None
+            _disconnect(left)
+
+
+def _disconnect(context: ServerContext) -> None:
+    """End the streams of a context: browsers connect again, and find another server's word."""
+    if context.live is not None:
+        context.live.stream.drop_all()

@@ -80,7 +80,9 @@ class Dispatcher:
         self, route: ApiRoute, in_path: Mapping[str, str], request: Request
     ) -> Response:
         values = {**await self._read_values(route, request), **in_path}
-        answer = await route.handler(self.context, adapter_of(route.asks).validate_python(values))
+        answer = await route.handler(
+            self.context.shown, adapter_of(route.asks).validate_python(values)
+        )
         if isinstance(answer, Response):
             return answer
         match route.media:

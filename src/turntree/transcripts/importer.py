@@ -93,3 +93,17 @@ def stamp_of(files: Iterable[Path]) -> tuple[str, int]:
         size += found.st_size
         told.append(f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
     return ";".join(told), size
+
+
+def source_bytes(transcripts: Iterable[TranscriptRef]) -> int:
+    """Return the bytes of transcripts on the disk; a file that several share counts once."""
+    files: dict[Path, int] = {}
+    rows = 0
+    for bundle in transcripts:
+        sizes = {file: file.stat().st_size for file in bundle.files if file.is_file()}
+        if sum(sizes.values()) == bundle.size:
+            files |= sizes
+        else:
+            # It is part of a database file that also holds other data.
+            rows += bundle.size
+    return rows + sum(files.values())

@@ -117,6 +117,8 @@ class ImportService:
     reader_command: Sequence[str] = ()
     """The command of a process that runs ``reader_pool.serve``; empty to read in this one."""
     reader_processes: int = 0
+    batch_bytes: int = BATCH_BYTES
+    """Bytes that are stored together; with fewer, others see the progress sooner."""
     hold_after: Mapping[tuple[str, str], Timestamp] = field(
         default_factory=dict[tuple[str, str], Timestamp]
     )
@@ -149,7 +151,7 @@ class ImportService:
             async for taken in ahead:
                 batch.append(taken)
                 size += taken.read.raw_bytes
-                if size >= BATCH_BYTES:
+                if size >= self.batch_bytes:
                     await self._store(batch)
                     batch, size = [], 0
         await self._store(batch)

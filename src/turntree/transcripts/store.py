@@ -57,6 +57,11 @@ class ImportStore:
         rows = await self._everything.fetch(SQL["list_imports"], origin=origin, by=self.by)
         return [_cursor(row) for row in rows]
 
+    async def count_by_origin(self) -> dict[str, int]:
+        """Return the number of the importer's transcripts of each tool."""
+        rows = await self._everything.fetch(SQL["count_imports"], by=self.by)
+        return cast("dict[str, int]", dict(rows))
+
     async def list_importers(self, turns: Sequence[TurnId]) -> dict[TurnId, str]:
         """Return the names of the people whose tools recorded turns, where that is known."""
         rows = await self.database.fetch(SQL["list_importers"], turns=list(turns))

@@ -7,6 +7,11 @@ SELECT origin, transcript, fingerprint, importer_version, redaction_version, rec
   WHERE workspace_id = %(workspace)b AND by = %(by)b AND (%(origin)b::text IS NULL OR origin = %(origin)b::text)
   ORDER BY origin, transcript;
 
+-- name: count_imports
+SELECT origin, count(*) FROM turntree.import_cursors
+  WHERE workspace_id = %(workspace)b AND by = %(by)b
+  GROUP BY origin;
+
 -- name: analyze
 -- The tables that an import fills and that figures and lists join. Until autovacuum comes by, the planner knows only
 -- what was there before: in the second workspace of a ledger it expected one row, and figures took 72 s. An owner of

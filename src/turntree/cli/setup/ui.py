@@ -7,6 +7,7 @@ import time
 import webbrowser
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Final
 
@@ -14,15 +15,22 @@ import anyio
 import click
 import uvicorn
 
+from turntree.boot.open import importing_on, load_importers
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.context import DEMO_WORKSPACE, CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_for, command_hint
+from turntree.cli.settings import imports_privately, places_here
 from turntree.core.errors import InvalidOperation
 from turntree.server.app import make_door
 from turntree.server.context import ServerContext
 from turntree.server.keys import AccessKeys
 from turntree.server.launch import Launch, LaunchFile
+from turntree.server.live import Live
+from turntree.server.machine import Machine
+from turntree.server.sample import offer_sample
 from turntree.system.clock import SystemClock
+from turntree.transcripts.imports import ImportService
 
 PORT_DEFAULT: Final = 8733
 """The same each time, so that a bookmark and an open page outlive the server."""
@@ -68,8 +76,17 @@ class LocalServer(uvicorn.Server):
 
 async def _serve(terminal: Terminal, listener: socket.socket, launch: Launch, opens: bool) -> None:
     keys = _keys_of(launch)
-    async with open_ledger(terminal) as opened, anyio.create_task_group() as tasks:
-        door = make_door(_context_of(opened, keys), launch.port)
+    async with contextlib.AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(open_ledger(terminal))
+        context = _context_of(opened, keys)
+        live = context.live
+        assert live is not None, "a context of this command has one"
+        runtime = opened.running if context.can_run else None
+        await stack.enter_async_context(live.running(runtime))
+        if not context.is_sample:
+            context = await stack.enter_async_context(offer_sample(context, DEMO_WORKSPACE))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        door = make_door(context, launch.port)
         config = uvicorn.Config(
             door, log_level="warning", access_log=False, lifespan="off", ws="none",
             server_header=False, proxy_headers=False, timeout_graceful_shutdown=DRAIN_S,
@@ -79,6 +96,8 @@ async def _serve(terminal: Terminal, listener: socket.socket, launch: Launch, op
         async def stop_on_signal() -> None:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async for _ in signals:
+                    # A browser would keep its stream open for ever.
+                    live.close()
                     server.should_exit = True
 
         tasks.start_soon(stop_on_signal)
@@ -91,17 +110,38 @@ async def _serve(terminal: Terminal, listener: socket.socket, launch: Launch, op
 
 
 def _context_of(opened: CliContext, keys: AccessKeys) -> ServerContext:
+    can_run = find_spec("pydantic_ai") is not None
+    tree = opened.running.tree if can_run else opened.tree
     # A part of a label is for people who type; the page asks for a session by its whole name.
-    exact = replace(opened.tree.revisions, abbreviates=False)
+    exact = tree.with_facets(revisions=replace(tree.revisions, abbreviates=False))
+    is_sample = opened.settings.workspace == DEMO_WORKSPACE
     return ServerContext(
-        tree=opened.tree.with_facets(revisions=exact),
+        tree=exact,
         database=opened.database,
         settings=opened.settings,
         clock=SystemClock(),
         command_for=command_for,
         keys=keys,
-        can_run=find_spec("pydantic_ai") is not None,
-        is_sample=opened.settings.workspace == DEMO_WORKSPACE,
+        live=Live.make(exact, None if is_sample else _find_machine(opened)),
+        can_run=can_run,
+        is_sample=is_sample,
+    )
+
+
+def _find_machine(opened: CliContext) -> Machine:
+    """Return the tools of this machine, whose sessions become the user's."""
+
+    def make_import() -> ImportService:
+        importing = importing_on(opened.database, SystemClock(), opened.tree.runs.redactor)
+        importing.private = imports_privately()
+        return importing
+
+    return Machine(
+        opened.settings.home,
+        load_importers(),
+        places_here(),
+        make_import,
+        partial(drain_here, opened),
     )
 
 

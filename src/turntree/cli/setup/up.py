@@ -41,7 +41,6 @@ from turntree.cli.transcripts.import_ import (
     find_transcripts,
     note_remarks,
     progress_bar,
-    source_bytes,
 )
 from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
@@ -49,7 +48,7 @@ from turntree.db.embedded.server import EmbeddedServer
 from turntree.stats.import_summary import ImportedTranscript, ImportSummary, deletion_of, take_tally
 from turntree.stats.spending import CONTEXT_BANDS, SpendingTotal, sum_of
 from turntree.system.clock import SystemClock
-from turntree.transcripts.importer import HasDefaultPaths, Importer
+from turntree.transcripts.importer import HasDefaultPaths, Importer, source_bytes
 from turntree.transcripts.imports import Progress
 
 
@@ -252,7 +251,7 @@ async def _import(
         for c in cursors
         if (c.origin, c.bundle) in still
     ]
-    before = source_bytes(found) + sum(cursor.raw_bytes for cursor in gone)
+    before = source_bytes(bundle for _, bundle in found) + sum(cursor.raw_bytes for cursor in gone)
     stats = stats_on(opened.database)
     held, sizes = await stats.count_imported(), await stats.measure()
     prices = load_prices()

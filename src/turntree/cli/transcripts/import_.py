@@ -19,7 +19,7 @@ from turntree.cli.output.text import counted
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.system.clock import SystemClock
-from turntree.transcripts.importer import Importer, TranscriptRef
+from turntree.transcripts.importer import Importer, TranscriptRef, source_bytes
 from turntree.transcripts.imports import Progress
 from turntree.transfer.archive import FIRST
 
@@ -220,23 +220,9 @@ def count_found(found: Found) -> dict[str, dict[str, int]]:
     for one, bundle in found:
         by_origin.setdefault(one.origin, []).append((one, bundle))
     return {
-        origin: {"transcripts": len(here), "bytes": source_bytes(here)}
+        origin: {"transcripts": len(here), "bytes": source_bytes(bundle for _, bundle in here)}
         for origin, here in by_origin.items()
     }
-
-
-def source_bytes(found: Found) -> int:
-    """Return the bytes of transcripts on the disk; a file that several share counts once."""
-    files: dict[Path, int] = {}
-    rows = 0
-    for _, bundle in found:
-        sizes = {file: file.stat().st_size for file in bundle.files if file.is_file()}
-        if sum(sizes.values()) == bundle.size:
-            files |= sizes
-        else:
-            # It is part of a database file that also holds other data.
-            rows += bundle.size
-    return rows + sum(files.values())
 
 
 def draw_found(terminal: Terminal, names: Iterable[str], found: Found) -> None:
