@@ -1,0 +1,73 @@
+import { Link } from "@tanstack/react-router";
+import { Chip } from "../../parts/Chip.tsx";
+import { Time } from "../../parts/Figures.tsx";
+import { Failure, Skeleton } from "../../parts/States.tsx";
+import { visible } from "../text.ts";
+import type { CauseList, PermissionList, Turn } from "../wire.ts";
+import { useAbout } from "./useAbout.ts";
+
+/** Why the turn is there, and what it was allowed to do. */
+export function CausesTab({ turn }: { turn: Turn }) {
+  const causes = useAbout<CauseList>(turn.id, "causes");
+  const permissions = useAbout<PermissionList>(turn.id, "permissions");
+  return (
+    <>
+      <h3>What led to it</h3>
+      {causes.isPending ? (
+        <Skeleton rows={3} />
+      ) : causes.isError ? (
+        <Failure error={causes.error} retry={() => void causes.refetch()} compact />
+      ) : causes.data.steps.length === 0 ? (
+        <p className="note">Nothing is recorded but that {visible(turn.by)} asked.</p>
+      ) : (
+        <ol className="causes">
+          {causes.data.steps.map((step, index) => (
+            <li key={index}>
+              <Chip>{step.kind.replaceAll("_", " ")}</Chip>
+              <p>
+                {step.turn && step.turn !== turn.id ? (
+                  <Link to="/t/$turn" params={{ turn: step.turn }}>
+                    {visible(step.text)}
+                  </Link>
+                ) : step.session ? (
+                  <Link to="/s/$label" params={{ label: step.session }}>
+                    {visible(step.text)}
+                  </Link>
+                ) : (
+                  visible(step.text)
+                )}{" "}
+                {step.at ? (
+                  <small className="faint">
+                    <Time at={step.at} as="moment" />
+                  </small>
+                ) : null}
+              </p>
+            </li>
+          ))}
+        </ol>
+      )}
+      {causes.data?.is_cut ? <p className="note">There are earlier causes.</p> : null}
+      <h3>Permissions</h3>
+      {permissions.isPending ? (
+        <Skeleton rows={2} />
+      ) : permissions.isError ? (
+        <Failure error={permissions.error} retry={() => void permissions.refetch()} compact />
+      ) : permissions.data.records.length === 0 ? (
+        <p className="note">None were recorded for this turn. Imported transcripts do not hold them.</p>
+      ) : (
+        <ul className="permissions">
+          {permissions.data.records.map((record, index) => (
+            <li key={index}>
+              <code>{visible(record.action)}</code>
+              <Chip kind={record.decision === "denied" ? "bad" : "ok"}>{record.decision}</Chip>
+              <small className="faint">
+                {visible(record.principal)}
+                {record.why ? `: ${visible(record.why)}` : ""}
+              </small>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}

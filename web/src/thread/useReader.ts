@@ -1,0 +1,101 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+
+/** From this many turns on only those near the window are on the page. */
+export const WINDOW_FROM = 100;
+const TURN_HEIGHT = 420;
+/** How long a jump is corrected while the turns around it are still being laid out. */
+const SETTLE_MS = 1_500;
+
+/** The scrolling of a thread: which turn is in view, and jumps that land where they should. */
+export function useReader(total: number, known: number) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const isWindow = total > WINDOW_FROM;
+  const [here, setHere] = useState(1);
+  const [margin, setMargin] = useState(0);
+  const target = useRef<{ depth: number; until: number } | null>(null);
+  const virtual = useVirtualizer({
+    count: isWindow ? total : 0,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => TURN_HEIGHT,
+    overscan: 3,
+    scrollMargin: margin,
+  });
+  useLayoutEffect(() => {
+    setMargin(list.current?.offsetTop ?? 0);
+  }, []);
+
+  const settle = useCallback(() => {
+    const goal = target.current;
+    if (!goal) return;
+    const box = scroller.current;
+    const article = box?.querySelector<HTMLElement>(`#turn-${goal.depth}`);
+    if (box && article)
+      box.scrollTop += article.getBoundingClientRect().top - box.getBoundingClientRect().top - 6;
+    else if (isWindow) virtual.scrollToIndex(goal.depth - 1, { align: "start" });
+  }, [isWindow, virtual]);
+
+  const jump = useCallback(
+    (depth: number) => {
+      const bounded = Math.max(1, Math.min(total, depth));
+      target.current = { depth: bounded, until: performance.now() + SETTLE_MS };
+      setHere(bounded);
+      settle();
+    },
+    [total, settle],
+  );
+
+  // Turns that come in above the goal push it away: go there again until things are quiet or the reader scrolls.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each turn that arrives moves the others.
+  useEffect(() => {
+    if (!target.current) return;
+    let frame = 0;
+    const again = () => {
+      if (!target.current || performance.now() > target.current.until) {
+        target.current = null;
+        return;
+      }
+      settle();
+      frame = requestAnimationFrame(again);
+    };
+    frame = requestAnimationFrame(again);
+    return () => cancelAnimationFrame(frame);
+  }, [known, here, settle]);
+
+  useEffect(() => {
+    const box = scroller.current;
+    if (!box) return;
+    const letGo = () => {
+      target.current = null;
+    };
+    let frame = 0;
+    const look = () => {
+      frame = 0;
+      if (target.current) return;
+      const top = box.getBoundingClientRect().top + Math.min(160, box.clientHeight / 4);
+      let depth = 0;
+      for (const article of box.querySelectorAll<HTMLElement>("article[data-depth]")) {
+        if (depth !== 0 && article.getBoundingClientRect().top > top) break;
+        depth = Number(article.dataset.depth);
+      }
+      // At the very end the last turn is the one that is read, however short it is.
+      if (box.scrollTop > 0 && box.scrollTop + box.clientHeight >= box.scrollHeight - 2)
+        depth = Math.max(depth, total);
+      if (depth > 0) setHere(depth);
+    };
+    const onScroll = () => {
+      frame ||= requestAnimationFrame(look);
+    };
+    box.addEventListener("scroll", onScroll, { passive: true });
+    for (const name of ["wheel", "touchmove", "pointerdown"])
+      box.addEventListener(name, letGo, { passive: true });
+    return () => {
+      cancelAnimationFrame(frame);
+      box.removeEventListener("scroll", onScroll);
+      for (const name of ["wheel", "touchmove", "pointerdown"]) box.removeEventListener(name, letGo);
+    };
+  }, [total]);
+
+  return { scroller, list, virtual, isWindow, here, jump };
+}
