@@ -1,0 +1,30 @@
+/** Questions of the search, shared by the palette and its page. */
+
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { read } from "./client.ts";
+import type { SearchPage } from "./types.ts";
+
+const FIRST = 12;
+const PAGE = 30;
+
+/** The best hits, while words are typed. */
+export function quickSearch(words: string) {
+  return queryOptions({
+    queryKey: ["search", "quick", words],
+    queryFn: ({ signal }) => read<SearchPage>("/search", { q: words, limit: FIRST }, signal),
+    enabled: words !== "",
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** All hits, page by page. */
+export function wholeSearch(words: string) {
+  return infiniteQueryOptions({
+    queryKey: ["search", "whole", words],
+    queryFn: ({ signal, pageParam }) =>
+      read<SearchPage>("/search", { q: words, limit: PAGE, cursor: pageParam }, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next,
+    enabled: words !== "",
+  });
+}
