@@ -307,6 +307,31 @@ def restore_parts(message: Message, objects: Mapping[Digest, bytes]) -> Message:
     )
 
 
+def beginning_of_part(lifted: ObjectRef, data: bytes) -> Part:
+    """Return a part of which only the first bytes of its object were read.
+
+    The document is incomplete, so its last text is closed where it ends. Where that is not enough,
+    because it is nested more deeply, the bytes themselves are the text.
+    """
+    known = {"kind": lifted.of, "call_id": lifted.call_id, "tool": lifted.tool}
+    known["status"] = lifted.status
+    whole = data.decode(errors="ignore")
+    # Six characters are the longest escape: one that was cut in two would not be a document.
+    for end in range(len(whole), max(len(whole) - 6, 0), -1):
+        for closing in ('"}', '"}}'):
+            try:
+                return part_from_json({**known, **orjson.loads(whole[:end] + closing)})
+            except (orjson.JSONDecodeError, KeyError):
+                continue
+    match lifted:
+        case ObjectRef(of="tool_use", call_id=str(call_id), tool=str(tool_name)):
+            return ToolUse(call_id, tool_name, whole)
+        case ObjectRef(of="tool_result", call_id=str(call_id)):
+            return ToolResult(call_id, lifted.status or "ok", whole)
+        case _:
+            return Text(whole)
+
+
 def _is_small(part: Part) -> bool:
     """Return whether a part certainly fits, without encoding it: a character takes six bytes at
     most.

@@ -25,13 +25,24 @@ from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import text_array
-from turntree.db.database import Database, Row, as_uuid
+from turntree.db.database import Database, Row, as_uuid, as_uuids
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
 
 # PostgreSQL's integer, for "the newest".
 VERSION_MAX = 2**31 - 1
+
+
+@value
+class SessionEnd:
+    """Where a session ends, for lists of many sessions."""
+
+    head: TurnId | None
+    model: str | None
+    worked_at: Timestamp
+    spawned_by: str | None
+    """The label of the session that spawned it."""
 
 
 @value
@@ -248,6 +259,38 @@ class SessionStore:
         """Return the sessions that calls of a turn spawned."""
         rows = await self.database.fetch(SQL["list_spawned_sessions"], turn=UUID(turn))
         return [SessionId(id) for (id,) in rows]
+
+    async def list_heads(self, sessions: Sequence[SessionId]) -> dict[SessionId, SessionEnd]:
+        """Return where some sessions end, by their ids."""
+        rows = await self.database.fetch(SQL["list_session_heads"], sessions=as_uuids(sessions))
+        return {
+            SessionId(id): SessionEnd(head, model, as_instant(at), parent)
+            for id, head, model, at, parent in rows
+        }
+
+    async def count_by_day(
+        self, sessions: Sequence[SessionId], since: Timestamp
+    ) -> list[tuple[SessionId, int, int]]:
+        """Return how many turns some sessions took on each day: the session, the day, the number.
+
+        Days are counted from ``since``; turns before the fork of a session are not its own.
+        """
+        rows = await self.database.fetch(
+            SQL["count_session_days"], sessions=as_uuids(sessions), since=since
+        )
+        return [(SessionId(id), day, turns) for id, day, turns in rows]
+
+    async def list_labels_at(self, turns: Sequence[TurnId]) -> dict[TurnId, list[str]]:
+        """Return the labels of the sessions whose head is one of some turns, active ones first."""
+        labels: dict[TurnId, list[str]] = {}
+        for turn, label in await self.database.fetch(SQL["list_labels_at"], turns=as_uuids(turns)):
+            labels.setdefault(TurnId(turn), []).append(label)
+        return labels
+
+    async def list_spawned_labels(self, turns: Sequence[TurnId]) -> dict[tuple[TurnId, str], str]:
+        """Return the labels of the sessions that tool calls spawned, by turn and call id."""
+        rows = await self.database.fetch(SQL["list_spawned_labels"], turns=as_uuids(turns))
+        return {(TurnId(turn), call): label for turn, call, label in rows}
 
     async def list_page(
         self,

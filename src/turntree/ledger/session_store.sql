@@ -110,6 +110,42 @@ SELECT h.session_id::text, h.version, h.kind, h.before_id::text, h.after_id::tex
   WHERE h.workspace_id = %(workspace)b AND h.session_id = %(session)b AND h.changed_at <= %(at)b::text::timestamptz
   ORDER BY h.version DESC LIMIT 1;
 
+-- name: list_session_heads
+-- The heads of some sessions, and who spawned them.
+SELECT s.id::text, s.head_id::text, t.model, coalesce(t.sealed_at, s.updated_at), p.name
+  FROM turntree.sessions s
+  LEFT JOIN LATERAL (SELECT x.model, x.sealed_at FROM turntree.turns x
+    WHERE x.workspace_id = s.workspace_id AND x.id = s.head_id OFFSET 0) t ON true
+  LEFT JOIN LATERAL (SELECT n.name FROM turntree.spawns w
+      JOIN turntree.session_names n ON n.workspace_id = w.workspace_id AND n.session_id = w.parent_session_id AND n.reason IS NULL
+    WHERE w.workspace_id = s.workspace_id AND w.session_id = s.id OFFSET 0) p ON true
+  WHERE s.workspace_id = %(workspace)b AND s.id = ANY (%(sessions)b::uuid[]);
+
+-- name: count_session_days
+-- How many turns the segment of each session's head has on each day since a time.
+SELECT s.id::text, floor(date_part('epoch', x.started_at - %(since)b::text::timestamptz) / 86400)::int, count(*)
+  FROM turntree.sessions s,
+    LATERAL (SELECT segment_id, depth FROM turntree.turns WHERE workspace_id = s.workspace_id AND id = s.head_id OFFSET 0) h,
+    LATERAL (SELECT started_at FROM turntree.turns
+      WHERE workspace_id = s.workspace_id AND segment_id = h.segment_id AND depth <= h.depth OFFSET 0) x
+  WHERE s.workspace_id = %(workspace)b AND s.id = ANY (%(sessions)b::uuid[])
+    AND x.started_at >= %(since)b::text::timestamptz
+  GROUP BY 1, 2;
+
+-- name: list_labels_at
+-- The labels of sessions whose head is one of some turns.
+SELECT s.head_id::text, n.name FROM turntree.sessions s
+  JOIN turntree.session_names n ON n.workspace_id = s.workspace_id AND n.session_id = s.id AND n.reason IS NULL
+  WHERE s.workspace_id = %(workspace)b AND s.head_id = ANY (%(turns)b::uuid[]) AND s.status <> 'deleted'
+  ORDER BY s.status, s.updated_at DESC, n.name;
+
+-- name: list_spawned_labels
+-- The sessions that tool calls of some turns spawned.
+SELECT w.parent_turn_id::text, w.call_id, n.name FROM turntree.spawns w
+  JOIN turntree.sessions s ON s.workspace_id = w.workspace_id AND s.id = w.session_id
+  JOIN turntree.session_names n ON n.workspace_id = w.workspace_id AND n.session_id = w.session_id AND n.reason IS NULL
+  WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = ANY (%(turns)b::uuid[]) ORDER BY 1, 2, 3;
+
 -- name: list_spawned_sessions
 SELECT w.session_id::text FROM turntree.spawns w
   WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = %(turn)b ORDER BY 1;

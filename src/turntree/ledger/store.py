@@ -191,6 +191,17 @@ class Ledger(Facet):
             raise NotFound(f"there is no object {digest}")
         return bytes(row[0])
 
+    async def list_objects(
+        self, digests: Sequence[Digest], *, bytes_max: int
+    ) -> dict[Digest, tuple[bytes, int]]:
+        """Return objects, each with its size; of one larger than ``bytes_max`` the beginning."""
+        rows = await self.database.fetch(
+            SQL["list_objects_up_to"],
+            digests=[digest_raw(digest) for digest in digests],
+            bytes=bytes_max,
+        )
+        return {digest_from_raw(bytes(raw)): (bytes(data), size) for raw, data, size in rows}
+
     async def _append(self, recorded: SealedEvent, payload: str | None, epoch: int | None) -> bool:
         event = recorded.event
         row = await self.database.fetch_one(

@@ -23,6 +23,17 @@ ID_MIN = "00000000-0000-0000-0000-000000000000"
 
 
 @value
+class TurnBranch:
+    """A turn that follows another one."""
+
+    leaves: TurnId
+    """The turn that it follows."""
+    turn: TurnId
+    label: str | None
+    """The session that was there last."""
+
+
+@value
 class ThreadStore:
     """Threads and the structure of the tree."""
 
@@ -68,6 +79,23 @@ class ThreadStore:
         """Return the turns that follow a turn directly, oldest first."""
         rows = await self.database.fetch(SQL["list_children"], turn=UUID(turn))
         return [TurnId(id) for (id,) in rows]
+
+    async def list_turns(self, turns_: Sequence[TurnId]) -> tuple[ThreadTurn, ...]:
+        """Return some turns in their order; one that does not exist is left out."""
+        rows = await self.database.fetch(SQL["list_turns_of"], turns=as_uuids(turns_))
+        return tuple([_placed(row) for row in rows])
+
+    async def list_branches(
+        self, turns_: Sequence[TurnId], known: Sequence[TurnId], *, limit: int
+    ) -> list[TurnBranch]:
+        """Return the turns that follow some turns, without the known ones.
+
+        Of each turn at most ``limit`` are returned, or one more if none of them is known.
+        """
+        rows = await self.database.fetch(
+            SQL["list_branches"], turns=as_uuids(turns_), known=as_uuids(known), limit=limit
+        )
+        return [TurnBranch(TurnId(leaves), TurnId(turn), label) for leaves, turn, label in rows]
 
     async def list_leaves(self, *, after: str = ID_MIN, limit: int = 1000) -> list[TurnId]:
         """Return turns without children, oldest first, in pages."""

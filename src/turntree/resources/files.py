@@ -4,13 +4,13 @@ Works with any driver whose snapshots consist of files. It knows nothing about t
 changes a resource; the only write is the snapshot of the present state it compares with.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from turntree.core.ref import ExtRef
 from turntree.core.value import Facet, value
 from turntree.resources.driver import HasFiles
 from turntree.resources.file_diff import FileDiff, diff_file, has_to_be_read, pair_renames
-from turntree.resources.resource import FileChange, FileEntry, Resource
+from turntree.resources.resource import FileChange, FileEntry, ResolvedTurnSnapshot, Resource
 from turntree.resources.service import Resources, in_thread
 
 Report = Callable[[int, int], None]
@@ -77,6 +77,27 @@ class Files(Facet):
             return diffs
 
         return await in_thread(read_all)
+
+
+def pair_states(
+    old: Sequence[ResolvedTurnSnapshot], new: Sequence[ResolvedTurnSnapshot]
+) -> Iterator[tuple[Resource, ExtRef | None, ExtRef | None]]:
+    """Yield the resources of two turns and their states: the same one, or the only one of each."""
+    if len(old) == len(new) == 1:
+        # A worktree is another resource, but its files are comparable.
+        yield new[0].resource, old[0].after.external, new[0].after.external
+        return
+    left = {pinned.resource.id: pinned for pinned in old}
+    right = {pinned.resource.id: pinned for pinned in new}
+    for id in {**left, **right}:
+        before, after = left.get(id), right.get(id)
+        known = after or before
+        assert known is not None, "it stands in one of them"
+        yield (
+            known.resource,
+            None if before is None else before.after.external,
+            None if after is None else after.after.external,
+        )
 
 
 def _diff_one(

@@ -13,6 +13,7 @@ from turntree.search.query import Query
 from turntree.search.rank import Snippet
 
 Vector = tuple[float, ...]
+MEANS_THE_SAME = "means the same"
 WORDS = "words"
 """The name of the word index; a semantic index has its embedder's id."""
 
@@ -39,6 +40,12 @@ class SearchHit:
     snippet: Snippet | None
     holders: tuple[HitSession, ...]
     """Sessions that contain it; those with it as their head come first."""
+
+    @property
+    def reasons(self) -> list[str]:
+        """What was found and where: ``redirect (asked, answered)``."""
+        reasons = [f"{said} ({', '.join(where)})" for said, where in self.matched.items()]
+        return [*reasons, MEANS_THE_SAME] if self.means_the_same else reasons
 
 
 @value

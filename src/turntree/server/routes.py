@@ -4,7 +4,19 @@ from typing import Final
 
 from turntree.server import login
 from turntree.server.acts import forks, handoffs, moves, names
-from turntree.server.reads import me, shape, sources, stream
+from turntree.server.reads import (
+    compare,
+    costs,
+    files,
+    inspection,
+    me,
+    search,
+    sessions,
+    shape,
+    sources,
+    stream,
+    threads,
+)
 from turntree.server.route import ApiRoute
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
@@ -13,6 +25,13 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *shape.ROUTES,
     *sources.ROUTES,
     *stream.ROUTES,
+    *sessions.ROUTES,
+    *threads.ROUTES,
+    *files.ROUTES,
+    *inspection.ROUTES,
+    *compare.ROUTES,
+    *search.ROUTES,
+    *costs.ROUTES,
     *forks.ROUTES,
     *handoffs.ROUTES,
     *moves.ROUTES,

@@ -44,6 +44,8 @@ class Spending:
     session: str | None = None
     cost: Decimal | None = None
     """In US dollars at list prices; None if unknown."""
+    by: str = ""
+    """The agent as a principal: ``agent:codex``."""
 
     @property
     def at(self) -> Timestamp:

@@ -52,4 +52,4 @@ def _spending(row: Row) -> Spending:
     day, by, model, provider, session, calls, *numbers = row
     # An actor is a kind and a name; show only the name.
     agent = by.partition(":")[2] or by
-    return Spending(day, agent, model, provider, calls, Usage(*map(int, numbers)), session)
+    return Spending(day, agent, model, provider, calls, Usage(*map(int, numbers)), session, by=by)

@@ -90,6 +90,28 @@ def summarize_result(output: Json) -> str:
     return json.dumps(output, ensure_ascii=False)
 
 
+def result_text(output: Json) -> str:
+    """Return the whole text that a tool answered, as people read it.
+
+    A text stays as it is, because it may be a file's: only the document around an answer is left
+    out, which Codex writes as a text too.
+    """
+    if isinstance(output, str):
+        if not output.startswith('{"output":'):
+            return output
+        try:
+            document: Json = json.loads(output)
+        except (ValueError, RecursionError):
+            return output
+        is_envelope = isinstance(document, Mapping) and document.keys() <= {"output", "metadata"}
+        return result_text(document) if is_envelope else output
+    if isinstance(output, Mapping):
+        return _first(output, _OUTPUTS) or json.dumps(output, ensure_ascii=False, indent=2)
+    if isinstance(output, list):
+        return "\n".join(result_text(one) for one in output)
+    return json.dumps(output, ensure_ascii=False)
+
+
 def _first(values: Mapping[str, Json], names: tuple[str, ...]) -> str:
     """Return the first of these members that has a text, or a list of texts."""
     for name in names:

@@ -1,6 +1,7 @@
 """Stores imported transcripts: raw records, turns and cursors."""
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from psycopg.types.json import Jsonb
@@ -93,6 +94,30 @@ class ImportStore:
             for block in blocks:
                 found = await read_block(connection, self.database.workspace, block)
                 records += found.unpacked.records
+        return records
+
+    async def read_records_of(self, turn: TurnId) -> list[tuple[str, RawRecord]]:
+        """Return the records that a turn was made from, each with the name of its tool.
+
+        A block that is hidden from the viewer, or damaged, is left out.
+        """
+        rows = await self.database.fetch(SQL["list_visible_blocks_of"], turn=as_uuid(turn))
+        records: list[tuple[str, RawRecord]] = []
+        async with self._everything.connection() as connection:
+            for (digest,) in rows:
+                with suppress(NotFound):
+                    name = digest_from_raw(bytes(digest))
+                    block = await read_block(connection, self.database.workspace, name)
+                    records += [
+                        (block.unpacked.origin, record)
+                        for id, first, last in zip(
+                            block.turns, block.spans[::2], block.spans[1::2], strict=True
+                        )
+                        if id == turn
+                        for record in block.unpacked.records[
+                            first - block.unpacked.first : last - block.unpacked.first + 1
+                        ]
+                    ]
         return records
 
     async def store_turns(

@@ -24,6 +24,10 @@ ANALYZE turntree.turns, turntree.segments, turntree.model_calls, turntree.tool_c
 SELECT d FROM unnest(%(digests)b::bytea[]) d WHERE NOT EXISTS (SELECT FROM turntree.raw_blocks b
   WHERE b.workspace_id = %(workspace)b AND b.digest = d);
 
+-- name: list_visible_blocks_of
+-- The blocks that a turn was made from, as far as the viewer may see them: a scan without the data, as for an erasure.
+SELECT b.digest FROM turntree.raw_blocks b WHERE b.workspace_id = %(workspace)b AND b.turn_ids @> ARRAY[%(turn)b::uuid];
+
 -- name: find_session_by_origin
 -- The principal's own session comes first, then one that the system imported and no other principal owns; last comes
 -- another principal's.

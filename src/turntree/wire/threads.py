@@ -15,6 +15,8 @@ class PartDocument:
     """One part of a message. Members that do not apply to its kind are null."""
 
     kind: PartKind
+    number: int
+    """Its number in the message, from 0; the pieces of one text share it."""
     text: str | None = None
     is_cut: bool = False
     """Whether the text, the arguments or the output are only a beginning."""
@@ -131,7 +133,8 @@ class TurnDocument:
 class ThreadPage:
     """Some turns of a thread, root first."""
 
-    head: str
+    head: str | None
+    """Null if the session has no turn yet."""
     session: str | None
     """The label of the session that was named, or else of one with this head."""
     turns_total: int

@@ -19,6 +19,7 @@ from turntree.core.errors import InvalidRevision, NotFound
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
 from turntree.resources.file_diff import FileDiff
+from turntree.resources.files import pair_states
 from turntree.resources.resource import FileChange, ResolvedTurnSnapshot, Resource
 from turntree.resources.service import in_thread
 
@@ -84,7 +85,7 @@ async def _read(
     new = await stand(opened, right)
     places = [
         await _compare(opened, resource, states, paths, report)
-        for resource, *states in _pair(old.pins, new.pins)
+        for resource, *states in pair_states(old.pins, new.pins)
     ]
     return FilesDiffer((old, new), places)
 
@@ -104,27 +105,6 @@ async def _present(opened: CliContext, pinned: ResolvedTurnSnapshot) -> ExtRef:
     except NotFound as error:
         place = shown_path(pinned.resource.place)
         raise NotFound(f"there is nothing at {place} now: {error}") from error
-
-
-def _pair(
-    old: Sequence[ResolvedTurnSnapshot], new: Sequence[ResolvedTurnSnapshot]
-) -> Iterator[tuple[Resource, ExtRef | None, ExtRef | None]]:
-    """Yield the resources of two turns in pairs: the same one, or the only one of each."""
-    if len(old) == len(new) == 1:
-        # A worktree is another resource, but its files are comparable.
-        yield new[0].resource, old[0].after.external, new[0].after.external
-        return
-    left = {pinned.resource.id: pinned for pinned in old}
-    right = {pinned.resource.id: pinned for pinned in new}
-    for id in {**left, **right}:
-        before, after = left.get(id), right.get(id)
-        known = after or before
-        assert known is not None, "it stands in one of them"
-        yield (
-            known.resource,
-            None if before is None else before.after.external,
-            None if after is None else after.after.external,
-        )
 
 
 async def _compare(

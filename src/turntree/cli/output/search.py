@@ -30,7 +30,6 @@ TITLE_WIDTH_MIN: Final = 44
 MATCH_MARGIN: Final = 8
 MARK: Final[Paint] = "mark"
 NO_SESSION: Final = "in no session"
-MEANS_THE_SAME: Final = "means the same"
 
 
 def draw_result(
@@ -135,9 +134,7 @@ def _shown(text: str) -> str:
 
 def _why(hit: SearchHit, home: str) -> str:
     """Return why a turn was found, and which other sessions hold it."""
-    reasons = [f"{clean(said)} ({', '.join(where)})" for said, where in hit.matched.items()]
-    if hit.means_the_same:
-        reasons.append(MEANS_THE_SAME)
+    reasons = [clean(reason) for reason in hit.reasons]
     others = [holder.label for holder in hit.holders if holder.label != home]
     if others:
         more = len(others) - NAMES_SHOWN_MAX

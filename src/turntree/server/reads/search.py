@@ -1,0 +1,153 @@
+"""``/search``: turns by their words, with snippets."""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Annotated, Final
+
+from annotated_types import Ge, Le
+
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import TurnId
+from turntree.core.value import value
+from turntree.ledger.shape import Skeleton, agent_name
+from turntree.search.query import Query
+from turntree.search.rank import Snippet
+from turntree.search.results import SearchHit
+from turntree.search.service import HITS_DEFAULT, HITS_MAX
+from turntree.server.context import ServerContext
+from turntree.server.reads.parts import one_line
+from turntree.server.reads.skeleton import read_skeleton
+from turntree.server.route import ApiRoute
+from turntree.wire.search import SearchHitDocument, SearchPage
+
+WORDS_COMPARED_MAX: Final = 5_000
+"""Words of titles that a mistyped one is compared with."""
+_WORD: Final = re.compile(r"\w{4,}")
+_ASTRAL_MIN: Final = 0x10000
+
+
+@value
+class SearchQuery:
+    """What to find; see the search grammar."""
+
+    q: str
+    limit: Annotated[int, Ge(1), Le(HITS_MAX)] = HITS_DEFAULT
+    cursor: str | None = None
+
+
+async def search_turns(context: ServerContext, asked: SearchQuery) -> SearchPage:
+    """Return the turns that a query finds, best first."""
+    tree = context.tree
+    first = 0
+    if asked.cursor is not None:
+        if not asked.cursor.isascii() or not asked.cursor.isdigit():
+            raise InvalidOperation(f"{asked.cursor!r} is not a cursor")
+        first = int(asked.cursor)
+    wanted = min(first + asked.limit + 1, HITS_MAX)
+    result = await tree.search(asked.q, limit=wanted)
+    page = result.hits[first : first + asked.limit]
+    has_more = len(result.hits) > first + asked.limit
+    total = len(result.hits)
+    if len(result.hits) >= wanted:
+        total = max(total, len((await tree.search.places(asked.q)).hits))
+    skeleton = await read_skeleton(tree)
+    hits = await _documents(context, page, skeleton)
+    return SearchPage(
+        hits=hits,
+        total=total,
+        next=str(first + asked.limit) if has_more else None,
+        hint=None if result.hits else _hint(result.query, skeleton),
+        is_behind=result.is_behind,
+    )
+
+
+async def _documents(
+    context: ServerContext, hits: Sequence[SearchHit], skeleton: Skeleton
+) -> tuple[SearchHitDocument, ...]:
+    if not hits:
+        return ()
+    lines = {
+        line.turn: line
+        for line in await context.tree.shape.lines_of([hit.placed.turn.id for hit in hits])
+    }
+    projects = {segment.id: segment.project for segment in skeleton.segments}
+    documents: list[SearchHitDocument] = []
+    for hit in hits:
+        turn, header = hit.placed.turn, hit.placed.turn.header
+        line = lines.get(TurnId(turn.id))
+        snippet = hit.snippet
+        project = -1 if line is None else projects.get(line.segment, -1)
+        documents.append(
+            SearchHitDocument(
+                turn=turn.id,
+                segment=-1 if line is None else line.segment,
+                depth=hit.placed.depth,
+                title=one_line(turn.title),
+                snippet=one_line(turn.title) if snippet is None else snippet.text,
+                where=None if snippet is None else snippet.where,
+                marks=() if snippet is None else browser_marks(snippet),
+                agent=agent_name(_answered_by(line.by, line.tool) if line else str(header.by)),
+                model=header.model,
+                outcome=header.outcome,
+                at=header.sealed_at,
+                sessions=tuple(holder.label for holder in hit.holders),
+                project=skeleton.projects[project] if project >= 0 else None,
+                why=" · ".join(hit.reasons) or "by its names and times",
+            )
+        )
+    return tuple(documents)
+
+
+def _answered_by(by: str, tool: str | None) -> str | None:
+    return by if by.startswith("agent:") else tool
+
+
+def browser_marks(snippet: Snippet) -> tuple[tuple[int, int], ...]:
+    """Return the marks of a snippet as browsers count: a character may be two code units."""
+    astral = [place for place, sign in enumerate(snippet.text) if ord(sign) >= _ASTRAL_MIN]
+
+    def unit(place: int) -> int:
+        return place + sum(before < place for before in astral)
+
+    return tuple((unit(start), unit(end)) for start, end in snippet.marks)
+
+
+def _hint(query: Query, skeleton: Skeleton) -> str:
+    """Return what to try instead of a query that found nothing."""
+    labels = [session.label for session in skeleton.sessions]
+    for name, known in (
+        ("in", labels),
+        ("by", list(skeleton.agents)),
+        ("origin", _tools(skeleton)),
+    ):
+        for said in query.names.get(name, ()):
+            if said not in known and (near := get_close_matches(said, known, n=1)):
+                return f"Did you mean {name}:{near[0]}?"
+    words = list(dict.fromkeys(_title_words(skeleton)))[:WORDS_COMPARED_MAX]
+    for term in query.terms:
+        said = term.text.lower()
+        if said not in words and (near := get_close_matches(said, words, n=1, cutoff=0.75)):
+            return f"Did you mean “{near[0]}”?"
+    if query.names or query.failed is not None:
+        return "Nothing matches all of these conditions. Leave one out."
+    return "Fewer words find more."
+
+
+def _tools(skeleton: Skeleton) -> list[str]:
+    return sorted({session.tool for session in skeleton.sessions if session.tool is not None})
+
+
+def _title_words(skeleton: Skeleton) -> Iterator[str]:
+    for session in skeleton.sessions:
+        for word in _WORD.findall(f"{session.title} {session.label}"):
+            yield word.lower()
+    for project in skeleton.projects:
+        yield project.lower()
+
+
+ROUTES: Final = (
+    ApiRoute(
+        "GET", "/search", search_turns, "Turns by their words, best first.", SearchQuery, SearchPage
+    ),
+)
