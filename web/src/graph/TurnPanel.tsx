@@ -1,0 +1,113 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { GitCompareArrows } from "lucide-react";
+import { read, segment } from "../api/client.ts";
+import { rowAt, useRowVersion } from "../api/rows.ts";
+import type { TurnDocument } from "../api/types.ts";
+import type { Place } from "../core/forest.ts";
+import { count, dollars, duration, shortId } from "../core/format.ts";
+import { Button } from "../parts/Button.tsx";
+import { Agent, Chip } from "../parts/Chip.tsx";
+import { Time, Tokens } from "../parts/Figures.tsx";
+import { Skeleton } from "../parts/States.tsx";
+import type { Graph } from "./useGraph.ts";
+
+const WORDS_MAX = 1200;
+
+/** What the selected turn was, in short. */
+export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void; isMarked: boolean }) {
+  const { graph, place } = props;
+  const { forest, layout } = graph;
+  useRowVersion();
+  const row = rowAt(forest, place.segment, place.depth);
+  const turn = useQuery({
+    queryKey: ["turn", row?.turn],
+    queryFn: ({ signal }) => read<TurnDocument>(`/turns/${segment(row!.turn)}`, {}, signal),
+    enabled: row !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+  }).data;
+  if (!row) return <Skeleton label="Reading the turn" />;
+  const piece = layout.pieceAt(place.segment, place.depth);
+  const standing = layout.turns[piece]! - (place.depth - layout.low[piece]! + 1);
+  const sessions = (forest.sessionsAt.get(place.segment) ?? []).filter((one) => one.depth >= place.depth);
+  const reply = turn ? textOf(turn.reply) : "";
+  const took = turn ? Date.parse(turn.sealed_at) - Date.parse(turn.started_at) : 0;
+  return (
+    <>
+      <p className="graph-panel-address">
+        <span className="mono">{shortId(row.digest)}</span>
+        <span>turn {place.depth} of its thread</span>
+        {row.kind === "compaction" ? <Chip>compaction</Chip> : null}
+        {row.outcome !== "completed" ? <Chip kind="bad">{row.outcome}</Chip> : null}
+      </p>
+      <h2>{row.title || "A turn without words"}</h2>
+      <div className="graph-panel-acts">
+        <Link to="/t/$turn" params={{ turn: row.turn }} className="button primary">
+          Open
+        </Link>
+        <Button icon={<GitCompareArrows aria-hidden="true" />} onClick={props.mark} hotkey="c">
+          {props.isMarked ? "Compare" : "Mark"}
+        </Button>
+      </div>
+      <dl className="graph-panel-facts">
+        <dt>
+          <Agent agent={row.agent} />
+        </dt>
+        <dd className="mono">{row.model ?? "no model"}</dd>
+        <dt>
+          <Time at={row.at_ms} as="moment" />
+        </dt>
+        <dd>{took > 0 ? duration(took) : ""}</dd>
+        <dt>Tokens</dt>
+        <dd>
+          <Tokens value={row.tokens} bare={true} />
+          {turn?.cost ? `, ${dollars(Number(turn.cost))}` : ""}
+        </dd>
+        <dt>After it</dt>
+        <dd>{standing > 0 ? count(standing, "turn") : "nothing"}</dd>
+        {sessions.slice(0, 3).map((session) => (
+          <div key={session.id} className="graph-panel-session">
+            <dt>Leads to</dt>
+            <dd>
+              <Link to="/s/$label" params={{ label: session.label }} className="mono clip">
+                {session.label}
+              </Link>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      {turn && turn.files.length > 0 ? (
+        <ul className="graph-panel-files" aria-label="Files">
+          {turn.files.slice(0, 8).map((file) => (
+            <li key={`${file.use} ${file.path}`}>
+              <Chip>{file.use}</Chip>
+              <Link
+                to="/t/$turn"
+                params={{ turn: row.turn }}
+                search={{ path: file.path }}
+                className="mono clip"
+              >
+                {file.path}
+              </Link>
+            </li>
+          ))}
+        </ul>
+      ) : null}
+      {turn ? (
+        <p className="graph-panel-words">{reply || "No words were answered."}</p>
+      ) : (
+        <Skeleton rows={4} />
+      )}
+    </>
+  );
+}
+
+/** The words of messages, without tool calls and reasoning. */
+function textOf(messages: TurnDocument["reply"]): string {
+  const words: string[] = [];
+  for (const message of messages) {
+    for (const part of message.parts) if (part.kind === "text" && part.text) words.push(part.text);
+  }
+  const text = words.join("\n\n");
+  return text.length > WORDS_MAX ? `${text.slice(0, WORDS_MAX).trimEnd()}…` : text;
+}
