@@ -5,13 +5,25 @@ export class Problem extends Error {
   readonly detail: string;
   /** Commands or addresses that help. */
   readonly next: readonly string[];
+  /** The server's name of the problem: `head-moved`. */
+  readonly kind: string;
+  /** The turn at which a session is now that moved since the page showed it. */
+  readonly head: string | null;
 
-  constructor(status: number, title: string, detail = "", next: readonly string[] = []) {
+  constructor(
+    status: number,
+    title: string,
+    detail = "",
+    next: readonly string[] = [],
+    more: { kind?: string; head?: string | null } = {},
+  ) {
     super(title);
     this.name = "Problem";
     this.status = status;
     this.detail = detail;
     this.next = next;
+    this.kind = more.kind ?? "";
+    this.head = more.head ?? null;
   }
 
   /** The page's cookie is not known to the server any more. */
@@ -32,7 +44,10 @@ export function problemOf(status: number, body: unknown): Problem {
     const fields = body as Record<string, unknown>;
     const title = typeof fields.title === "string" && fields.title ? fields.title : TITLES[status];
     const next = Array.isArray(fields.next) ? fields.next.filter((item) => typeof item === "string") : [];
-    return new Problem(status, title ?? `The server answered ${status}`, text(fields.detail), next);
+    return new Problem(status, title ?? `The server answered ${status}`, text(fields.detail), next, {
+      kind: text(fields.type).split(":").at(-1) ?? "",
+      head: text(fields.head) || null,
+    });
   }
   return new Problem(status, TITLES[status] ?? `The server answered ${status}`);
 }

@@ -1,6 +1,7 @@
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { ActHost } from "../act/ActHost.tsx";
 import { lock } from "../api/lock.ts";
 import { Skeleton } from "../parts/States.tsx";
 import { rememberChord, useHotkeys } from "../parts/useHotkeys.ts";
@@ -71,6 +72,7 @@ export function Shell() {
           <Outlet />
         </Suspense>
       </main>
+      <ActHost />
       <Suspense fallback={null}>
         {overlay === "palette" ? <Palette close={close} help={() => setOverlay("help")} /> : null}
         {overlay === "help" ? <Help close={close} /> : null}

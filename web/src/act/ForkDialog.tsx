@@ -1,0 +1,85 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { write } from "../api/client.ts";
+import { bytes, count } from "../core/format.ts";
+import type { Target } from "./acts.ts";
+import { spell } from "./command.ts";
+import { Field, Frame, inQuotes } from "./Frame.tsx";
+import { useAct, useFirstField, useWorkspace } from "./useAct.ts";
+import type { ForkPreview } from "./wire.ts";
+
+/** A new session at a turn, with files of its own or without. */
+export function ForkDialog({ target }: { target: Target }) {
+  const { turn } = target;
+  const workspace = useWorkspace();
+  const [withFiles, setWithFiles] = useState(false);
+  const [folder, setFolder] = useState("");
+  const act = useAct("fork");
+  const fork = (label: string) =>
+    void act.finish("/acts/fork", {
+      at: turn.id,
+      label: label.trim() || preview.data?.label || null,
+      with_files: withFiles,
+      folder: withFiles && folder.trim() ? folder.trim() : null,
+    });
+  const { field, text, setText } = useFirstField("", fork);
+  const asked = folder.trim() || null;
+  const preview = useQuery({
+    queryKey: ["acts", "fork", turn.id, asked],
+    queryFn: () => write<ForkPreview>("/acts/fork/plan", { at: turn.id, folder: asked }),
+    placeholderData: (before) => before,
+    staleTime: 0,
+  });
+  const place = preview.data?.places[0];
+  const label = text.trim() || preview.data?.label || "NAME";
+  const files = withFiles ? ["--files", ...(folder.trim() ? [folder.trim()] : [])] : [];
+  return (
+    <Frame
+      title={`Fork at ${inQuotes(turn.title)}`}
+      lead="A new session begins at this turn. The other one goes on as it is."
+      command={spell(workspace, "fork", preview.data?.digest ?? turn.digest.slice(0, 8), label, ...files)}
+      problem={act.problem}
+      submit={() => fork(text)}
+      verb={withFiles ? "Fork with files" : "Fork"}
+      busy={act.busy}
+      disabled={withFiles && !place}
+    >
+      <div className="act-body">
+        <Field
+          name="Name"
+          id="fork-name"
+          inputRef={field}
+          value={text}
+          change={setText}
+          placeholder={preview.data?.label}
+        />
+        <label className="act-check">
+          <input
+            type="checkbox"
+            checked={withFiles}
+            disabled={!withFiles && (!preview.data || preview.data.places.length === 0)}
+            onChange={(event) => setWithFiles(event.target.checked)}
+          />
+          <span>
+            With files of its own
+            <small>
+              {place
+                ? `A copy of ${place.source} as this turn left it: ${count(place.files, "file")}, ${bytes(place.bytes)}.`
+                : (preview.data?.why_no_files ?? (preview.isError ? "Its files are not known." : "Looking for its files…"))}
+            </small>
+          </span>
+        </label>
+        {withFiles ? (
+          <Field
+            name="Folder"
+            id="fork-folder"
+            value={folder}
+            change={setFolder}
+            placeholder={place?.place}
+            hint={place ? null : preview.data?.why_no_files}
+          />
+        ) : null}
+      </div>
+    </Frame>
+  );
+}

@@ -1,0 +1,232 @@
+import { useQuery } from "@tanstack/react-query";
+import { ArrowLeft } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import { read, segment, write } from "../api/client.ts";
+import { asProblem } from "../api/problem.ts";
+import type { TurnDocument } from "../api/types.ts";
+import { count, shortId } from "../core/format.ts";
+import { Button } from "../parts/Button.tsx";
+import { Failure, Skeleton } from "../parts/States.tsx";
+import type { Target } from "./acts.ts";
+import { Frame, inQuotes } from "./Frame.tsx";
+import { useAct, useNoField } from "./useAct.ts";
+import type { FileStep, RewindPlan } from "./wire.ts";
+
+type Choice = "ask" | "keep" | "exact";
+const SIGNS = { added: "A", changed: "M", removed: "D" } as const;
+const DEEDS = { added: "comes back", changed: "changes back", removed: "is removed" } as const;
+const SHOWN_MAX = 200;
+
+/** The plan of a move back: what goes back, what is yours and stays, and conflicts as a choice. */
+export function RewindDialog({ target, before }: { target: Target; before: boolean }) {
+  useNoField();
+  const { turn } = target;
+  const [session, setSession] = useState(target.session ?? null);
+  const [choice, setChoice] = useState<Choice>("ask");
+  const act = useAct("rewind");
+  const holders = useQuery({
+    queryKey: ["turn", turn.id],
+    queryFn: ({ signal }) => read<TurnDocument>(`/turns/${segment(turn.id)}`, {}, signal),
+    enabled: !target.session,
+  });
+  const sessions = target.session ? [target.session] : (holders.data?.sessions ?? []);
+  useEffect(() => {
+    if (!session && sessions[0]) setSession(sessions[0]);
+  }, [session, sessions]);
+  const ask = (conflicts: Choice) => ({
+    queryKey: ["acts", "rewind", session, turn.id, before, conflicts],
+    queryFn: () =>
+      write<RewindPlan>("/acts/rewind/plan", { session, to: turn.id, before, conflicts }),
+    enabled: session !== null,
+    staleTime: 0,
+    gcTime: 0,
+    retry: false,
+  });
+  const asked = useQuery(ask("ask"));
+  const chosen = useQuery({ ...ask(choice), enabled: session !== null && choice !== "ask" });
+  const conflicts = asked.data?.conflicts ?? [];
+  useEffect(() => {
+    // Keeping what is yours is the choice that loses nothing.
+    if (choice === "ask" && conflicts.length > 0) setChoice("keep");
+  }, [choice, conflicts.length]);
+  const plan = choice === "ask" ? asked.data : (chosen.data ?? asked.data);
+  const files = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // The way that is offered first has the focus, as soon as it is known what it does.
+    if (plan) files.current?.closest("form")?.querySelector<HTMLElement>("button[type=submit]")?.focus();
+  }, [plan === undefined]); // eslint-disable-line
+  const move = (withFiles: boolean) =>
+    plan &&
+    void act.finish("/acts/rewind", {
+      session: plan.session,
+      to: turn.id,
+      before,
+      with_files: withFiles,
+      conflicts: withFiles ? choice : "ask",
+      expected_head: plan.expected_head,
+    });
+  const again = () => {
+    act.forget();
+    void asked.refetch();
+    void chosen.refetch();
+  };
+  const hasFiles = plan ? plan.why_no_files === null : false;
+  const isThere = plan ? plan.turns_left === 0 : false;
+  const fails = asked.error ?? chosen.error ?? holders.error;
+  return (
+    <Frame
+      title={`Go back to ${inQuotes(turn.title)}`}
+      lead="Nothing is deleted. Every turn after it keeps its address, and one key brings you back."
+      command={hasFiles ? plan?.command : plan?.command_without_files}
+      problem={act.problem}
+      remedy={
+        act.problem?.status === 409 ? (
+          <Button onClick={again}>
+            {act.problem.kind === "head-moved" ? "Plan again from where it is now" : "Look again"}
+          </Button>
+        ) : undefined
+      }
+      submit={() => move(hasFiles)}
+      verb={hasFiles ? "Go back with files" : "Go back"}
+      busy={act.busy}
+      disabled={!plan || (isThere && !hasFiles) || (choice !== "ask" && !chosen.data)}
+      others={
+        plan && hasFiles && !isThere ? (
+          <Button onClick={() => move(false)} disabled={act.busy}>
+            Only the talk
+          </Button>
+        ) : null
+      }
+    >
+      <div ref={files}>
+        {target.session ? null : (
+          <div className="act-body">
+            <div className="act-field">
+              <label htmlFor="rewind-session">Session that moves</label>
+              <select
+                id="rewind-session"
+                value={session ?? ""}
+                onChange={(event) => setSession(event.target.value)}
+              >
+                {sessions.map((label) => (
+                  <option key={label}>{label}</option>
+                ))}
+              </select>
+              {holders.data && sessions.length === 0 ? (
+                <p className="act-hint">No session holds this turn. Fork it instead.</p>
+              ) : null}
+            </div>
+          </div>
+        )}
+        {plan ? (
+          <>
+            <p className="act-move">
+              <ArrowLeft aria-hidden="true" />
+              <span>
+                <b>{plan.session}</b> {isThere ? "stays at" : "moves to"} <code>{plan.digest}</code>
+              </span>
+              <small>{isThere ? "it is there already" : `${count(plan.turns_left, "turn")} stay${plan.turns_left === 1 ? "s" : ""}, unnamed`}</small>
+            </p>
+            {plan.why_no_files ? <p className="act-note">{plan.why_no_files}</p> : null}
+            {hasFiles && plan.goes_back.length + plan.stays.length + conflicts.length === 0 ? (
+              <p className="act-note">All files are as they were then.</p>
+            ) : null}
+            <ul className="act-files" aria-label="Files" aria-busy={chosen.isFetching}>
+              {plan.goes_back.slice(0, SHOWN_MAX).map((step) => (
+                <Step key={`back ${step.folder} ${step.path}`} step={step} />
+              ))}
+              {choice === "exact"
+                ? null
+                : plan.stays.slice(0, SHOWN_MAX).map((step) => (
+                    <li key={`stay ${step.folder} ${step.path}`} className="stays">
+                      <i aria-hidden="true">–</i>
+                      <code>{step.path}</code>
+                      <small>yours, stays</small>
+                    </li>
+                  ))}
+              {conflicts.slice(0, SHOWN_MAX).map((step) => (
+                <li key={`both ${step.folder} ${step.path}`} className="both">
+                  <i aria-hidden="true">!</i>
+                  <span>
+                    <code>{step.path}</code>
+                    <small>a turn changed it, and you did too</small>
+                  </span>
+                  <small>{choice === "exact" ? "as it was" : "stays"}</small>
+                </li>
+              ))}
+            </ul>
+            <Rest plan={plan} />
+            {conflicts.length > 0 ? (
+              <fieldset className="act-choice">
+                <legend>
+                  {count(conflicts.length, "file")} changed by a turn and by you
+                </legend>
+                <div className="act-segments">
+                  {(["keep", "exact"] as const).map((value) => (
+                    <label key={value}>
+                      <input
+                        type="radio"
+                        name="conflicts"
+                        checked={choice === value}
+                        onChange={() => setChoice(value)}
+                      />
+                      <span>{value === "keep" ? "Keep mine" : "All as it was"}</span>
+                    </label>
+                  ))}
+                </div>
+                <p className="act-hint">
+                  {choice === "exact"
+                    ? "Every file becomes as it was then, also those that only you changed. Undo brings them back."
+                    : "They stay as they are; everything else goes back."}
+                </p>
+              </fieldset>
+            ) : null}
+          </>
+        ) : fails ? (
+          <div className="act-body">
+            <Failure error={asProblem(fails)} compact />
+          </div>
+        ) : (
+          <div className="act-body">
+            <Skeleton rows={4} label="Comparing files" />
+          </div>
+        )}
+      </div>
+    </Frame>
+  );
+}
+
+function Step({ step }: { step: FileStep }) {
+  const { plus, minus } = step;
+  return (
+    <li className={step.change}>
+      <i aria-hidden="true">{SIGNS[step.change]}</i>
+      <code>{step.path}</code>
+      <span className="visually-hidden">{DEEDS[step.change]}</span>
+      <small className="lines">
+        {typeof plus === "number" ? <ins>+{plus}</ins> : null}
+        {typeof minus === "number" ? <del>−{minus}</del> : null}
+      </small>
+    </li>
+  );
+}
+
+function Rest({ plan }: { plan: RewindPlan }) {
+  const cut = [plan.goes_back, plan.stays, plan.conflicts].reduce(
+    (sum, steps) => sum + Math.max(0, steps.length - SHOWN_MAX),
+    0,
+  );
+  const notes = [
+    ...(cut ? [`${count(cut, "more file")} not listed`] : []),
+    ...plan.notes,
+    ...(plan.untouched ? [`${count(plan.untouched, "file")} in ${plan.folder ?? shortId(plan.session)} already as then`] : []),
+  ];
+  if (notes.length === 0) return null;
+  return (
+    <ul className="act-notes">
+      {notes.map((note) => (
+        <li key={note}>{note}</li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,7 @@
+/** The plans that the server answers before an act. */
+
+import type { components } from "../api/schema.d.ts";
+
+export type ForkPreview = components["schemas"]["ForkPreview"];
+export type RewindPlan = components["schemas"]["RewindPlan"];
+export type FileStep = components["schemas"]["FileStep"];
