@@ -65,7 +65,8 @@ export function ForkDialog({ target }: { target: Target }) {
             <small>
               {place
                 ? `A copy of ${place.source} as this turn left it: ${count(place.files, "file")}, ${bytes(place.bytes)}.`
-                : (preview.data?.why_no_files ?? (preview.isError ? "Its files are not known." : "Looking for its files…"))}
+                : (preview.data?.why_no_files ??
+                  (preview.isError ? "Its files are not known." : "Looking for its files…"))}
             </small>
           </span>
         </label>

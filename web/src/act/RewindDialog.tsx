@@ -35,8 +35,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
   }, [session, sessions]);
   const ask = (conflicts: Choice) => ({
     queryKey: ["acts", "rewind", session, turn.id, before, conflicts],
-    queryFn: () =>
-      write<RewindPlan>("/acts/rewind/plan", { session, to: turn.id, before, conflicts }),
+    queryFn: () => write<RewindPlan>("/acts/rewind/plan", { session, to: turn.id, before, conflicts }),
     enabled: session !== null,
     staleTime: 0,
     gcTime: 0,
@@ -51,10 +50,15 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
   }, [choice, conflicts.length]);
   const plan = choice === "ask" ? asked.data : (chosen.data ?? asked.data);
   const files = useRef<HTMLDivElement>(null);
+  const isReady =
+    plan !== undefined && (choice === "ask" ? conflicts.length === 0 : chosen.data !== undefined);
+  const wasReady = useRef(false);
   useEffect(() => {
+    if (!isReady || wasReady.current) return;
+    wasReady.current = true;
     // The way that is offered first has the focus, as soon as it is known what it does.
-    if (plan) files.current?.closest("form")?.querySelector<HTMLElement>("button[type=submit]")?.focus();
-  }, [plan === undefined]); // eslint-disable-line
+    files.current?.closest("form")?.querySelector<HTMLElement>("button[type=submit]")?.focus();
+  }, [isReady]);
   const move = (withFiles: boolean) =>
     plan &&
     void act.finish("/acts/rewind", {
@@ -89,7 +93,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
       submit={() => move(hasFiles)}
       verb={hasFiles ? "Go back with files" : "Go back"}
       busy={act.busy}
-      disabled={!plan || (isThere && !hasFiles) || (choice !== "ask" && !chosen.data)}
+      disabled={!isReady || (isThere && !hasFiles)}
       others={
         plan && hasFiles && !isThere ? (
           <Button onClick={() => move(false)} disabled={act.busy}>
@@ -125,7 +129,11 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
               <span>
                 <b>{plan.session}</b> {isThere ? "stays at" : "moves to"} <code>{plan.digest}</code>
               </span>
-              <small>{isThere ? "it is there already" : `${count(plan.turns_left, "turn")} stay${plan.turns_left === 1 ? "s" : ""}, unnamed`}</small>
+              <small>
+                {isThere
+                  ? "it is there already"
+                  : `${count(plan.turns_left, "turn")} stay${plan.turns_left === 1 ? "s" : ""}, unnamed`}
+              </small>
             </p>
             {plan.why_no_files ? <p className="act-note">{plan.why_no_files}</p> : null}
             {hasFiles && plan.goes_back.length + plan.stays.length + conflicts.length === 0 ? (
@@ -158,9 +166,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
             <Rest plan={plan} />
             {conflicts.length > 0 ? (
               <fieldset className="act-choice">
-                <legend>
-                  {count(conflicts.length, "file")} changed by a turn and by you
-                </legend>
+                <legend>{count(conflicts.length, "file")} changed by a turn and by you</legend>
                 <div className="act-segments">
                   {(["keep", "exact"] as const).map((value) => (
                     <label key={value}>
@@ -219,7 +225,9 @@ function Rest({ plan }: { plan: RewindPlan }) {
   const notes = [
     ...(cut ? [`${count(cut, "more file")} not listed`] : []),
     ...plan.notes,
-    ...(plan.untouched ? [`${count(plan.untouched, "file")} in ${plan.folder ?? shortId(plan.session)} already as then`] : []),
+    ...(plan.untouched
+      ? [`${count(plan.untouched, "file")} in ${plan.folder ?? shortId(plan.session)} already as then`]
+      : []),
   ];
   if (notes.length === 0) return null;
   return (

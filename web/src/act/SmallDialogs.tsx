@@ -7,7 +7,7 @@ import { bytes, count } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Command } from "../parts/Command.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
-import { actStore, type ActResult, type Target, type Tool } from "./acts.ts";
+import { type ActResult, actStore, type Target, type Tool } from "./acts.ts";
 import { spell } from "./command.ts";
 import { Field, Frame, inQuotes, Trouble } from "./Frame.tsx";
 import { useAct, useFirstField, useNoField, useWorkspace } from "./useAct.ts";
@@ -35,7 +35,12 @@ export function WorktreeDialog({ target }: { target: Target }) {
     <Frame
       title={`Files of ${inQuotes(turn.title)}`}
       lead="A new folder with the files as this turn left them. Your present files stay as they are."
-      command={spell(workspace, "worktree", plan.data?.digest ?? turn.digest.slice(0, 8), ...(folder ? [folder] : []))}
+      command={spell(
+        workspace,
+        "worktree",
+        plan.data?.digest ?? turn.digest.slice(0, 8),
+        ...(folder ? [folder] : []),
+      )}
       problem={problem}
       submit={() => make(text)}
       verb="Make the folder"
@@ -66,7 +71,8 @@ export function TagDialog({ target }: { target: Target }) {
   const { turn } = target;
   const act = useAct("tag");
   const workspace = useWorkspace();
-  const add = (name: string) => void (name.trim() && act.finish("/acts/tag", { at: turn.id, name: name.trim() }));
+  const add = (name: string) =>
+    void (name.trim() && act.finish("/acts/tag", { at: turn.id, name: name.trim() }));
   const { field, text, setText } = useFirstField("", add);
   return (
     <Frame
@@ -179,7 +185,14 @@ export function HandoffDialog({ target, tool: first }: { target: Target; tool: T
     <Frame
       title="Continue in another tool"
       lead={`Writes the thread up to ${inQuotes(turn.title)} as a session that the tool can continue. No file of the tool is changed.`}
-      command={spell(workspace, "handoff", turn.digest.slice(0, 8), "--to", tool, ...(folder.trim() ? ["--into", folder.trim()] : []))}
+      command={spell(
+        workspace,
+        "handoff",
+        turn.digest.slice(0, 8),
+        "--to",
+        tool,
+        ...(folder.trim() ? ["--into", folder.trim()] : []),
+      )}
       problem={act.problem}
       submit={() => void hand()}
       verb={`Continue in ${name}`}
@@ -190,7 +203,12 @@ export function HandoffDialog({ target, tool: first }: { target: Target; tool: T
           <legend className="visually-hidden">Tool</legend>
           {TOOLS.map((one) => (
             <label key={one.tool}>
-              <input type="radio" name="tool" checked={tool === one.tool} onChange={() => setTool(one.tool)} />
+              <input
+                type="radio"
+                name="tool"
+                checked={tool === one.tool}
+                onChange={() => setTool(one.tool)}
+              />
               <span>{one.name}</span>
             </label>
           ))}

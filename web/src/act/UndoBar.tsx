@@ -25,10 +25,18 @@ export default function UndoBar({ done }: { done: Done }) {
           <small key={note}>{sentence(note)}</small>
         ))}
       </div>
-      <Command line={result.paste ?? result.command} label={result.paste ? "that continues it" : "that does the same"} />
+      <Command
+        line={result.paste ?? result.command}
+        label={result.paste ? "that continues it" : "that does the same"}
+      />
       <div className="act-buttons">
         {result.session && (done.kind === "fork" || done.kind === "worktree") ? (
-          <Link className="button" to="/s/$label" params={{ label: result.session }} onClick={actStore.dismiss}>
+          <Link
+            className="button"
+            to="/s/$label"
+            params={{ label: result.session }}
+            onClick={actStore.dismiss}
+          >
             Open it
           </Link>
         ) : null}
@@ -46,7 +54,9 @@ export default function UndoBar({ done }: { done: Done }) {
           <span>Undo with</span> <Command line={step.command} label="that undoes it" />
         </p>
       ) : null}
-      {act.problem ? <Trouble problem={act.problem}>{step ? <Command line={step.command} /> : null}</Trouble> : null}
+      {act.problem ? (
+        <Trouble problem={act.problem}>{step ? <Command line={step.command} /> : null}</Trouble>
+      ) : null}
     </section>
   );
 }

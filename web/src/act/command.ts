@@ -8,7 +8,9 @@ export function quoted(word: string): string {
   if (PLAIN.test(word)) return word;
   const signs = [...word];
   if (signs.every(isPrintable)) return `'${word.replaceAll("'", `'"'"'`)}'`;
-  const escapes = signs.map((sign) => (isPrintable(sign) && sign !== "\\" && sign !== "'" ? sign : bytes(sign)));
+  const escapes = signs.map((sign) =>
+    isPrintable(sign) && sign !== "\\" && sign !== "'" ? sign : bytes(sign),
+  );
   return `$'${escapes.join("")}'`;
 }
 
@@ -23,5 +25,7 @@ function isPrintable(sign: string): boolean {
 }
 
 function bytes(sign: string): string {
-  return [...new TextEncoder().encode(sign)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
+  return [...new TextEncoder().encode(sign)]
+    .map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`)
+    .join("");
 }
