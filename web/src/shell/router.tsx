@@ -32,6 +32,7 @@ const routes = [
   page("/graph", () => import("../graph/GraphPage.tsx")),
   page("/s/$label", () => import("../thread/ThreadPage.tsx")),
   page("/t/$turn", () => import("../thread/ThreadPage.tsx")),
+  page("/compare", () => import("../compare/ComparePage.tsx")),
   page("/compare/$pair", () => import("../compare/ComparePage.tsx")),
   page("/search", () => import("../search/SearchPage.tsx")),
   page("/sessions", () => import("../sessions/SessionsPage.tsx")),
