@@ -3,7 +3,7 @@ import { useState } from "react";
 import { write } from "../api/client.ts";
 import { bytes, count } from "../core/format.ts";
 import type { Target } from "./acts.ts";
-import { spell } from "./command.ts";
+import { digits, spell } from "./command.ts";
 import { Field, Frame, inQuotes } from "./Frame.tsx";
 import { useAct, useFirstField, useWorkspace } from "./useAct.ts";
 import type { ForkPreview } from "./wire.ts";
@@ -37,7 +37,7 @@ export function ForkDialog({ target }: { target: Target }) {
     <Frame
       title={`Fork at ${inQuotes(turn.title)}`}
       lead="A new session begins at this turn. The other one goes on as it is."
-      command={spell(workspace, "fork", preview.data?.digest ?? turn.digest.slice(0, 8), label, ...files)}
+      command={spell(workspace, "fork", preview.data?.digest ?? digits(turn.digest), label, ...files)}
       problem={act.problem}
       submit={() => fork(text)}
       verb={withFiles ? "Fork with files" : "Fork"}

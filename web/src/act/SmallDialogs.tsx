@@ -8,7 +8,7 @@ import { Button } from "../parts/Button.tsx";
 import { Command } from "../parts/Command.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
 import { type ActResult, actStore, type Target, type Tool } from "./acts.ts";
-import { spell } from "./command.ts";
+import { digits, spell } from "./command.ts";
 import { Field, Frame, inQuotes, Trouble } from "./Frame.tsx";
 import { useAct, useFirstField, useNoField, useWorkspace } from "./useAct.ts";
 import type { ForkPreview } from "./wire.ts";
@@ -38,7 +38,7 @@ export function WorktreeDialog({ target }: { target: Target }) {
       command={spell(
         workspace,
         "worktree",
-        plan.data?.digest ?? turn.digest.slice(0, 8),
+        plan.data?.digest ?? digits(turn.digest),
         ...(folder ? [folder] : []),
       )}
       problem={problem}
@@ -78,7 +78,7 @@ export function TagDialog({ target }: { target: Target }) {
     <Frame
       title={`Tag ${inQuotes(turn.title)}`}
       lead="A word by which you find this turn again."
-      command={spell(workspace, "tag", turn.digest.slice(0, 8), text.trim() || "WORD")}
+      command={spell(workspace, "tag", digits(turn.digest), text.trim() || "WORD")}
       problem={act.problem}
       submit={() => add(text)}
       verb="Add the tag"
@@ -188,7 +188,7 @@ export function HandoffDialog({ target, tool: first }: { target: Target; tool: T
       command={spell(
         workspace,
         "handoff",
-        turn.digest.slice(0, 8),
+        digits(turn.digest),
         "--to",
         tool,
         ...(folder.trim() ? ["--into", folder.trim()] : []),

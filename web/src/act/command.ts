@@ -20,6 +20,11 @@ export function spell(workspace: string, ...words: readonly string[]): string {
   return workspace && workspace !== "default" ? `TURNTREE_WORKSPACE=${quoted(workspace)} ${line}` : line;
 }
 
+/** The digits by which people name a turn. */
+export function digits(digest: string): string {
+  return digest.replace(/^sha256:/, "").slice(0, 8);
+}
+
 function isPrintable(sign: string): boolean {
   return sign === " " || !UNPRINTABLE.test(sign);
 }
