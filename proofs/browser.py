@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    async_playwright,
+    expect,
+)
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = (
@@ -134,7 +141,8 @@ async def settle(page: Page) -> None:
     # "networkidle" would never come: the stream of the page stays open.
     await page.evaluate("document.fonts.ready.then(() => true)")
     # A skeleton says that it is busy; what is shown then has its final place.
-    await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+    # Not "wait_for_function": it evaluates text, which the page's policy refuses.
+    await expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=PAGE_S_MAX * 1000)
     await page.evaluate(
         "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
     )
