@@ -9,6 +9,7 @@ import "./parts/parts.css";
 import "./shell/shell.css";
 import { takeKey, unlock } from "./api/lock.ts";
 import { queryClient } from "./api/queryClient.ts";
+import { startStream } from "./api/stream.ts";
 import { router } from "./shell/router.tsx";
 import { startTheme } from "./shell/theme.ts";
 
@@ -16,6 +17,7 @@ startTheme();
 const key = takeKey(location, history);
 // Whatever the exchange says, the first read tells whether the page is open.
 if (key) await unlock(key).catch(() => undefined);
+startStream();
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={queryClient}>

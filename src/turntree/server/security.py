@@ -34,7 +34,8 @@ POLICY: Final[Mapping[str, str]] = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
     "require-trusted-types-for": "'script'",
-    "trusted-types": "'none'",
+    # The one script that the page starts by its address: the worker that shares the stream.
+    "trusted-types": "turntree-worker",
 }
 """The content security policy: what the page may load and run, and who may frame it."""
 HEADERS: Final[Mapping[str, str]] = {

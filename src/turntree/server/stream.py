@@ -197,7 +197,7 @@ class Stream:
     def _greet(self, after: FeedPosition | None) -> Iterable[bytes]:
         """Yield what a new client gets first."""
         now = str(self._position)
-        yield f"retry: {RECONNECT_MS}\n\n".encode() + encode("hello", Hello(now, self.server), now)
+        yield f"retry: {RECONNECT_MS}\n\n".encode() + encode("hello", Hello(now, self.server, len(self._clients) + 1), now)
         if after is not None and after != self._position:
             if self._since <= after < self._position:
                 yield from (frame for position, frame in self._frames if position > after)

@@ -21,7 +21,9 @@ class Hello:
     position: str
     """Where the feed is now."""
     server: str
-    """A word that changes when the server was restarted."""
+    """A word that changes when the server was restarted, or shows another workspace."""
+    clients: int
+    """The number of clients that listen, this one included; the tabs of a browser share one."""
 
 
 @value

@@ -3,6 +3,7 @@ import { Search } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { ActHost } from "../act/ActHost.tsx";
 import { lock } from "../api/lock.ts";
+import { SampleNote } from "../firstrun/SampleNote.tsx";
 import { Skeleton } from "../parts/States.tsx";
 import { rememberChord, useHotkeys } from "../parts/useHotkeys.ts";
 import { Locked } from "./Locked.tsx";
@@ -62,6 +63,7 @@ export function Shell() {
         </button>
       </header>
       <main id="main" className="main" ref={main} tabIndex={-1}>
+        <SampleNote />
         <Suspense
           fallback={
             <div className="page">

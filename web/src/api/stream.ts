@@ -1,0 +1,144 @@
+/** What happens on the server, as it happens. Queries are asked again, the forest grows, words appear. */
+
+import { useSyncExternalStore } from "react";
+import { type ChangeSet, hear, type LiveRun, type LiveState, type Message, SILENT } from "../core/live.ts";
+import { read } from "./client.ts";
+import { readForest, refreshForest } from "./forest.ts";
+import { followLeader } from "./leader.ts";
+import { lock } from "./lock.ts";
+import { queryClient } from "./queryClient.ts";
+import workerAddress from "./stream.worker.ts?sharedworker&url";
+import type { Me } from "./types.ts";
+
+/** Changes are gathered this long before anything is asked again. */
+const GATHER_MS = 150;
+/** Answers that no later turn can change. */
+const FINAL = new Set(["part", "thread-page", "raw", "file", "diff", "content", "blame", "context"]);
+const POLICY = "turntree-worker";
+
+interface Policies {
+  createPolicy(
+    name: string,
+    rules: { createScriptURL: (given: string) => string },
+  ): {
+    createScriptURL(given: string): unknown;
+  };
+}
+
+let state: LiveState = SILENT;
+let isStarted = false;
+const watchers = new Set<() => void>();
+const listeners = new Set<(change: ChangeSet) => void>();
+
+/** Listens from now on; a second call does nothing. */
+export function startStream(): void {
+  if (isStarted || lock.isClosed()) return;
+  isStarted = true;
+  void checkWorkspace();
+  if (typeof SharedWorker === "undefined") followLeader(receive);
+  else shareWorker();
+}
+
+/** Everything that is in progress: replies and imports. */
+export function useLive(): LiveState {
+  return useSyncExternalStore(watch, () => state);
+}
+
+/** The reply that a session is writing now, if any. */
+export function useLiveRun(session: string | null | undefined): LiveRun | null {
+  return useSyncExternalStore(watch, () => (session ? findRun(state, session) : null));
+}
+
+/** Calls for each change until the answer is called. */
+export function onChange(listener: (change: ChangeSet) => void): () => void {
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+  };
+}
+
+function findRun(live: LiveState, session: string): LiveRun | null {
+  for (const run of live.runs.values()) if (run.session === session) return run;
+  return null;
+}
+
+function watch(tell: () => void): () => void {
+  watchers.add(tell);
+  return () => {
+    watchers.delete(tell);
+  };
+}
+
+function shareWorker(): void {
+  let worker: SharedWorker;
+  try {
+    worker = new SharedWorker(trusted(workerAddress), { type: "module", name: "turntree-stream" });
+  } catch {
+    followLeader(receive);
+    return;
+  }
+  worker.onerror = () => {
+    worker.port.close();
+    followLeader(receive);
+  };
+  worker.port.onmessage = ({ data }: MessageEvent<Message>) => receive(data);
+  addEventListener("pagehide", (event) => {
+    if (!event.persisted) worker.port.postMessage("gone");
+  });
+}
+
+/** The page allows one script to be started by its address, and this is it. */
+function trusted(address: string): string {
+  const policies = (globalThis as { trustedTypes?: Policies }).trustedTypes;
+  if (!policies) return address;
+  const policy = policies.createPolicy(POLICY, {
+    createScriptURL: (given) => {
+      const url = new URL(given, location.href);
+      if (url.origin === location.origin && url.pathname.startsWith("/assets/")) return url.href;
+      throw new TypeError(`${given} is not a script of this page`);
+    },
+  });
+  return policy.createScriptURL(address) as string;
+}
+
+function receive(message: Message): void {
+  const before = state;
+  state = hear(state, message);
+  if (message.event === "hello" && before.hello && before.hello.server !== message.data.server) {
+    void checkWorkspace();
+    askAgain();
+  }
+  if (message.event === "hello" || message.event === "state") catchUp();
+  if (message.event === "changed") {
+    for (const listener of listeners) listener(message.data);
+    askAgain();
+  }
+  if (message.event === "import" && message.data.state === "finished") askAgain();
+  if (state !== before) for (const tell of watchers) tell();
+}
+
+/** A forest that was read before the stream was open may have missed something. */
+function catchUp(): void {
+  if (readForest().forest) void refreshForest();
+}
+
+let isGathering = false;
+
+function askAgain(): void {
+  if (isGathering) return;
+  isGathering = true;
+  setTimeout(() => {
+    isGathering = false;
+    if (readForest().forest) void refreshForest();
+    void queryClient.invalidateQueries({ predicate: ({ queryKey }) => !FINAL.has(String(queryKey[0])) });
+  }, GATHER_MS);
+}
+
+let workspace: string | null = null;
+
+/** A server that shows another workspace has nothing in common with what this page has read. */
+async function checkWorkspace(): Promise<void> {
+  const me = await read<Me>("/me").catch(() => null);
+  if (me && workspace && me.workspace !== workspace) location.assign("/");
+  workspace = me?.workspace ?? workspace;
+}

@@ -1,0 +1,23 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { read, write } from "../api/client.ts";
+import type { Me } from "../api/types.ts";
+import { Button } from "../parts/Button.tsx";
+import "./sample.css";
+
+/** Says that what is shown is nobody's history, and leads back to the user's own. */
+export function SampleNote() {
+  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read<Me>("/me", {}, signal) }).data;
+  const leave = useMutation({
+    mutationFn: () => write("/demo", { leaves: true }),
+    onSuccess: () => location.assign("/welcome"),
+  });
+  if (!me?.sample) return null;
+  return (
+    <p className="sample-note">
+      <span>This is sample data, in a workspace of its own.</span>
+      <Button kind="quiet" onClick={() => leave.mutate()} disabled={leave.isPending}>
+        Back to my own history
+      </Button>
+    </p>
+  );
+}
