@@ -28,7 +28,7 @@ export function useActs(): Acts {
   return ACTS;
 }
 
-/** The keys of a page on which a turn is selected: f r w t n x o u. */
+/** The keys of a page on which a turn is selected: fork, rewind, worktree, tag, open elsewhere, name, archive, undo. */
 export function useActKeys(find: () => (Target & { head?: string | null }) | null): void {
   const on = (act: (target: Target & { head?: string | null }) => void) => () => {
     const target = find();
@@ -44,6 +44,8 @@ export function useActKeys(find: () => (Target & { head?: string | null }) | nul
     w: on(ACTS.worktree),
     t: on(ACTS.tag),
     o: on(ACTS.handoff),
+    n: onSession(ACTS.rename),
+    x: onSession(ACTS.archive),
     u: onSession(ACTS.undo),
   };
   useHotkeys(keys);

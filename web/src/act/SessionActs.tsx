@@ -1,0 +1,28 @@
+import { Archive, PenLine } from "lucide-react";
+import { Button } from "../parts/Button.tsx";
+import { useActs } from "./useActs.ts";
+
+/** What can be done with a whole session; for the head of a page that shows one. */
+export function SessionActs(props: { session: string; head?: string | null }) {
+  const acts = useActs();
+  return (
+    <span className="session-acts">
+      <Button
+        kind="quiet"
+        icon={<PenLine aria-hidden="true" />}
+        hotkey="n"
+        onClick={() => acts.rename(props)}
+      >
+        Rename
+      </Button>
+      <Button
+        kind="quiet"
+        icon={<Archive aria-hidden="true" />}
+        hotkey="x"
+        onClick={() => acts.archive(props)}
+      >
+        Archive
+      </Button>
+    </span>
+  );
+}
