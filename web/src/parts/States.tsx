@@ -39,7 +39,7 @@ export function Skeleton(props: { rows?: number; label?: string }) {
     return () => clearTimeout(timer);
   }, []);
   return (
-    <div className="skeleton" role="status" aria-label={props.label ?? "Reading"}>
+    <div className="skeleton" role="status" aria-busy="true" aria-label={props.label ?? "Reading"}>
       {late
         ? Array.from({ length: props.rows ?? 6 }, (_, row) => (
             <i key={`row ${String(row)}`} aria-hidden="true" />

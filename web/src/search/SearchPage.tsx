@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ListTree, Search, Trees } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import { wholeSearch } from "../api/search.ts";
 import type { SearchHitDocument } from "../api/types.ts";
 import { lightWords } from "../canopy/lightWords.ts";
@@ -16,8 +16,8 @@ import { Time } from "../parts/Figures.tsx";
 import { Marked } from "../parts/Marked.tsx";
 import { Page } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
-import { useLater } from "../parts/useLater.ts";
 import { useRowKeys } from "../parts/useRowKeys.ts";
+import { useTyped } from "../parts/useTyped.ts";
 import { placeOf } from "./hit.ts";
 import "./search.css";
 
@@ -25,8 +25,9 @@ import "./search.css";
 export default function SearchPage() {
   const { q = "" } = useSearch({ strict: false });
   const navigate = useNavigate();
-  const [words, setWords] = useState(q);
-  const later = useLater(words.trim(), 180);
+  const [words, setWords] = useTyped(q, (next) =>
+    navigate({ to: "/search", search: next ? { q: next } : {}, replace: true }),
+  );
   const list = useRef<HTMLOListElement>(null);
   const answer = useInfiniteQuery(wholeSearch(q.trim()));
   const hits = answer.data?.pages.flatMap((page) => page.hits) ?? [];
@@ -34,11 +35,6 @@ export default function SearchPage() {
   useRowKeys(list);
 
   useEffect(() => {
-    if (later !== q.trim())
-      void navigate({ to: "/search", search: later ? { q: later } : {}, replace: true });
-  }, [later]);
-  useEffect(() => {
-    setWords((before) => (before.trim() === q.trim() ? before : q));
     lightWords(q);
     rememberSearch(localStorage, q);
   }, [q]);

@@ -14,8 +14,8 @@ import { Command } from "../parts/Command.tsx";
 import { Sparkline, Time, Tokens } from "../parts/Figures.tsx";
 import { Page } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
-import { useLater } from "../parts/useLater.ts";
 import { useRowKeys } from "../parts/useRowKeys.ts";
+import { useTyped } from "../parts/useTyped.ts";
 import type { Address } from "../shell/address.ts";
 import "./sessions.css";
 
@@ -25,8 +25,6 @@ export default function SessionsPage() {
   const navigate = useNavigate();
   const { forest } = useForest();
   const list = useRef<HTMLUListElement>(null);
-  const [words, setWords] = useState(address.q ?? "");
-  const later = useLater(words.trim(), 180);
   const isArchived = address.archived === "yes";
   const answer = useInfiniteQuery(
     sessionPages({
@@ -38,9 +36,7 @@ export default function SessionsPage() {
   );
   const change = (part: Address) =>
     void navigate({ to: "/sessions", search: (before: Address) => ({ ...before, ...part }), replace: true });
-  useEffect(() => {
-    if (later !== (address.q ?? "")) change({ q: later || undefined });
-  }, [later]);
+  const [words, setWords] = useTyped(address.q ?? "", (q) => change({ q: q || undefined }));
   useRowKeys(list);
 
   const sessions = useMemo(() => answer.data?.pages.flatMap((page) => page.sessions) ?? [], [answer.data]);
