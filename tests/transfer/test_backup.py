@@ -14,6 +14,9 @@ from turntree.db.embedded.server import EmbeddedServer
 pytestmark = pytest.mark.slow
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
+SAID = """{"role":"user","content":"hello"}
+{"role":"assistant","content":"hello to you"}
+"""
 
 
 @pytest.fixture
@@ -35,6 +38,8 @@ def at_home(place: Path, tmp_path: Path) -> Generator[Call, None, None]:
 
 def test_backup_is_verified_restored_and_undone(at_home: Call, tmp_path: Path) -> None:
     assert at_home("session", "create", "before").returncode == 0
+    (tmp_path / "chat.jsonl").write_text(SAID, encoding="utf-8")
+    assert at_home("import", "chat.jsonl", "--from", "messages").returncode == 0
     made = at_home("backup", "create", "one.zip")
     assert "rows and" in made.stdout, made.stderr
     assert "one.zip" in made.stdout
@@ -51,6 +56,10 @@ def test_backup_is_verified_restored_and_undone(at_home: Call, tmp_path: Path) -
     assert "before" in listed
     assert "after" not in listed
     assert at_home("fsck").returncode == 0
+    # Rows are numbered on after those that were restored.
+    (tmp_path / "again.jsonl").write_text(SAID.replace("hello", "again"), encoding="utf-8")
+    again = at_home("import", "again.jsonl", "--from", "messages")
+    assert again.returncode == 0, again.stderr
     _, *undo = restored["undo"].split()
     assert at_home(*undo).returncode == 0
     assert "after" in at_home("session", "list", "--json").stdout

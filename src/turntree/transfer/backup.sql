@@ -34,7 +34,8 @@ DELETE FROM turntree.search_progress;
 
 -- name: restore_sequences
 SELECT setval(pg_get_serial_sequence('turntree.events', 'n'), coalesce((SELECT max(n) FROM turntree.events), 0) + 1, false),
-  setval(pg_get_serial_sequence('turntree.transcripts', 'id'), coalesce((SELECT max(id) FROM turntree.transcripts), 0) + 1, false);
+  setval(pg_get_serial_sequence('turntree.transcripts', 'id'), coalesce((SELECT max(id) FROM turntree.transcripts), 0) + 1, false),
+  setval(pg_get_serial_sequence('turntree.segments', 'number'), coalesce((SELECT max(number) FROM turntree.segments), 0) + 1, false);
 
 -- name: restore_without_vectors
 -- Without the vectors, their indexes begin again.
