@@ -368,10 +368,11 @@ function Strip(props: {
   }, [days, forest, lit, isLit, size]);
   const window = useMemo(() => {
     if (!days || !look || size.width < 2) return null;
-    const from = Math.max(0, stripX(days, size.width, look.fromMs));
-    const to = Math.min(size.width, stripX(days, size.width, look.toMs));
-    const width = Math.max(10, to - from);
-    return { left: Math.min(from, size.width - width), width };
+    // Bars are whole days, so the frame is made of whole days.
+    const from = Math.max(0, stripX(days, size.width, new Date(look.fromMs).setHours(0, 0, 0, 0)));
+    const to = Math.min(size.width, stripX(days, size.width, new Date(look.toMs).setHours(24, 0, 0, 0)));
+    const width = Math.max(12, to - from);
+    return { left: Math.max(0, Math.min(from, size.width - width)), width };
   }, [days, look, size]);
   const grab = (event: React.PointerEvent<HTMLDivElement>) => {
     if (!days || !field.current) return;

@@ -49,8 +49,11 @@ const LABEL_MIN = 44;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
+/** Room at the right edge, so that the ring of the newest turn is whole. */
+export const RIGHT = 20;
+
 export const xOf = (scene: Scene, busy: number): number =>
-  scene.left + ((busy - scene.view.a) / (scene.view.b - scene.view.a)) * (scene.width - scene.left);
+  scene.left + ((busy - scene.view.a) / (scene.view.b - scene.view.a)) * (scene.width - scene.left - RIGHT);
 
 export function yOf(scene: Scene, segment: number): number {
   const key = laneKey(scene.canopy.band[segment]!, scene.canopy.lane[segment]!);
@@ -91,7 +94,7 @@ export function drawField(g: CanvasRenderingContext2D, scene: Scene): void {
 function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number): void {
   const { forest, canopy, view, inks, path } = scene;
   const reveal = view.a + (view.b - view.a) * scene.grown;
-  const scale = (scene.width - scene.left) / (view.b - view.a);
+  const scale = (scene.width - scene.left - RIGHT) / (view.b - view.a);
   const isDim = path !== null || scene.isLit;
   const ticks = scene.inks.tones.map(() => new Path2D());
   const taken = new Set<number>();
@@ -129,7 +132,13 @@ function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number):
       const text = titleOfSegment(forest, s);
       if (text) {
         const lane = laneKey(canopy.band[s]!, canopy.lane[s]!);
-        labels.push({ x: Math.max(scene.left + 8, x0 - 2), y, lane, text, isOn });
+        labels.push({
+          x: Math.max(scene.left + 8, x0 + (canopy.source[s]! < 0 ? -2 : 5)),
+          y,
+          lane,
+          text,
+          isOn,
+        });
       }
     }
   }

@@ -13,6 +13,8 @@ export interface Days {
 }
 
 const DAY = 86_400_000;
+/** A strip of fewer days would be a few wide blocks. */
+const DAYS_MIN = 42;
 const SANS = '"IBM Plex Sans", system-ui, sans-serif';
 
 /** Days from the answer about activity: `days` are dates, `cells` are [day, agent, turns]. */
@@ -26,8 +28,14 @@ export function daysOf(
 ): Days | null {
   if (activity.days.length === 0) return null;
   const places = activity.days.map((day) => Date.parse(`${day}T00:00:00`));
-  const startMs = Math.min(...places);
-  const count = Math.round((Math.max(...places) - startMs) / DAY) + 1;
+  const lastMs = places.reduce((a, b) => Math.max(a, b));
+  const first = new Date(lastMs);
+  first.setDate(first.getDate() - DAYS_MIN + 1);
+  const startMs = Math.min(
+    first.getTime(),
+    places.reduce((a, b) => Math.min(a, b)),
+  );
+  const count = Math.round((lastMs - startMs) / DAY) + 1;
   const width = Math.max(1, agents.length);
   const cells = new Uint32Array(count * width);
   const agentOf = activity.agents.map((agent) => Math.max(0, agents.indexOf(agent)));

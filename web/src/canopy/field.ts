@@ -6,7 +6,7 @@
 import { toneOf } from "../core/agents.ts";
 import { type Canopy, canopyOf, type Placement, placed } from "../core/canopy.ts";
 import { type Forest, type Place, threadOf } from "../core/forest.ts";
-import { AXIS, drawField, type Scene, type View, xOf, yOf } from "./drawField.ts";
+import { AXIS, drawField, RIGHT, type Scene, type View, xOf, yOf } from "./drawField.ts";
 import { canvasContext, type Inks, readInks } from "./inks.ts";
 
 const VIEW_MIN = 90;
@@ -51,6 +51,11 @@ export class Field {
 
   get left(): number {
     return this.width < 700 ? 96 : 144;
+  }
+
+  /** How many pixels the time in view has. */
+  get room(): number {
+    return Math.max(1, this.width - this.left - RIGHT);
   }
 
   get end(): number {
@@ -128,14 +133,14 @@ export class Field {
 
   pan(dx: number, dy: number): void {
     const { a, b, y } = this.view;
-    const shift = (dx / Math.max(1, this.width - this.left)) * (b - a);
+    const shift = (dx / this.room) * (b - a);
     this.look({ a: a + shift, b: b + shift, y: y + dy });
   }
 
   /** Make the view so many times as wide; the time at `x` stays where it is. */
   zoom(factor: number, x = (this.width + this.left) / 2): void {
     const { a, b, y } = this.view;
-    const share = Math.max(0, Math.min(1, (x - this.left) / Math.max(1, this.width - this.left)));
+    const share = Math.max(0, Math.min(1, (x - this.left) / this.room));
     const at = a + share * (b - a);
     const width = Math.min(this.end, Math.max(VIEW_MIN, (b - a) * factor));
     this.look({ a: at - share * width, b: at + (1 - share) * width, y });
@@ -160,7 +165,7 @@ export class Field {
   hit(x: number, y: number): Place | null {
     if (x < this.left || y > this.height - AXIS) return null;
     const scene = this.scene(this.width, this.height);
-    const scale = (this.view.b - this.view.a) / Math.max(1, this.width - this.left);
+    const scale = (this.view.b - this.view.a) / this.room;
     const busy = this.view.a + (x - this.left) * scale;
     let best: Place | null = null;
     let near = 17;
@@ -270,19 +275,23 @@ export class Field {
 
   private place(): void {
     const { a, b } = this.view;
-    const key = `${a} ${b} ${this.width}`;
+    const key = `${a} ${b} ${this.width} ${this.height}`;
     if (key === this.placedFor) return;
     this.placedFor = key;
     // Titles need room; from far away there are none, and lanes move together.
     const turnsInView = (this.forest.turns * (b - a)) / this.end;
-    const perTurn = (this.width - this.left) / Math.max(1, turnsInView);
+    const perTurn = this.room / Math.max(1, turnsInView);
     const near = Math.max(0, Math.min(1, (Math.log2(perTurn) + 3) / 3.5));
-    this.placement = placed(this.canopy, a, b, {
-      wide: 13 + near * 15,
-      thin: 8 + near * 4,
-      head: 10 + near * 8,
-      foot: 12,
-    });
+    const heights = { wide: 13 + near * 15, thin: 8 + near * 4, head: 10 + near * 8, foot: 12 };
+    const least = placed(this.canopy, a, b, heights);
+    // A picture with few strands may use the room that it has.
+    const stretch = Math.min(1.6, (this.height - AXIS) / Math.max(1, least.height));
+    if (stretch <= 1.02) this.placement = least;
+    else {
+      const { wide, thin, head, foot } = heights;
+      const tall = { wide: wide * stretch, thin: thin * stretch, head: head * stretch, foot: foot * stretch };
+      this.placement = placed(this.canopy, a, b, tall);
+    }
   }
 
   /** Move lanes and bands towards their places; says whether any is still under way. */

@@ -88,7 +88,7 @@ export function bytes(value: number): string {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
 }
 
-/** The first eight characters of a turn's id or digest, as the command line prints them. */
+/** The first eight digits of a turn's id or digest, as the command line prints them. */
 export function shortId(id: string): string {
-  return id.slice(0, 8);
+  return id.slice(id.indexOf(":") + 1).slice(0, 8);
 }

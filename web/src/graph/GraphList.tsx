@@ -100,6 +100,13 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
     [graph, thread, running, first, last, measures],
   );
 
+  const pick = useCallback(
+    (place: Place) => {
+      select(place);
+      box.current?.focus({ preventScroll: true });
+    },
+    [select],
+  );
   const items = [];
   for (let index = first; index < last; index++) {
     const line = rows.at(index);
@@ -120,7 +127,7 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
         isDim={graph.litRows.size > 0}
         isRunning={running.has(line.segment) && line.depth === graph.forest.high[line.segment]}
         gutter={gutter}
-        select={select}
+        select={pick}
         enter={enter}
       />,
     );
@@ -278,6 +285,8 @@ const Row = memo(function Row(props: RowProps) {
     "aria-level": line.lane + 2,
     "aria-selected": isSelected,
     style,
+    // The grid keeps the focus: a row that has it would take it away when it scrolls out of view.
+    onMouseDown: (event: React.MouseEvent) => event.preventDefault(),
     onClick: () => {
       props.select(place);
       if (line.kind === "run") props.enter(place, "run");
@@ -291,6 +300,7 @@ const Row = memo(function Row(props: RowProps) {
     return (
       <div
         role="row"
+        tabIndex={-1}
         {...common}
         aria-expanded={false}
         aria-label={`${words}, folded, lane ${line.lane + 1}`}
@@ -307,7 +317,7 @@ const Row = memo(function Row(props: RowProps) {
     );
   }
   return (
-    <div role="row" {...common} aria-label={nameOf(graph, line, data, props)}>
+    <div role="row" tabIndex={-1} {...common} aria-label={nameOf(graph, line, data, props)}>
       <TurnCells {...props} line={line} />
     </div>
   );
@@ -356,7 +366,9 @@ function TurnCells(props: RowProps & { line: GraphRow }) {
             {tag.name}
           </span>
         ))}
-        {glyph === "compaction" ? <span className="graph-word">compaction</span> : null}
+        {glyph === "compaction" && !data?.title.toLowerCase().startsWith("compaction") ? (
+          <span className="graph-word">compaction</span>
+        ) : null}
         {isBad ? <span className="graph-word bad">{data?.outcome ?? "failed"}</span> : null}
         {props.isRunning ? <span className="graph-word live">at work</span> : null}
         <span className="graph-text">

@@ -138,16 +138,14 @@ export function drawLanes(scene: LaneScene, measures: Measures): Strokes {
     const above = isTip ? layout.main[piece]! : piece;
     if (above >= 0) {
       const strong = isTip ? isOn(layout.segment[above]!, layout.low[above]!) : isOn(segment, depth + 1);
-      extend(lane, above, top, middle, tone(above), isTip && layout.spawn[above] === 1, strong);
-    }
-    if (row.kind === "run") {
-      close(lane);
-      put(true, isOn(row.oldest.segment, row.oldest.depth), tone(piece), `M${x} ${middle}V${middle + 0.1}`);
+      const isDashed = row.kind === "run" || (isTip && layout.spawn[above] === 1);
+      extend(lane, above, top, middle, tone(above), isDashed, strong);
     }
     const parent = layout.parent[last]!;
     const isFirst = row.oldest.depth === layout.low[last]!;
     if (!isFirst || (parent >= 0 && layout.main[parent] === last)) {
-      extend(lane, last, middle, bottom, tone(last), row.spawn, isOn(row.oldest.segment, row.oldest.depth));
+      const isDashed = row.spawn || row.kind === "run";
+      extend(lane, last, middle, bottom, tone(last), isDashed, isOn(row.oldest.segment, row.oldest.depth));
     } else {
       close(lane);
       if (row.startsBranch) {
