@@ -52,7 +52,7 @@ def segment_of(skeleton: Skeleton, session: SkeletonSession) -> SkeletonSegment:
 async def test_empty_tree_has_an_empty_shape(tree: Tree) -> None:
     skeleton = await tree.shape.read()
     assert skeleton.whole
-    assert not (skeleton.segments or skeleton.sessions or skeleton.marks)
+    assert [*skeleton.segments, *skeleton.sessions, *skeleton.marks] == []
 
 
 async def test_segments_have_both_ends_and_parents_come_first(tree: Tree) -> None:

@@ -1,5 +1,6 @@
 """The shape facet: the whole tree as segments, and what changed in it after a position."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import PurePosixPath, PureWindowsPath
@@ -32,6 +33,7 @@ OWN_TOOL: Final = "turntree"
 NO_INDEX: Final = -1
 _PARTIAL: Final = "p"
 """Marks a position at which something was hidden from the viewer."""
+_Parts = tuple[list[SegmentEnds], list[SessionHead], list[TurnMarkPlace], list[TurningPlace]]
 
 
 class SkeletonSegment(NamedTuple):
@@ -127,24 +129,24 @@ class Shape(Facet):
         """
         # Before the rest: what is committed meanwhile comes twice, and never not at all.
         position, sees_all = await self.store.find_position()
+        known = _parse(after) if after and sees_all else None
+        changes = None if known is None else await self.store.find_changes(known)
+        parts = await self._read_parts(changes)
+        if changes is not None and not self._knows(changes, *parts[:2]):
+            changes, parts = None, await self._read_parts(None)
         told = f"{position}" if sees_all else f"{position}-{_PARTIAL}"
-        changes = None
-        if sees_all and after and (known := _parse(after)) is not None:
-            changes = await self.store.find_changes(known)
-            sessions = await self.store.list_sessions(changes)
-            segments = await self.store.list_segments(changes)
-            if changes is None or not self._knows(changes, segments, sessions):
-                changes = None
-                sessions = await self.store.list_sessions(None)
-                segments = await self.store.list_segments(None)
-        else:
-            sessions = await self.store.list_sessions(None)
-            segments = await self.store.list_segments(None)
-        projects = self._projects(changes, segments, sessions)
-        return _skeleton(
-            told, changes, segments, sessions, projects,
-            await self.store.list_marks(changes), await self.store.list_turnings(changes),
-        )  # fmt: skip
+        return _skeleton(told, changes, *parts, self._projects(changes, *parts[:2]))
+
+    async def _read_parts(self, of: ShapeChanges | None) -> _Parts:
+        if of is not None and not of.streams:
+            return [], [], [], []
+        # Each on a connection of its own: a database has more than one processor.
+        return await asyncio.gather(
+            self.store.list_segments(of),
+            self.store.list_sessions(of),
+            self.store.list_marks(of),
+            self.store.list_turnings(of),
+        )
 
     def _knows(
         self,
@@ -291,9 +293,9 @@ def _skeleton(
     changes: ShapeChanges | None,
     segments: Sequence[SegmentEnds],
     sessions: Sequence[SessionHead],
-    projects: Mapping[int, str | None],
     marks: Sequence[TurnMarkPlace],
     turnings: Sequence[TurningPlace],
+    projects: Mapping[int, str | None],
 ) -> Skeleton:
     agents: dict[str, int] = {}
     names: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """Reads the shape of the tree: segments, heads, marks, and turns as lines."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -53,6 +54,9 @@ class SessionHead(NamedTuple):
     status: str
     tool: str | None
     began_ms: int
+
+
+_BEGAN: Final = attrgetter("began_ms", "id")
 
 
 class TurnMarkPlace(NamedTuple):
@@ -181,10 +185,10 @@ class ShapeStore:
             sessions=None if of is None else list(of.streams),
             start=START_CHARS,
         )
-        return [
-            SessionHead(id, label, title or _title(start) or "", *rest)
-            for id, label, title, start, *rest in rows
+        heads = [
+            SessionHead(row[0], row[1], row[2] or _title(row[3]) or "", *row[4:]) for row in rows
         ]
+        return sorted(heads, key=_BEGAN)
 
     async def list_marks(self, of: ShapeChanges | None) -> list[TurnMarkPlace]:
         """Return the marks of the segments that changed, or of all."""

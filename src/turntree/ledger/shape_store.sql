@@ -64,31 +64,35 @@ SELECT g.number, coalesce(p.number, -1), g.fork_depth, g.fork_depth + 1, l.depth
 
 -- name: shape_sessions
 -- A session is named after the first turn of its segment, unless its tool gave it a title. Its folder is where its
--- tool says that it worked, or the directory that it is attached to.
+-- tool says that it worked, or the directory that it is attached to. Not sorted here: the texts would be sorted on
+-- disk.
 WITH described AS MATERIALIZED (
   SELECT i.origin, i.by, h.key AS id, h.value ->> 'cwd' AS folder, h.value ->> 'title' AS title
     FROM turntree.import_cursors i, jsonb_each(i.heads) h
     WHERE i.workspace_id = %(workspace)b AND jsonb_typeof(h.value) = 'object'
+), attached AS MATERIALIZED (
+  SELECT DISTINCT ON (x.session_id) x.session_id, r.location FROM turntree.resource_attachments x
+    JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = x.resource_id AND r.kind = 'directory'
+    WHERE x.workspace_id = %(workspace)b ORDER BY x.session_id, r.created_at
+), spawned AS MATERIALIZED (
+  SELECT v.session_id, g.number, x.depth FROM turntree.spawns v,
+      LATERAL (SELECT segment_id, depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = v.parent_turn_id OFFSET 0) x
+    JOIN turntree.segments g ON g.workspace_id = %(workspace)b AND g.id = x.segment_id
+    WHERE v.workspace_id = %(workspace)b AND (%(sessions)b::uuid[] IS NULL OR v.session_id = ANY (%(sessions)b::uuid[]))
 )
-SELECT s.id::text, n.name, d.title, b.start, coalesce(t.number, -1), coalesce(t.depth, 0), coalesce(d.folder, a.location),
+SELECT s.id::text, n.name, d.title, b.start, coalesce(g.number, -1), coalesce(t.depth, 0), coalesce(d.folder, a.location),
     coalesce(w.number, -1), coalesce(w.depth, 0), s.status, s.origin, floor(date_part('epoch', s.created_at) * 1000)::bigint
   FROM turntree.sessions s
   JOIN turntree.session_names n ON n.workspace_id = %(workspace)b AND n.session_id = s.id AND n.reason IS NULL
-  LEFT JOIN LATERAL (SELECT x.depth, x.segment_id, g.number FROM turntree.turns x
-      JOIN turntree.segments g ON g.workspace_id = %(workspace)b AND g.id = x.segment_id
+  LEFT JOIN LATERAL (SELECT x.depth, x.segment_id FROM turntree.turns x
     WHERE x.workspace_id = %(workspace)b AND x.id = s.head_id OFFSET 0) t ON true
+  LEFT JOIN turntree.segments g ON g.workspace_id = %(workspace)b AND g.id = t.segment_id
   LEFT JOIN described d ON d.origin = s.origin AND d.id = s.origin_session_id AND s.imported_by IN (d.by, 'system:import')
   LEFT JOIN LATERAL (SELECT left(x.body, %(start)b::int) AS start FROM turntree.turn_bodies x
     WHERE x.workspace_id = %(workspace)b AND x.turn_id = t.segment_id AND d.title IS NULL OFFSET 0) b ON true
-  LEFT JOIN LATERAL (SELECT r.location FROM turntree.resource_attachments x
-      JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = x.resource_id AND r.kind = 'directory'
-    WHERE x.workspace_id = %(workspace)b AND x.session_id = s.id ORDER BY r.created_at LIMIT 1) a ON true
-  LEFT JOIN LATERAL (SELECT g.number, x.depth FROM turntree.spawns v
-      JOIN turntree.turns x ON x.workspace_id = %(workspace)b AND x.id = v.parent_turn_id
-      JOIN turntree.segments g ON g.workspace_id = %(workspace)b AND g.id = x.segment_id
-    WHERE v.workspace_id = %(workspace)b AND v.session_id = s.id OFFSET 0) w ON true
-  WHERE s.workspace_id = %(workspace)b AND (%(sessions)b::uuid[] IS NULL OR s.id = ANY (%(sessions)b::uuid[]))
-  ORDER BY s.created_at, s.id;
+  LEFT JOIN attached a ON a.session_id = s.id
+  LEFT JOIN spawned w ON w.session_id = s.id
+  WHERE s.workspace_id = %(workspace)b AND (%(sessions)b::uuid[] IS NULL OR s.id = ANY (%(sessions)b::uuid[]));
 
 -- name: shape_marks
 SELECT g.number, m.depth, m.kind, m.name FROM (

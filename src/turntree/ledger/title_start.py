@@ -7,12 +7,17 @@ import orjson
 
 from turntree.core.message_context import without_injected
 
-START_CHARS: Final = 600
+START_CHARS: Final = 400
 """Enough for the title of nearly every turn, and read from the first page of a compressed body."""
 START_CHARS_MAX: Final = 65_536
 """How much is read of a text that begins with what a tool added."""
 TITLE_CHARS_MAX: Final = 200
 
+_PLAIN: Final = re.compile(
+    r'\{(?:"at":"[^"]*",)?"parts":\[\{"kind":"text","text":"([^"\\<#]*[^"\\<#\s][^"\\<#]*)'
+    r'(?:("\}\],"role":"user")|\Z)'
+)
+"""A message of a person without anything that would have to be unescaped or taken out."""
 _TEXT: Final = re.compile(
     r'"(?:kind":"text","text|excerpt)":"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-f]{4}))*)'
 )
@@ -23,6 +28,8 @@ def find_title(start: str, *, is_cut: bool) -> str | None:
 
     ``is_cut`` says that the text goes on after this. The title is that of ``Turn.title``, cut.
     """
+    if (plain := _PLAIN.match(start)) and (plain[2] or is_cut):
+        return _cut(plain[1].split())
     *lines, last = start.split("\n")
     texts: list[str] = []
     for line in lines if is_cut else (*lines, last):

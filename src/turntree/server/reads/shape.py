@@ -11,7 +11,7 @@ import orjson
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId, find_long_id
 from turntree.core.value import value
-from turntree.ledger.shape import agent_name
+from turntree.ledger.shape import Skeleton, agent_name
 from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.server.context import ServerContext
 from turntree.server.route import ApiRoute
@@ -79,7 +79,11 @@ class PlacesRequest:
 
 async def get_shape(context: ServerContext, asked: ShapeRequest) -> bytes:
     """Return the skeleton of the tree, or what changed after a position."""
-    skeleton = await context.tree.shape.read(asked.after)
+    return write_shape(await context.tree.shape.read(asked.after))
+
+
+def write_shape(skeleton: Skeleton) -> bytes:
+    """Return the document of a skeleton as JSON."""
     return orjson.dumps(
         ShapeDocument(
             skeleton.position,
