@@ -12,7 +12,7 @@ def event(n: int, stream: str, kind: str) -> tuple[FeedPosition, Event]:
 
 
 def words(position: str, text: str, kind: str = "text", **fields: object) -> Words:
-    return Words("run", "session", int(position[0]), position, kind, text, **fields)  # type: ignore[arg-type]
+    return Words("run", "session", "main", int(position[0]), position, kind, text, **fields)  # type: ignore[arg-type]
 
 
 def test_events_are_gathered_by_what_they_change() -> None:

@@ -76,12 +76,9 @@ class ImportJobs:
         importing = self.machine.make_import()
 
         def report(done: Progress) -> None:
-            turns = done.turns_added + done.turns_known
-            self._tell(
-                ImportJob(
-                    job, tool, done.bytes_read, done.bytes, turns, done.sessions_begun, "running"
-                )
-            )
+            read, total = done.bytes_read, done.bytes
+            turns, sessions = done.turns_added, done.sessions_begun
+            self._tell(ImportJob(job, tool, read, total, turns, sessions, "running"))
 
         importing.report, importing.batch_bytes = report, BATCH_BYTES
         found = await self.machine.find(tool)

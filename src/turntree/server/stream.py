@@ -76,7 +76,9 @@ class _Client:
 
 @dataclass(slots=True)
 class _LiveRun:
+    run: RunId
     session: str
+    label: str
     position: StreamPosition = field(default_factory=StreamPosition)
     seq: int = 0
     """The next recorded event to read."""
@@ -190,14 +192,15 @@ class Stream:
         self._frames.clear()
         self._runs.clear()
         self._hidden.clear()
-        for run in await self.tree.runs.list_open():
-            self._runs[run.run] = _LiveRun(str(run.session))
-            await self._read_run(run.run)
+        for opened in await self.tree.runs.list_open():
+            await self._read_run(opened.run)
 
     def _greet(self, after: FeedPosition | None) -> Iterable[bytes]:
         """Yield what a new client gets first."""
         now = str(self._position)
-        yield f"retry: {RECONNECT_MS}\n\n".encode() + encode("hello", Hello(now, self.server, len(self._clients) + 1), now)
+        yield f"retry: {RECONNECT_MS}\n\n".encode() + encode(
+            "hello", Hello(now, self.server, len(self._clients) + 1), now
+        )
         if after is not None and after != self._position:
             if self._since <= after < self._position:
                 yield from (frame for position, frame in self._frames if position > after)
@@ -244,30 +247,34 @@ class Stream:
         """Send the new text of runs that this process's worker drives."""
         hub = self.tree.runs.hub
         running = hub.list_runs()
-        if unknown := [run for run in running if run not in self._runs and run not in self._hidden]:
-            visible = {run.run: str(run.session) for run in await self.tree.runs.list_open()}
-            self._hidden.intersection_update(running)
-            self._hidden.update(run for run in unknown if run not in visible)
-            for run in unknown:
-                if run in visible:
-                    self._runs[run] = _LiveRun(visible[run])
+        self._hidden.intersection_update(running)
         for run in running:
-            if (live := self._runs.get(run)) is not None:
+            if run in self._hidden:
+                continue
+            if (live := await self._find_run(run)) is None:
+                self._hidden.add(run)
+            else:
                 chunks = hub.pieces(run, live.position)
-                self._tell(live, [_words(chunk, live.session) for chunk in chunks])
+                self._tell(live, [_words(chunk, live) for chunk in chunks])
 
     async def _read_run(self, run: RunId) -> None:
         """Send what models replied in a run, whichever process drives it."""
-        live = self._runs.get(run)
-        if live is None:
-            opened = {one.run: str(one.session) for one in await self.tree.runs.list_open()}
-            if run not in opened:
-                return
-            live = self._runs[run] = _LiveRun(opened[run])
+        if (live := await self._find_run(run)) is None:
+            return
         facts = await self.tree.ledger.facts(run, after=live.seq)
-        self._tell(live, [_recorded(fact, run, live.session) for fact in facts if fact.message])
+        self._tell(live, [_recorded(fact, live) for fact in facts if fact.message])
         if facts:
             live.seq = facts[-1].event.seq + 1
+
+    async def _find_run(self, run: RunId) -> _LiveRun | None:
+        """Return a run in progress; None if the user may not see it, or it has ended."""
+        if (live := self._runs.get(run)) is not None:
+            return live
+        for opened in await self.tree.runs.list_open():
+            if opened.run == run:
+                session = await self.tree.sessions.ledger.get(opened.session)
+                self._runs[run] = _LiveRun(run, str(session.id), session.label)
+        return self._runs.get(run)
 
     def _tell(self, live: _LiveRun, words: list[Words]) -> None:
         fresh = [one for one in words if StreamPosition.parse(one.position) > live.position]
@@ -298,18 +305,18 @@ async def _wait_for_disconnect(receive: Receive, client: _Client) -> None:
     client.put(None)
 
 
-def _words(chunk: LiveChunk, session: str) -> Words:
+def _words(chunk: LiveChunk, live: _LiveRun) -> Words:
     return Words(
-        chunk.run, session, chunk.position.seq, str(chunk.position), chunk.kind, chunk.text,
-        chunk.tool,
+        live.run, live.session, live.label, chunk.position.seq, str(chunk.position), chunk.kind,
+        chunk.text, chunk.tool,
     )  # fmt: skip
 
 
-def _recorded(fact: RunEvent, run: RunId, session: str) -> Words:
+def _recorded(fact: RunEvent, live: _LiveRun) -> Words:
     """Return the recorded text of a step; it replaces what was streamed of it."""
     text = fact.message.text if fact.message and fact.message.role == "assistant" else ""
-    after = StreamPosition(fact.event.seq + 1)
-    return Words(run, session, fact.event.seq, str(after), "text", text, is_whole=True)
+    seq, after = fact.event.seq, str(StreamPosition(fact.event.seq + 1))
+    return Words(live.run, live.session, live.label, seq, after, "text", text, is_whole=True)
 
 
 def _after(words: list[Words], new: Words) -> list[Words]:

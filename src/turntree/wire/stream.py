@@ -46,6 +46,7 @@ class Words:
 
     run: str
     session: str
+    label: str
     seq: int
     """The step of the run that the text will become."""
     position: str
@@ -68,7 +69,9 @@ class ImportJob:
     """Bytes read so far."""
     total: int
     turns: int
+    """New turns so far."""
     sessions: int
+    """New sessions so far."""
     state: JobState
     error: str | None = None
 

@@ -44,7 +44,7 @@ export function useLive(): LiveState {
   return useSyncExternalStore(watch, () => state);
 }
 
-/** The reply that a session is writing now, if any. */
+/** The reply that a session is writing now, by its label or id. */
 export function useLiveRun(session: string | null | undefined): LiveRun | null {
   return useSyncExternalStore(watch, () => (session ? findRun(state, session) : null));
 }
@@ -58,7 +58,7 @@ export function onChange(listener: (change: ChangeSet) => void): () => void {
 }
 
 function findRun(live: LiveState, session: string): LiveRun | null {
-  for (const run of live.runs.values()) if (run.session === session) return run;
+  for (const run of live.runs.values()) if (run.label === session || run.session === session) return run;
   return null;
 }
 

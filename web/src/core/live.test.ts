@@ -5,6 +5,7 @@ import { hear, type LiveState, SILENT, textOf, type Words } from "./live.ts";
 const word = (position: string, text: string, more: Partial<Words> = {}): Words => ({
   run: "r",
   session: "s",
+  label: "main",
   seq: Number(position.split(".")[0]),
   position,
   kind: "text",

@@ -23,6 +23,7 @@ export interface ChangeSet {
 export interface Words {
   run: string;
   session: string;
+  label: string;
   seq: number;
   position: string;
   kind: "text" | "reasoning" | "tool" | "restart";
@@ -63,6 +64,7 @@ export interface LiveStep {
 export interface LiveRun {
   run: string;
   session: string;
+  label: string;
   position: string;
   steps: readonly LiveStep[];
 }
@@ -138,8 +140,8 @@ function spoken(runs: LiveState["runs"], words: Words): LiveState["runs"] {
   const isFresh = !known || words.kind === "restart" || (!words.is_whole && known.epoch !== epoch);
   const step = isFresh ? { seq: words.seq, epoch, text: "", reasoning: "", tools: [] } : { ...known, epoch };
   steps.splice(place, known ? 1 : 0, added(step, words));
-  const run: LiveRun = { run: words.run, session: words.session, position: words.position, steps };
-  return new Map(runs).set(words.run, run);
+  const { run, session, label, position } = words;
+  return new Map(runs).set(run, { run, session, label, position, steps });
 }
 
 function added(step: LiveStep, words: Words): LiveStep {

@@ -7,7 +7,9 @@ import { useForest } from "../api/forest.ts";
 import { useLive } from "../api/stream.ts";
 import type { Me } from "../api/types.ts";
 import { CanopyField } from "../canopy/CanopyField.tsx";
+import "../canopy/canopy.css";
 import { toneOf } from "../core/agents.ts";
+import type { Forest } from "../core/forest.ts";
 import { bytes, count, figure } from "../core/format.ts";
 import type { ImportJob } from "../core/live.ts";
 import { Button } from "../parts/Button.tsx";
@@ -51,6 +53,7 @@ export default function WelcomePage() {
 
 function Found({ sources, demo }: { sources: Source[]; demo: boolean }) {
   const live = useLive();
+  const { forest } = useForest();
   const jobs = useMemo(() => jobsByTool(live.jobs.values()), [live.jobs]);
   const offered = importable(sources);
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
@@ -69,7 +72,7 @@ function Found({ sources, demo }: { sources: Source[]; demo: boolean }) {
   return (
     <Page title="Welcome" quiet className="welcome">
       <div className="welcome-head">
-        <p className="display">{headline(sources, ended, isBusy, isDone)}</p>
+        <p className="display">{headline(sources, isBusy, isDone ? forest : null)}</p>
         <p className="welcome-lead">
           {isDone
             ? "New turns of these tools appear by themselves while this page is open."
@@ -120,17 +123,12 @@ function Found({ sources, demo }: { sources: Source[]; demo: boolean }) {
   );
 }
 
-function headline(sources: Source[], ended: ImportJob[], isBusy: boolean, isDone: boolean): string {
-  if (isDone) {
-    const turns = ended.reduce((sum, job) => sum + job.turns, 0);
-    const sessions = ended.reduce((sum, job) => sum + job.sessions, 0);
-    return sessions
-      ? `${count(turns, "turn")} in ${count(sessions, "session")} are here`
-      : "Everything is here already";
-  }
+function headline(sources: Source[], isBusy: boolean, forest: Forest | null): string {
+  if (forest) return `${count(forest.turns, "turn")} in ${count(forest.sessions.length, "session")} are here`;
   if (isBusy) return "Your history is coming in";
   const sessions = sources.reduce((sum, one) => sum + one.sessions, 0);
-  return `${count(sessions, "session")} of ${sources.length === 1 ? sources[0]!.name : count(sources.length, "tool")} ${sessions === 1 ? "is" : "are"} on this machine`;
+  const whose = sources.length === 1 ? sources[0]!.name : count(sources.length, "tool");
+  return `${count(sessions, "session")} of ${whose} ${sessions === 1 ? "is" : "are"} on this machine`;
 }
 
 function Tool(props: {
@@ -145,7 +143,7 @@ function Tool(props: {
       <label>
         <input
           type="checkbox"
-          checked={props.isChosen || isRunning(job)}
+          checked={props.isChosen || isRunning(job) || source.state === "imported"}
           disabled={!toggle}
           onChange={toggle ?? undefined}
           aria-label={`Import from ${source.name}`}
@@ -174,7 +172,8 @@ function stateOf(source: Source, job: ImportJob | undefined) {
   if (job?.state === "running") return <span role="status">{figure(job.turns)} turns</span>;
   if (job?.state === "waiting") return <span className="faint">waiting</span>;
   if (job?.state === "failed") return <Chip kind="bad">failed</Chip>;
-  if (job?.state === "finished") return <Chip kind="ok">{count(job.turns, "turn")} here</Chip>;
+  if (job?.state === "finished")
+    return <Chip kind="ok">{job.turns ? `${count(job.turns, "turn")} here` : "nothing new"}</Chip>;
   if (source.state === "imported") return <Chip kind="ok">imported</Chip>;
   if (source.state === "partly") return <Chip>{figure(source.sessions - source.imported)} new</Chip>;
   return null;

@@ -7,6 +7,7 @@ import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Command } from "../parts/Command.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
+import { LiveReply } from "../parts/LiveReply.tsx";
 import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { type Hotkeys, useHotkeys } from "../parts/useHotkeys.ts";
@@ -62,6 +63,7 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
         >
           Say something to it, or let the agent that owns it go on.
         </Empty>
+        <LiveReply session={revision} />
       </div>
     );
   return (
@@ -288,6 +290,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
                   ))
                 : Array.from({ length: total }, (_, index) => article(index + 1))}
             </div>
+            <LiveReply session={label} />
             {pageError ? <Failure error={pageError} retry={retry} compact /> : null}
           </div>
         </div>
