@@ -81,13 +81,6 @@ class Entrance:
 Check = Callable[[RequestHead, Entrance], Problem | None]
 
 
-def check_method(head: RequestHead, _: Entrance) -> Problem | None:
-    """Refuse what no route takes; a preflight of another origin is answered by nothing."""
-    if head.method in {"GET", "HEAD", "POST"}:
-        return None
-    return make_problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "only GET and POST")
-
-
 def check_host(head: RequestHead, entrance: Entrance) -> Problem | None:
     """Refuse every name but our own: a rebound name still says which site it belongs to."""
     sent = head.headers.get("host", ())
@@ -148,7 +141,6 @@ def check_cookie(head: RequestHead, entrance: Entrance) -> Problem | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    check_method,
     check_host,
     check_origin,
     check_fetch_site,
