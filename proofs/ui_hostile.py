@@ -36,10 +36,12 @@ TEXTS_PER_TURN = 10
 TOOLS = ("Read", "Edit", "Bash", "Grep", "Task", "<b class=hostile>tool</b>")
 TEXT_S_MAX = 20.0
 DOM_CHARS_MAX = 2_000_000
+VISIT_S = 1.0
+"""How long an attack waits for a visit of the harmful site."""
 LOOK = """() => {
   const links = [...document.querySelectorAll('a[href], area[href]')];
   const made = document.querySelectorAll(
-    '[class~=hostile], [id^=hostile], [name^=hostile], iframe, object, embed, base, main form[action]');
+    '[class~=hostile], [id^=hostile], [name^=hostile], iframe, object, embed, base, form[action]');
   const named = links.filter(a => {
     const text = a.textContent.trim();
     if (!/^https?:\\/\\//.test(text)) return false;
@@ -287,10 +289,6 @@ class Scene:
             await page.goto(f"http://{EVIL}:{self.site.port}/")
             yield page
 
-    def came(self, path: str) -> bool:
-        """Whether the harmful site had a visit of a path."""
-        return any(one.startswith(path) for one, _ in self.site.visits)
-
 
 Act = Callable[[Scene], Awaitable[bool]]
 TRUSTED = frozenset({"require-trusted-types-for", "trusted-types"})
@@ -374,9 +372,8 @@ async def follow_link(scene: Scene) -> bool:
     async with scene.outside("") as page:
         scene.server.cookies.clear()
         await page.goto(f"http://{EVIL}:{scene.site.port}/")
-        with contextlib.suppress(Error):
+        async with page.expect_navigation():
             await page.evaluate(f"location.href = '{scene.server.origin}/api/v1/me'")
-            await page.wait_for_load_state("load")
         return any("turntree-" in cookie for cookie in scene.server.cookies)
 
 
@@ -391,9 +388,7 @@ def inside(script: str, path: str = "") -> Act:
                 done = await page.evaluate(f"async evil => {{ {script} }}", evil)
             except Error:
                 done = False
-            if path and not done:
-                await wait_until(lambda: scene.came(path))
-            return bool(done) or (bool(path) and scene.came(path))
+            return bool(done) or (bool(path) and await scene.site.wait_for(path, VISIT_S))
 
     return act
 
@@ -401,11 +396,9 @@ def inside(script: str, path: str = "") -> Act:
 async def frame(scene: Scene) -> bool:
     """Show our page in a frame of another site."""
     async with scene.outside(f"<iframe src='{scene.server.origin}/'></iframe>") as page:
-        with contextlib.suppress(Error):
-            inner = page.frames[1]
-            await inner.wait_for_selector("#root > *", timeout=2000)
-            return True
-        return False
+        await page.wait_for_load_state("load")
+        # A frame that was refused shows an error of the browser, from another origin.
+        return bool(page.frames[1].url.startswith(scene.server.origin))
 
 
 async def embed(scene: Scene) -> bool:
@@ -418,11 +411,15 @@ async def embed(scene: Scene) -> bool:
 async def hold_window(scene: Scene) -> bool:
     """Keep a hand on a window of ours that another site opened."""
     async with scene.outside("<button>open</button>") as page:
-        script = f"document.querySelector('button').onclick = () => window.held = open('{scene.server.origin}/')"
-        await page.evaluate(script)
+        await page.evaluate(
+            "at => document.querySelector('button').onclick = () => { window.held = open(at) }",
+            f"{scene.server.origin}/",
+        )
         async with page.context.expect_page() as opened:
             await page.click("button")
-        await (await opened.value).wait_for_load_state("load")
+        window = await opened.value
+        await window.wait_for_url(f"{scene.server.origin}/")
+        await settle(window)
         return not await page.evaluate("window.held.closed")
 
 
@@ -442,20 +439,13 @@ async def sniff(scene: Scene) -> bool:
         return answer.headers.get("x-content-type-options") != "nosniff"
 
 
-async def wait_until(is_true: Callable[[], bool]) -> None:
-    """Wait a moment for something that should not happen."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            while not is_true():
-                await asyncio.sleep(0.05)
-
-
 INLINE_SCRIPT = """
   const made = document.createElement('script'); made.textContent = 'window.ran = true';
   document.body.append(made); return window.ran === true;"""
 INLINE_STYLE = """
-  const made = document.createElement('style'); made.textContent = 'body { outline: 7px solid }';
-  document.head.append(made); return getComputedStyle(document.body).outlineWidth === '7px';"""
+  const made = document.createElement('style'); made.textContent = 'body { --hostile: yes }';
+  document.head.append(made);
+  return getComputedStyle(document.body).getPropertyValue('--hostile') === 'yes';"""
 PICTURE = "const made = new Image(); made.src = evil + '/picture'; document.body.append(made);"
 FONT = "try { await new FontFace('x', `url(${evil}/font)`).load() } catch {}"
 CONNECT = "try { await fetch(evil + '/connect') } catch {} "
@@ -532,9 +522,8 @@ async def attack(proof: Proof, world: UiWorld, site: HarmfulSite) -> None:
         for besides in sorted({one.besides for one in wanted}, key=sorted):
             async with weakened(tree, world.settings, besides) as server:
                 scene = Scene(server, site, browser)
-                for one in wanted:
-                    if one.besides == besides and await one.act(scene):
-                        succeeded.append(one.name)
+                alike = [one for one in wanted if one.besides == besides]
+                succeeded += [one.name for one in alike if await one.act(scene)]
         for one in wanted:
             async with weakened(tree, world.settings, one.besides | {one.defence}) as server:
                 if not await one.act(Scene(server, site, browser)):

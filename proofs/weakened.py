@@ -5,10 +5,10 @@ what a rebound name is.
 """
 
 import asyncio
+import contextlib
 import socket
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,7 @@ class WeakenedServer:
         return f"{self.origin}/#key={self.keys.issue_key()}"
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def weakened(
     tree: Tree, settings: Settings, without: frozenset[str]
 ) -> AsyncGenerator[WeakenedServer, None]:
@@ -84,7 +84,7 @@ async def weakened(
     if "body size" in without:
         security.BODY_BYTES_MAX = 1 << 40  # type: ignore[misc]
     config = uvicorn.Config(
-        _spy(door, server, without), log_level="error", access_log=False, lifespan="off",
+        _spy(door, server, without), log_level="critical", access_log=False, lifespan="off",
         ws="none", timeout_graceful_shutdown=0,
     )  # fmt: skip
     running = uvicorn.Server(config)
@@ -144,13 +144,24 @@ class HarmfulSite:
     visits: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """The path of each request, and its Referer."""
     page: str = "<!doctype html><title>harm</title>"
+    arrival: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_for(self, path: str, seconds: float) -> bool:
+        """Wait a moment for a visit that should not come, and return whether it came."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not any(visited.startswith(path) for visited, _ in self.visits):
+                    self.arrival.clear()
+                    await self.arrival.wait()
+                return True
+        return False
 
     def forget(self) -> None:
         """Forget all visits."""
         self.visits.clear()
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def harmful_site() -> AsyncGenerator[HarmfulSite, None]:
     """Run a site of another origin."""
     site = HarmfulSite(0)
@@ -164,6 +175,7 @@ async def harmful_site() -> AsyncGenerator[HarmfulSite, None]:
         path = head.split(" ", 2)[1]
         referer = [line for line in head.split("\r\n") if line.lower().startswith("referer:")]
         site.visits.append((path, referer[0].partition(":")[2].strip() if referer else ""))
+        site.arrival.set()
         body = site.page.encode()
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\naccess-control-allow-origin: *\r\n"
