@@ -38,7 +38,7 @@ class HeadMoved(Conflict):
 
     def __init__(self, session: Session) -> None:
         """Take the session as it is now."""
-        super().__init__(f"{session.label} has moved since this page showed it")
+        super().__init__(f"the session {session.label} has moved since this page showed it")
         self.head = session.head
 
 

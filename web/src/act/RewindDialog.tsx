@@ -37,7 +37,8 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
     queryKey: ["acts", "rewind", session, turn.id, before, conflicts],
     queryFn: () => write<RewindPlan>("/acts/rewind/plan", { session, to: turn.id, before, conflicts }),
     enabled: session !== null,
-    staleTime: 0,
+    // What is shown is what will be done: it does not change under the reader.
+    staleTime: "static" as const,
     gcTime: 0,
     retry: false,
   });
@@ -183,7 +184,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
                 <p className="act-hint">
                   {choice === "exact"
                     ? "Every file becomes as it was then, also those that only you changed. Undo brings them back."
-                    : "They stay as they are; everything else goes back."}
+                    : "What you have now stays; everything else goes back."}
                 </p>
               </fieldset>
             ) : null}

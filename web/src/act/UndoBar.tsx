@@ -20,9 +20,9 @@ export default function UndoBar({ done }: { done: Done }) {
   return (
     <section className="undo-bar" aria-label="What was done">
       <div className="undo-said" role="status">
-        <p>{sentence(result.done)}</p>
+        <p>{result.done}.</p>
         {result.notes?.map((note) => (
-          <small key={note}>{sentence(note)}</small>
+          <small key={note}>{note}.</small>
         ))}
       </div>
       <Command
@@ -59,8 +59,4 @@ export default function UndoBar({ done }: { done: Done }) {
       ) : null}
     </section>
   );
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -57,7 +57,11 @@ export function useFirstField(start: string, submit: (text: string) => void) {
   latest.current = submit;
   useEffect(() => {
     const before = typed.take();
-    if (before.text) setText(before.text);
+    if (before.text && field.current) {
+      // The next key may come before React has drawn this: the field itself must hold it already.
+      field.current.value = before.text;
+      setText(before.text);
+    }
     field.current?.focus();
     if (!before.text) field.current?.select();
     if (before.entered) latest.current(before.text || start);

@@ -73,7 +73,7 @@ async def fork(context: ServerContext, act: ForkAct) -> ActResult:
         {"session": session.label, **({"folders": folders} if folders else {})},
     )
     return ActResult(
-        f"{session.label} begins at {short(session.head_digest)}"
+        f"Forked {short(session.head_digest)} as {session.label}"
         + (f", in {', '.join(folders)}" if folders else "; nothing was copied"),
         spell_fork(
             context, short(session.head_digest), session.label,
@@ -114,7 +114,7 @@ async def make_worktree(context: ServerContext, act: WorktreeAct) -> ActResult:
     session = await _carry_out(context, plan)
     digest = short(plan.turn.turn.digest)
     return ActResult(
-        f"{', '.join(plan.places)} has the files as {digest} left them",
+        f"Made {', '.join(plan.places)} with the files as {digest} left them",
         spell(context, "worktree", digest, *plan.places[:1]),
         ActUndo(
             spell_removal(context, plan.places, session.label),
@@ -141,7 +141,7 @@ async def remove_worktree(context: ServerContext, act: WorktreeRemoval) -> ActRe
     await tree.sessions.set_status(session.label, "archived")
     back = [spell(context, "worktree", "--restore", folder) for folder in act.folders]
     return ActResult(
-        f"{', '.join(act.folders)} is removed, and {session.label} is archived",
+        f"Removed {', '.join(act.folders)}, and archived {session.label}",
         spell_removal(context, list(act.folders), session.label),
         ActUndo(" && ".join([spell(context, "session", "unarchive", session.label), *back])),
         session=session.label,

@@ -44,7 +44,7 @@ async def hand_off(context: ServerContext, act: HandoffAct) -> ActResult:
     name = found.session.label if is_head and found.session is not None else short(turn.digest)
     complaint = f"The session was written, but its origin was not recorded: {copy.complaint}."
     return ActResult(
-        f"{name} is a session of {act.tool} now, with {copy.messages} messages",
+        f"Wrote {name} as a session of {act.tool}, with {copy.messages} messages",
         spell(context, "handoff", name, "--to", act.tool, "--into", str(copy.order.folder)),
         ActUndo(copy.removal()),
         session=None if found.session is None else found.session.label,

@@ -106,7 +106,7 @@ async def undo(context: ServerContext, act: UndoAct) -> ActResult:
             notes = ()
     after = await tree.sessions.ledger.get(session.id)
     return ActResult(
-        f"{after.label} is back at {short(after.head_digest)}{_count(plan)}",
+        f"Undone: {after.label} is back at {short(after.head_digest)}{_count(plan)}",
         spell(context, *words),
         await _find_way_again(context, session, after, with_files=bool(plan.items)),
         session=after.label,
@@ -132,7 +132,9 @@ async def _move(
             words += ["--files", *decide(act.conflicts)]
             notes = await _carry_out(context, plan, act.expected_head, words)
         elif head == asked.turn.id and not act.before:
-            raise InvalidOperation(f"{session.label} is at {short(asked.turn.digest)} already")
+            raise InvalidOperation(
+                f"nothing to do: {session.label} is at {short(asked.turn.digest)} already"
+            )
         elif kind == "rewind":
             await tree.sessions.rewind(
                 session.label, asked.turn.id, before=act.before, expected_head=head
@@ -141,7 +143,7 @@ async def _move(
             await tree.sessions.replay(session.label, asked.turn.id, expected_head=head)
     after = await tree.sessions.ledger.get(session.id)
     return ActResult(
-        f"{after.label} is at {short(after.head_digest)} now{_count(plan)}",
+        f"Moved {after.label} to {short(after.head_digest)}{_count(plan)}",
         spell(context, *words),
         ActUndo(
             spell(context, "undo", after.label),
@@ -188,7 +190,7 @@ async def _get_ancestor(context: ServerContext, session: Session, revision: str)
     threads = context.tree.threads
     if session.head is None or not await threads.is_ancestor(asked.turn.id, session.head):
         raise InvalidOperation(
-            f"{short(asked.turn.digest)} is not an ancestor of {session.label}: fork it instead"
+            f"not an ancestor of {session.label}: {short(asked.turn.digest)}; fork it instead"
         )
     return asked
 

@@ -24,8 +24,8 @@ async def _set_tag(context: ServerContext, act: TagAct, *, on: bool) -> ActResul
     turn = (await context.tree.turns.get(found.turn)).turn
     change = context.tree.turns.tag if on else context.tree.turns.untag
     is_changed = await change(turn.id, act.name)
-    named = f"the tag {act.name.strip()}"
-    said = f"{short(turn.digest)} {'has' if on else 'no longer has'} {named}"
+    verb = "Tagged" if on else "Removed the tag of"
+    said = f"{verb} {short(turn.digest)}: {act.name.strip()}"
     undo = ActUndo(
         spell_tag(context, turn.digest, act.name, on=not on),
         "/acts/untag" if on else "/acts/tag",
@@ -44,7 +44,7 @@ async def rename(context: ServerContext, act: RenameAct) -> ActResult:
     before = await check_named(context, act.session, act.expected_head)
     after = await context.tree.sessions.rename(before.label, act.label)
     return ActResult(
-        f"{before.label} is called {after.label} now; the old name still leads to it",
+        f"Renamed {before.label} to {after.label}; the old name still leads to it",
         spell(context, "session", "rename", before.label, after.label),
         ActUndo(
             spell(context, "session", "rename", after.label, before.label),
@@ -70,9 +70,8 @@ async def _set_status(context: ServerContext, act: StatusAct, *, archives: bool)
     session = await check_named(context, act.session, act.expected_head)
     await context.tree.sessions.set_status(session.label, "archived" if archives else "active")
     verbs = ("archive", "unarchive") if archives else ("unarchive", "archive")
-    said = "is archived; its turns stay" if archives else "is active again"
     return ActResult(
-        f"{session.label} {said}",
+        f"Archived {session.label}; its turns stay" if archives else f"Restored {session.label}",
         spell(context, "session", verbs[0], session.label),
         ActUndo(
             spell(context, "session", verbs[1], session.label),
