@@ -45,7 +45,7 @@ LOOK = """() => {
   const named = links.filter(a => {
     const text = a.textContent.trim();
     if (!/^https?:\\/\\//.test(text)) return false;
-    try { return new URL(text).host !== new URL(a.href).host } catch { return false }
+    try { return !text.includes(new URL(a.href).host) } catch { return false }
   });
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   let loose = 0;
@@ -86,17 +86,18 @@ async def prove(proof: Proof) -> None:
 
 async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite) -> None:
     """Record the texts, open every page that shows one, and look at what became of them."""
-    texts = list(hostile_texts(site.port))
+    # Every fourth is still one of each sort.
+    texts = list(hostile_texts(site.port))[:: 4 if proof.quick else 1]
     labels: list[str] = []
     await world.plant(lambda tree: plant(tree, texts, labels), FakeClock(3, tick_ms=60_000))
-    proof.at_least("hostile texts recorded", len(texts), "texts", 200)
+    proof.note("hostile texts recorded", len(texts), "texts")
     calls: list[object] = []
     seen = Findings()
     rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
     with world.serving() as ui:
         async with chromium(rules) as browser, entered(browser, ui.url) as watched:
             # By the context, so that a script in a frame would be heard as well.
-            await watched.page.context.expose_function("pwned", calls.append)
+            await watched.page.context.expose_function("pwned", lambda *given: calls.append(given))
             for path in paths_to_look_at(labels, quick=proof.quick):
                 await look(watched, ui, path, seen)
             foreign, dialogs = watched.foreign, watched.dialogs
@@ -106,7 +107,7 @@ async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite) -> None:
         if line:
             print(line, file=sys.stderr)
     proof.note("pages opened", seen.pages, "pages")
-    proof.at_least("hostile texts that pages showed", seen.shown(texts), "texts", 150)
+    proof.at_least("hostile texts that pages showed", seen.shown(texts), "texts", len(texts) * 0.9)
     proof.at_most("scripts of texts that ran", len(calls), "scripts", 0)
     proof.at_most("dialogs of texts that opened", len(dialogs), "dialogs", 0)
     proof.at_most("requests to other machines", len(foreign), "requests", 0)
@@ -202,7 +203,7 @@ def paths_to_look_at(labels: Sequence[str], *, quick: bool) -> list[str]:
     pair = "hostile%2F00...hostile%2F01"
     if quick:
         hostile = [one for one in threads if "hostile%2F" in one]
-        return [*pages[:3], *hostile, threads[-1], f"/compare/{pair}", *ADDRESSES[:3]]
+        return [*pages[:3], *hostile, f"/compare/{pair}", *ADDRESSES[:2]]
     return [*pages, *threads, f"/compare/{pair}", *ADDRESSES]
 
 
