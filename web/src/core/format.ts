@@ -4,6 +4,13 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 const whole = new Intl.NumberFormat("en");
 const dayOfYear = new Intl.DateTimeFormat("en", { month: "short", day: "numeric" });
 const dayAndYear = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", year: "numeric" });
+const utcDay = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" });
+const utcDayAndYear = new Intl.DateTimeFormat("en", {
+  month: "short",
+  day: "numeric",
+  year: "numeric",
+  timeZone: "UTC",
+});
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const full = new Intl.DateTimeFormat("en", { dateStyle: "full", timeStyle: "medium" });
 
@@ -48,6 +55,12 @@ export function age(at: number, now: number): string {
 export function day(at: number, now: number): string {
   const format = new Date(at).getFullYear() === new Date(now).getFullYear() ? dayOfYear : dayAndYear;
   return format.format(at);
+}
+
+/** The same for a day that is counted in UTC, as costs are. */
+export function dayInUtc(at: number, now: number): string {
+  const isThisYear = new Date(at).getUTCFullYear() === new Date(now).getUTCFullYear();
+  return (isThisYear ? utcDay : utcDayAndYear).format(at);
 }
 
 /** `14:02` */

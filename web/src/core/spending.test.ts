@@ -65,7 +65,8 @@ test("quiet days between the first and the last have their place", () => {
     "2026-11-01",
     "2026-11-02",
   ]);
-  expect(daysOf([])).toEqual([]);
+  expect(daysOf([row({ day: "2026-11-02" })], 3)).toEqual(["2026-10-31", "2026-11-01", "2026-11-02"]);
+  expect([daysOf([]), daysOf([], 3)]).toEqual([[], []]);
 });
 test("a filter takes days and names together", () => {
   const rows = [row({}), row({ day: "2026-11-05" }), row({ agent: "cursor" })];

@@ -77,8 +77,8 @@ export function groupsOf(rows: readonly Spent[], by: Grouping): Group[] {
   );
 }
 
-/** Every day from the first row to the last, so that quiet days take room too. */
-export function daysOf(rows: readonly Spent[]): string[] {
+/** Every day from the first row to the last, so that quiet days take room too; at least so many. */
+export function daysOf(rows: readonly Spent[], atLeast = 0): string[] {
   let first = "";
   let last = "";
   for (const { day } of rows) {
@@ -86,7 +86,8 @@ export function daysOf(rows: readonly Spent[]): string[] {
     if (day > last) last = day;
   }
   const days: string[] = [];
-  for (let at = Date.parse(first), end = Date.parse(last); at <= end; at += DAY_MS) {
+  const end = Date.parse(last);
+  for (let at = Math.min(Date.parse(first), end - (atLeast - 1) * DAY_MS); at <= end; at += DAY_MS) {
     days.push(new Date(at).toISOString().slice(0, 10));
   }
   return days;

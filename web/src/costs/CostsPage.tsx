@@ -30,6 +30,8 @@ import "./costs.css";
 
 const Plot = lazy(() => import("./Plot.tsx"));
 const LINES_MAX = 7;
+/** One bar alone says nothing about days. */
+const DAYS_MIN = 14;
 
 /** Tokens and money by day; a range is chosen by drawing over the days. */
 export default function CostsPage() {
@@ -87,7 +89,7 @@ function Costs({ table }: { table: CostTable }) {
   const rows = useMemo(() => spentWithin(named, { from, to }), [named, from, to]);
   const total = useMemo(() => totalOf(rows), [rows]);
   const groups = useMemo(() => groupsOf(rows, by), [rows, by]);
-  const days = useMemo(() => daysOf(named), [named]);
+  const days = useMemo(() => daysOf(named, DAYS_MIN), [named]);
   const isPriced = total.unknownCalls < total.calls;
   const measure: Measure = address.view === "tokens" || !isPriced ? "tokens" : "cost";
   // Colours stay with their names while a range is drawn.

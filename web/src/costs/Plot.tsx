@@ -1,7 +1,7 @@
 import { useEffect, useRef, useSyncExternalStore } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { dollars, short } from "../core/format.ts";
+import { dayInUtc as day, dollars, short } from "../core/format.ts";
 import type { Measure } from "../core/spending.ts";
 import { paint } from "../parts/paint.ts";
 import { onTheme, shown } from "../shell/theme.ts";
@@ -68,7 +68,13 @@ export default function Plot(props: {
           y: { range: (_plot, _low, high) => [0, Math.max(high * 1.08, measure === "cost" ? 0.01 : 1)] },
         },
         axes: [
-          { ...axis, grid: { show: false }, space: 70 },
+          {
+            ...axis,
+            grid: { show: false },
+            space: 70,
+            incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((step) => step * DAY_S),
+            values: (_plot, values) => values.map((value) => day(value * 1000, last * 1000)),
+          },
           {
             ...axis,
             size: 62,
