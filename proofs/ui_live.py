@@ -1,0 +1,234 @@
+"""The claim: the open page shows what happens, as it happens.
+
+Real Claude Code takes turns in a terminal, against a scripted model on loopback, and the page that
+is open in a real Chromium has to show each within seconds. Eight tabs share one stream. Then a
+reply is written word by word to `turntree send`, and the server of the page is stopped and started
+again in the middle: what the page shows of the reply has to be its beginning at every moment, and
+all of it once in the end. A program that watches the page's elements notes every state of the text.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pexpect
+from playwright.async_api import BrowserContext, Page
+
+from proofs.agents import claude
+from proofs.agents.programs import NotInstalled, ensure_claude
+from proofs.browser import Watched, chromium, entered, is_built, watch
+from proofs.corpus import Corpus
+from proofs.figures import Proof, run
+from proofs.sample_home import write_sample_home
+from proofs.ui_world import COMMAND, RunningUi, UiWorld, ui_world
+from turntree.testing.scripted.server import Reply, Rule, ScriptedModel
+
+TABS = 8
+TURN_S_MAX = 3.0
+LIMIT_QUICK_S = 30.0
+STOP_S_MAX = 2.0
+WORDS = 60
+WORDS_FULL = 150
+WORD_S = 0.06
+CLAUDE_S_MAX = 120
+PATHS = ("/", "/graph", "/sessions", "/search", "/costs", "/welcome", "/sessions", "/")
+NOTE_TEXTS = """() => {
+  window.heard = [];
+  const note = () => {
+    const texts = [...document.querySelectorAll('.live-text')].map((one) => one.textContent);
+    const last = window.heard.at(-1);
+    if (texts.length && JSON.stringify(texts) !== JSON.stringify(last)) window.heard.push(texts);
+    if (window.heard.length > 3) document.documentElement.dataset.heard = 'enough';
+  };
+  new MutationObserver(note).observe(document.body,
+    { subtree: true, childList: true, characterData: true });
+  note();
+}"""
+
+
+async def prove(proof: Proof) -> None:
+    """Furnish a home, open the page, and let things happen."""
+    began = time.monotonic()
+    if not is_built():
+        print("the page is not built: run `just web`", file=sys.stderr)
+        proof.at_least("pages that are built", 0, "pages", 1)
+        return
+    with ui_world() as world, ScriptedModel(rules=_rules()) as model:
+        furnish(world, WORDS if proof.quick else WORDS_FULL)
+        async with chromium() as browser:
+            with world.serving() as ui:
+                async with entered(browser, ui.url) as seen:
+                    if proof.begins("terminal"):
+                        await show_turns(proof, world, model, seen)
+                    if proof.begins("tabs"):
+                        await show_tabs(proof, seen.page.context, ui)
+                    if proof.begins("restart"):
+                        await show_restart(proof, world, ui, seen)
+                    proof.at_most("console errors", _count_errors(seen), "errors", 0)
+                    proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
+    spent = time.monotonic() - began
+    if proof.quick:
+        proof.at_most("all of it", spent, "s", LIMIT_QUICK_S, of="time")
+    else:
+        proof.note("all of it", spent, "s")
+
+
+def furnish(world: UiWorld, words: int) -> None:
+    """Import a little of Claude Code, which is followed from then on; make a model that talks."""
+    write_sample_home(world.person, Corpus(1), 2, 3)
+    world.run("import")
+    rules = [{"when": "", "replies": [{"text": _story(words)}]}]
+    world.run("provider", "create", "script", "--type", "scripted", "--set",
+              f"rules={json.dumps(rules)}", "--set", f"word_delay_s={WORD_S}")  # fmt: skip
+    world.run("model", "create", "teller", "--backend", "scripted-1", "--provider", "script")
+
+
+async def show_turns(proof: Proof, world: UiWorld, model: ScriptedModel, seen: Watched) -> None:
+    """Measure how long after its end a turn of the terminal is on the page."""
+    try:
+        program = ensure_claude()
+    except NotInstalled as error:
+        print(error, file=sys.stderr)
+        proof.at_least("agents that could be installed", 0, "agents", 1)
+        return
+    page = seen.page
+    variables = claude.SCENE.settings(model.url)
+    ended = await asyncio.to_thread(run_claude, world, program, variables, ["OPEN the quince shop"])
+    await page.get_by_text("OPEN the quince shop").first.wait_for()
+    took = time.monotonic() - ended
+    proof.at_most("a new session is in the list", took, "s", TURN_S_MAX, of="time")
+    await page.get_by_role("link", name="OPEN the quince shop").first.click()
+    await page.get_by_text("The shop is open.").first.wait_for()
+    words = ["--continue", "COUNT the quinces"]
+    ended = await asyncio.to_thread(run_claude, world, program, variables, words)
+    await page.get_by_text("There are nine.").first.wait_for()
+    took = time.monotonic() - ended
+    proof.at_most("the next turn is in the open thread", took, "s", TURN_S_MAX, of="time")
+
+
+def run_claude(
+    world: UiWorld, program: Path, variables: Mapping[str, str], words: list[str]
+) -> float:
+    """Have Claude Code take a turn in a terminal; return when it had ended."""
+    environment = {
+        **world.environment, **variables, "TERM": "xterm-256color",
+        "NO_PROXY": "127.0.0.1,localhost",
+    }  # fmt: skip
+    environment.pop("PYTHONPATH")
+    child = pexpect.spawn(
+        str(program), ["-p", *words, "--allowedTools", claude.TOOLS], cwd=str(world.work),
+        env=environment, timeout=CLAUDE_S_MAX, encoding="utf-8",
+    )  # fmt: skip
+    child.expect(pexpect.EOF)
+    ended = time.monotonic()
+    child.close()
+    if child.exitstatus != 0:
+        raise RuntimeError(f"Claude Code ended with {child.exitstatus}: {child.before}")
+    return ended
+
+
+async def show_tabs(proof: Proof, context: BrowserContext, ui: RunningUi) -> None:
+    """Count the streams of eight tabs, which all have to hear of a turn."""
+    tabs = [watch(await context.new_page()) for _ in range(TABS - 1)]
+    for tab, path in zip(tabs, PATHS[1:], strict=True):
+        await tab.page.goto(f"{ui.origin}{path}")
+        await tab.page.locator("main").wait_for()
+    # A client of our own is told how many listen, itself included.
+    hello = await tabs[0].page.evaluate(
+        """() => new Promise((done) => {
+          const source = new EventSource('/api/v1/stream');
+          source.addEventListener('hello', (message) => {
+            source.close();
+            done(JSON.parse(message.data));
+          });
+        })"""
+    )
+    proof.at_most("streams of eight tabs", hello["clients"] - 1, "streams", 1)
+    await asyncio.to_thread(ui.world.run, "send", "told", "tell all tabs", "--no-wait")
+    heard = 0
+    for tab in (*tabs, watch(context.pages[0])):
+        await (
+            tab.page.locator(".recent")
+            .get_by_text("tell all tabs")
+            .first.wait_for(state="attached")
+        )
+        heard += 1
+    proof.at_least("tabs that heard of a turn", heard, "tabs", TABS)
+    proof.at_most("console errors of the tabs", sum(len(tab.errors) for tab in tabs), "errors", 0)
+    for tab in tabs:
+        await tab.page.close()
+
+
+async def show_restart(proof: Proof, world: UiWorld, ui: RunningUi, seen: Watched) -> None:
+    """Restart the server while a reply is written, and hold every state of the page against it."""
+    words = WORDS if proof.quick else WORDS_FULL
+    story, page = _story(words), seen.page
+    await asyncio.to_thread(world.run, "session", "create", "tale")
+    await page.goto(f"{ui.origin}/s/tale")
+    await page.get_by_text("This session has no turns yet").wait_for()
+    await page.evaluate(NOTE_TEXTS)
+    turntree = [sys.executable, "-c", COMMAND, "send", "tale", "tell me a story"]
+    sending = await asyncio.create_subprocess_exec(
+        *turntree, cwd=world.work, env=world.environment, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        await page.locator("html[data-heard=enough]").wait_for()
+        began = time.monotonic()
+        await asyncio.to_thread(ui.stop)
+        proof.at_most("the server stops", time.monotonic() - began, "s", STOP_S_MAX, of="time")
+        with world.serving(ui.port):
+            said, _ = await sending.communicate()
+            await page.locator(".turn").get_by_text(story).first.wait_for()
+            await page.locator(".live-text").first.wait_for(state="detached")
+            await judge(proof, page, story, said.decode())
+    finally:
+        if sending.returncode is None:
+            sending.kill()
+
+
+async def judge(proof: Proof, page: Page, story: str, said: str) -> None:
+    """Hold what the page showed, and what the command printed, against the reply."""
+    heard: list[list[str]] = await page.evaluate("window.heard")
+    wrong = [texts for texts in heard if not story.startswith("".join(texts))]
+    for texts in wrong[:3]:
+        print(f"not a beginning of the reply: {texts}", file=sys.stderr)
+    proof.note("states of the text that the page showed", len(heard), "states")
+    proof.at_most("states that are no beginning of the reply", len(wrong), "states", 0)
+    shown = await page.locator(".turn").last.inner_text()
+    lost = [word for word in story.split() if word not in shown]
+    proof.at_most("words lost", len(lost), "words", 0)
+    doubled = [word for word in story.split() if shown.count(f"{word} ") > 1]
+    proof.at_most("words doubled", len(doubled), "words", 0)
+    proof.at_least("replies that the command printed whole", said.count(story), "replies", 1)
+
+
+def _story(words: int) -> str:
+    return " ".join(f"word{number:03d}x" for number in range(words))
+
+
+def _count_errors(seen: Watched) -> int:
+    """Count errors besides those of a server that was away on purpose."""
+    errors = [error for error in seen.errors if "ERR_CONNECTION" not in error]
+    for error in errors:
+        print(error, file=sys.stderr)
+    return len(errors)
+
+
+def _rules() -> list[Rule]:
+    return [
+        Rule((Reply("The shop is open."),), prompt="OPEN", offers="Bash", name="open"),
+        Rule((Reply("There are nine."),), prompt="COUNT", offers="Bash", name="count"),
+        Rule((Reply("Scripted."),), name="plain"),
+    ]
+
+
+if __name__ == "__main__":
+    if shutil.which("chromium") is None:
+        print("chromium is missing: apt-get install chromium", file=sys.stderr)
+    run(prove, __doc__ or "")
