@@ -310,7 +310,10 @@ function Talk({ side }: { side: CompareSide }) {
 }
 
 function TalkTurn({ turn }: { turn: Turn }) {
-  const question = questionOf(turn.query).text || turn.title;
+  const isSummary = turn.kind === "compaction";
+  const question = isSummary
+    ? `${count(turn.compaction?.turns_summarized ?? 0, "turn")} summarized`
+    : questionOf(turn.query).text || turn.title;
   const took = Date.parse(turn.sealed_at) - Date.parse(turn.started_at);
   return (
     <TurnOfPart value={turn.id}>

@@ -149,7 +149,7 @@ function Rail(props: {
       {props.is === "branch" ? (
         <>
           <path className="line" d="M20 -30V60" />
-          <path className="leaves" d="M20 -8C20 9 24 15 33 15" />
+          <path className="leaves" d="M20 -6C20 9 24 15 33 15" />
           <circle className="hollow" cx="36.5" cy="15" r="3.4" />
         </>
       ) : (

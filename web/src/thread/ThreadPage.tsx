@@ -1,6 +1,7 @@
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ListTree, PanelRight } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
 import { count, moment, short } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
@@ -221,7 +222,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
     e: () => fold("tools"),
     i: () => fold("reasoning"),
     d: () => setSheet(sheet === "inspector" ? null : "inspector"),
-    y: () => turn && void navigator.clipboard.writeText(turn.digest),
+    y: () => turn && void navigator.clipboard.writeText(turn.digest.replace(/^sha256:/, "")),
     c: () => turn && mark(turn),
     ...namedKeys([
       ["Home", () => go(1)],
@@ -231,7 +232,16 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
       ["Escape", back],
     ]),
   });
-  const acts = useMemo(() => ({ fork: () => undefined, rewind: () => undefined, mark }), [mark]);
+  const { fork: openFork, rewind: openRewind } = useActs();
+  const acts = useMemo(
+    () => ({
+      fork: (at: Turn) => openFork({ turn: at, session: label }),
+      rewind: (at: Turn) => openRewind({ turn: at, session: label }),
+      mark,
+    }),
+    [openFork, openRewind, label, mark],
+  );
+  useActKeys(() => (turn ? { turn, session: label, head: thread.head } : null));
   const article = (depth: number) => {
     const shown = turns.get(depth);
     return shown ? (
@@ -294,7 +304,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
             {pageError ? <Failure error={pageError} retry={retry} compact /> : null}
           </div>
         </div>
-        <Inspector turn={turn} />
+        <Inspector turn={turn} session={label} />
       </div>
       {search.mark ? (
         <p className="mark-bar" role="status">
@@ -317,7 +327,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
       ) : null}
       {sheet === "inspector" ? (
         <Dialog title={`About turn ${here}`} close={() => setSheet(null)} className="sheet">
-          <Inspector turn={turn} />
+          <Inspector turn={turn} session={label} />
         </Dialog>
       ) : null}
       {search.path && turn ? (

@@ -38,7 +38,7 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
     <TurnOfPart value={turn.id}>
       <article
         id={id}
-        className={`turn tone-${toneOf(turn.agent)}${isCompaction ? " compaction" : ""}${isHere ? " here" : ""}`}
+        className={`turn tone-${toneOf(turn.agent)}${isCompaction ? " compaction" : ""}${isHere ? " in-view" : ""}`}
         aria-labelledby={`${id}-title`}
         data-depth={turn.depth}
         tabIndex={-1}
@@ -72,7 +72,10 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
             </Button>
             <span className="turn-address">
               <code>{shortId(turn.digest)}</code>
-              <CopyButton text={turn.digest} label={`Copy the address ${shortId(turn.digest)}`} />
+              <CopyButton
+                text={turn.digest.replace(/^sha256:/, "")}
+                label={`Copy the address ${shortId(turn.digest)}`}
+              />
             </span>
           </span>
         </header>

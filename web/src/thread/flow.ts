@@ -25,17 +25,17 @@ export function flowOf(messages: readonly Message[]): FlowItem[] {
   const results = new Map<string, { part: Part; at: PartPlace }>();
   const called = new Set<string>();
   for (const message of messages)
-    message.parts.forEach((part, index) => {
+    message.parts.forEach((part) => {
       if (part.kind === "tool_use" && part.call_id) called.add(part.call_id);
       if (part.kind === "tool_result" && part.call_id && !results.has(part.call_id))
-        results.set(part.call_id, { part, at: { message: message.number, part: index } });
+        results.set(part.call_id, { part, at: { message: message.number, part: part.number } });
     });
   const items: FlowItem[] = [];
   for (const message of messages) {
     if (message.erased) items.push({ is: "erased", key: `${message.number}`, role: message.role });
-    message.parts.forEach((part, index) => {
-      const at = { message: message.number, part: index };
-      const key = `${message.number}.${index}`;
+    message.parts.forEach((part) => {
+      const at = { message: message.number, part: part.number };
+      const key = `${message.number}.${part.number}`;
       switch (part.kind) {
         case "text":
           if (part.text?.trim())
@@ -105,7 +105,7 @@ export function questionOf(query: readonly Message[]): {
   let at: PartPlace | null = null;
   for (const message of query) {
     if (message.role === "system") continue;
-    message.parts.forEach((part, index) => {
+    message.parts.forEach((part) => {
       if (part.kind !== "text" || !part.text?.trim()) return;
       if (part.is_injected) {
         injected.push(part.text);
@@ -114,7 +114,7 @@ export function questionOf(query: readonly Message[]): {
       texts.push(part.text.trim());
       if (part.is_cut) {
         isCut = true;
-        at ??= { message: message.number, part: index };
+        at ??= { message: message.number, part: part.number };
       }
     });
   }

@@ -43,16 +43,16 @@ export function useThread(revision: string, depth: number | null, inView: readon
   // biome-ignore lint/correctness/useExhaustiveDependencies: the stamp says when a page came.
   const thread = useMemo((): ThreadState | null => {
     if (!first.data) return null;
-    let next = withPage(known.current, first.data.head, first.data.turns);
-    for (const page of pages) if (page.data) next = withPage(next, first.data.head, page.data.turns);
+    let next = withPage(known.current, head, first.data.turns);
+    for (const page of pages) if (page.data) next = withPage(next, head, page.data.turns);
     known.current = next;
     return {
-      head: first.data.head,
+      head,
       session: first.data.session,
       total: first.data.turns_total,
       turns: next.turns,
     };
-  }, [first.data, stamp]);
+  }, [first.data, head, stamp]);
   const failed = pages.find((page) => page.isError);
   return {
     thread,

@@ -5,6 +5,7 @@ import type { Turn } from "../wire.ts";
 import { CausesTab } from "./CausesTab.tsx";
 import { ContextTab } from "./ContextTab.tsx";
 import { FilesTab } from "./FilesTab.tsx";
+import { GoOn } from "./GoOn.tsx";
 import { RawTab } from "./RawTab.tsx";
 
 const TABS = [
@@ -18,7 +19,7 @@ const TABS = [
 const REST_MS = 220;
 
 /** What is known about the turn in view, besides its words. */
-export const Inspector = memo(function Inspector(props: { turn: Turn | null }) {
+export const Inspector = memo(function Inspector(props: { turn: Turn | null; session: string | null }) {
   const search = useSearch({ strict: false });
   const navigate = useNavigate();
   const id = useId();
@@ -70,6 +71,7 @@ export const Inspector = memo(function Inspector(props: { turn: Turn | null }) {
               Turn {turn.depth}, <code>{shortId(turn.digest)}</code>
             </p>
             <tab.Tab key={turn.id} turn={turn} />
+            <GoOn turn={turn} session={props.session} />
           </>
         ) : null}
       </div>

@@ -4,6 +4,7 @@ import { argument, type Call, COMMANDS, callOf, editsOf, kindOf } from "./call.t
 
 const part = (values: Partial<Part>): Part => ({
   kind: "tool_use",
+  number: 0,
   text: null,
   is_cut: false,
   is_injected: false,

@@ -159,13 +159,13 @@ export type CallKind =
 
 /** Names of tools by what they do, lower case without marks between words. */
 const KINDS: Record<Exclude<CallKind, "other">, string> = {
-  read: "read readfile readfilev2 readmanyfiles readlints viewimage notebookread open view viewfile cat readmcpresource listmcpresources",
-  edit: "edit multiedit write notebookedit applypatch patch replace writefile editfile editfilev2 searchreplace strreplace strreplaceeditor strreplacebasededittool createfile deletefile delete insertedit reapply editnotebook",
+  read: "read fsread readfile readfilev2 readmanyfiles readlints viewimage notebookread open view viewfile cat readmcpresource listmcpresources",
+  edit: "edit fsedit fswrite fspatch multiedit write notebookedit applypatch patch replace writefile editfile editfilev2 searchreplace strreplace strreplaceeditor strreplacebasededittool createfile deletefile delete insertedit reapply editnotebook",
   command:
-    "bash bashoutput killshell killbash shell localshell localshellcall execcommand writestdin shellcommand runshellcommand runterminalcmd runterminalcommandv2 terminal exec containerexec",
+    "bash runtimeexec bashoutput killshell killbash shell localshell localshellcall execcommand writestdin shellcommand runshellcommand runterminalcmd runterminalcommandv2 terminal exec containerexec",
   search:
-    "grep glob ls list find listdir listdirectory search searchfilecontent grepsearch ripgrep ripgreprawsearch filesearch globfilesearch codebasesearch semanticsearch toolsearch lsp",
-  web: "webfetch websearch websearchcall fetch googlewebsearch browse openurl webrun",
+    "grep fsgrep fsglob fslist glob ls list find listdir listdirectory search searchfilecontent grepsearch ripgrep ripgreprawsearch filesearch globfilesearch codebasesearch semanticsearch toolsearch lsp",
+  web: "netfetch webfetch websearch websearchcall fetch googlewebsearch browse openurl webrun",
   plan: "todowrite todoread updateplan writetodos exitplanmode enterplanmode taskcreate taskupdate tasklist taskget createplan plan",
   subagent:
     "task agent spawnagent delegatetoagent subagent waitagent sendinput closeagent taskoutput delegate",
