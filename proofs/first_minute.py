@@ -100,6 +100,8 @@ class Terminal:
             "TURNTREE_HOME": str(place / "home"),
             "TERM": "xterm-256color",
             "LANG": "C.UTF-8",
+            # The sample data is longer than a screen, and a pager would wait for a key.
+            "TURNTREE_PAGER": "cat",
         }
         (place / "person").mkdir()
 

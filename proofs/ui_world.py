@@ -22,7 +22,7 @@ from turntree.api import Tree
 from turntree.boot.open import Settings
 from turntree.core.clock import Clock
 from turntree.db.embedded.server import EmbeddedServer
-from turntree.demo import plant_demo
+from turntree.demo.planting import plant_demo
 from turntree.testing.fakes import FakeClock
 
 COMMAND = "from turntree.cli.main import main; main()"

@@ -19,7 +19,7 @@ from tests.databases import Databases, as_owner
 from turntree.boot.open import Settings, open_tree
 from turntree.cli.root import root
 from turntree.db.embedded.logins import CONSOLE, SUPERUSER, as_login
-from turntree.demo import plant_demo
+from turntree.demo.planting import plant_demo
 from turntree.system.head_file import write_head
 
 FROM_OUTSIDE = (

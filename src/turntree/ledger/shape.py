@@ -30,6 +30,8 @@ LINES_MAX: Final = 256
 PAUSE_S: Final = 1_800
 OWN_TOOL: Final = "turntree"
 """Who answered where neither an agent nor another tool did."""
+SAMPLE_TOOL: Final = "turntree-demo"
+"""The origin of sample data, which people asked for in Turntree itself."""
 NO_INDEX: Final = -1
 _PARTIAL: Final = "p"
 """Marks a position at which something was hidden from the viewer."""
@@ -265,7 +267,7 @@ def agent_name(by: str | None) -> str:
     ``by`` is a principal or the name of a tool.
     """
     kind, _, name = (by or OWN_TOOL).rpartition(":")
-    return name if kind in ("", "agent") else OWN_TOOL
+    return name if kind in ("", "agent") and name != SAMPLE_TOOL else OWN_TOOL
 
 
 def find_project(folder: str | None, label: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from turntree.boot.open import connect, tree_on
 from turntree.core.viewer import sight_of
-from turntree.demo import plant_demo
+from turntree.demo.planting import FILES_FOLDER, plant_demo
 from turntree.server.context import SampleSwitch, ServerContext
 from turntree.server.live import Live
 
@@ -20,7 +20,7 @@ async def offer_sample(own: ServerContext, workspace: str) -> AsyncGenerator[Ser
             settings = replace(own.settings, workspace=workspace, session=None)
             database = await stack.enter_async_context(connect(settings, own.clock))
             tree = tree_on(database, settings, own.clock)
-            await plant_demo(tree)
+            await plant_demo(tree, settings.home / FILES_FOLDER)
             live = Live.make(tree)
             await stack.enter_async_context(live.running())
             seen = database.seen_by(sight_of(tree.sessions.by))

@@ -43,12 +43,12 @@ def count_rows(workspace: str) -> int:
 
 def test_demo_in_an_empty_folder_is_shown_there(visitor: Call) -> None:
     answer = visitor("demo")
-    assert answer.out == "planted 16 turns of sample data in 4 sessions (demo/...)\n"
+    assert answer.out == "planted 289 turns of sample data in 38 sessions (demo/...)\n"
     assert "HEAD is demo/fix-login now\nnext: turntree log --graph\n" in answer.err
     assert "(HEAD -> demo/fix-login, #to-review)" in visitor("log", "--graph").lines[0]
     home = visitor()
     assert home.err.startswith("this folder shows sample data; remove it with: turntree demo --rem")
-    assert [line[3:].split()[0] for line in home.lines] == [
+    assert [line[3:].split()[0] for line in home.lines][:3] == [
         "demo/fix-login", "demo/middleware", "demo/opus",
     ]  # fmt: skip
     refused = visitor("rewind", "HEAD~1", "--files")
@@ -59,6 +59,18 @@ def test_demo_in_an_empty_folder_is_shown_there(visitor: Call) -> None:
     Path("below").mkdir()
     os.chdir("below")
     assert visitor("show", "HEAD").code == 0
+
+
+def test_demo_has_files_that_go_back_with_their_turns(visitor: Call, tmp_path: Path) -> None:
+    visitor("demo")
+    code = tmp_path / "home/demo/shop/src/discount.py"
+    assert "round(" in code.read_text()
+    shown = visitor("diff", "--files", "demo/shop/discount", "demo/shop/discount-other-way").out
+    assert "ROUND_HALF_UP" in shown
+    blamed = visitor("blame", "--at", "demo/shop/discount", "src/discount.py").out
+    assert "def discounted" in blamed
+    visitor("demo", "--remove")
+    assert not code.exists()
 
 
 def test_demo_beside_files_never_takes_their_head(visitor: Call) -> None:
@@ -101,7 +113,7 @@ def test_demo_remove_leaves_nothing_behind(visitor: Call, tmp_path: Path) -> Non
     permanent = pytest.raises(psycopg.DatabaseError, match="facts are permanent")
     with psycopg.connect(forging()) as connection, permanent:
         connection.execute("DELETE FROM turntree.events")
-    assert visitor("demo", "--json").document["turns"] == 16
+    assert visitor("demo", "--json").document["turns"] == 289
 
 
 def test_demo_remove_asks_for_turns_of_yours(visitor: Call, project: Project) -> None:
@@ -112,7 +124,7 @@ def test_demo_remove_asks_for_turns_of_yours(visitor: Call, project: Project) ->
     assert refused.code == 1
     assert "1 session with turns of yours would be deleted with the sample data" in refused.err
     assert "next: turntree demo --remove --yes" in refused.err
-    assert visitor("status", "--json").document["turns"] == 17
+    assert visitor("status", "--json").document["turns"] == 290
     assert visitor("demo", "--remove", "--yes").out == "the sample data is deleted\n"
 
 
@@ -133,7 +145,7 @@ def test_own_history_is_not_imported_into_the_sample_data(
 
 def test_the_demo_is_planted_once(visitor: Call) -> None:
     first, second = visitor("demo", "--json").document, visitor("demo", "--json").document
-    assert (first["turns"], second["turns"]) == (16, 0)
+    assert (first["turns"], second["turns"]) == (289, 0)
     assert first["sessions"] == second["sessions"]
     assert all(label.startswith("demo/") for label in first["sessions"])
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from turntree.cli.context import DEMO_WORKSPACE, load_settings
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import counted
 from turntree.core.errors import InvalidOperation
-from turntree.demo import ORIGIN, PREFIX, STORY, plant_demo
+from turntree.demo.planting import FILES_FOLDER, list_acts, plant_demo
+from turntree.demo.story import ORIGIN, PREFIX, STORY
 from turntree.system.clock import SystemClock
 from turntree.system.head_file import (
     FOLDER,
@@ -33,10 +35,10 @@ SUBFOLDER: Final = "turntree-demo"
               help="Removal of the sample data, and of everything made from it.")  # fmt: skip
 @click.option("--yes", "-y", is_flag=True, help="No confirmation before turns of yours go too.")
 def demo(terminal: Terminal, removes: bool, yes: bool) -> None:
-    """Create a small tree of sample data to explore.
+    """Create sample data to explore: a month of work on five projects.
 
-    It has forks, a compaction, a subagent, a failed turn and tags, in sessions whose labels begin
-    with demo/. Running it again changes nothing.
+    It has forks, compactions, subagents, failed turns, tags and files, in sessions whose labels
+    begin with demo/. Running it again changes nothing.
 
     The sample data has a workspace of its own, which the commands use that you type in an empty
     folder: this one, or else turntree-demo below it. --remove deletes it.
@@ -86,7 +88,7 @@ async def _plant(terminal: Terminal, settings: Settings) -> tuple[list[str], int
     async with connect(settings, world, report=terminal.note, is_brief=True) as database:
         tree = tree_on(database, settings, world)
         before = await tree.turns.index.count()
-        labels = await plant_demo(tree)
+        labels = await plant_demo(tree, settings.home / FILES_FOLDER)
         return labels, await tree.turns.index.count() - before
 
 
@@ -124,6 +126,7 @@ def _remove(terminal: Terminal, settings: Settings, *, yes: bool) -> None:
         terminal.note("nothing was changed")
         return
     asyncio.run(_delete(terminal, settings))
+    shutil.rmtree(settings.home / FILES_FOLDER, ignore_errors=True)
     folders = list_demo_folders(settings.home)
     left = [folder for folder in folders if not _clear(folder)]
     write_demo_folders(settings.home, [])
@@ -149,7 +152,7 @@ def _clear(folder: Path) -> bool:
 async def _count(terminal: Terminal, settings: Settings) -> tuple[int, int]:
     """Return the number of sessions that the user has continued, and of all turns."""
     world = SystemClock()
-    sample = {act.label: len(act.scenes) for act in STORY}
+    sample = {act.label: len(act.scenes) for act in list_acts(with_files=True)}
     own = 0
     async with connect(settings, world, report=terminal.note, is_brief=True) as database:
         tree = tree_on(database, settings, world)

@@ -30,6 +30,7 @@ OURS: Final = (
     *("data", "run", "passwords*", "turntree.conf", "pg_hba.conf", "postgresql.conf"),
     *("server.uid", "server.log", "server.lock", "postgresql-*", "unfinished-*", "initial-*"),
     *("shadow*", SPOOL, "hooks", "turntree-hook*", "token.key*", "chat.history*", "demo-folders"),
+    "demo",
 )
 """Patterns of the names that Turntree writes in its home. The home may be a folder of the user's,
 so nothing else in it is removed.

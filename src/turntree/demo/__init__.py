@@ -1,0 +1,1 @@
+"""Sample data: a believable history for people who want to explore first."""
