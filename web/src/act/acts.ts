@@ -63,7 +63,7 @@ export const actStore = {
   },
   get: (): State => state,
   open(act: Act): void {
-    keepTyping();
+    typed.start(actStore.close);
     set({ act });
   },
   close(): void {
@@ -86,10 +86,12 @@ class TypedAhead {
   text = "";
   entered = false;
   private listening = false;
+  private cancel: () => void = () => undefined;
 
-  start(): void {
+  start(cancel: () => void): void {
     this.text = "";
     this.entered = false;
+    this.cancel = cancel;
     if (this.listening) return;
     this.listening = true;
     addEventListener("keydown", this.onKey, true);
@@ -111,8 +113,10 @@ class TypedAhead {
 
   private onKey = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey || event.isComposing) return;
-    if (event.key === "Escape") actStore.close();
-    else if (event.key === "Enter") this.entered = true;
+    if (event.key === "Escape") {
+      this.stop();
+      this.cancel();
+    } else if (event.key === "Enter") this.entered = true;
     else if (event.key === "Backspace") this.text = this.text.slice(0, -1);
     else if ([...event.key].length === 1) this.text += event.key;
     else return;
@@ -122,7 +126,3 @@ class TypedAhead {
 }
 
 export const typed = new TypedAhead();
-
-function keepTyping(): void {
-  typed.start();
-}

@@ -18,6 +18,8 @@ export function Dialog(props: {
     const dialog = element.current!;
     const before = document.activeElement;
     dialog.showModal();
+    // React's autoFocus comes before the dialog is open, and showModal takes whatever comes first.
+    dialog.querySelector<HTMLElement>("input:not([type=radio], [type=checkbox])")?.focus();
     return () => {
       dialog.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

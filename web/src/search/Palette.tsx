@@ -3,6 +3,7 @@ import { type NavigateOptions, useLocation, useNavigate, useSearch } from "@tans
 import { Command } from "cmdk";
 import { ArrowRight, GitBranch, History, Keyboard, SunMoon } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { typed } from "../act/acts.ts";
 import { readForest } from "../api/forest.ts";
 import { quickSearch } from "../api/search.ts";
 import type { SearchHitDocument } from "../api/types.ts";
@@ -47,6 +48,14 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   const list = useRef<HTMLDivElement>(null);
   const isPicture = path === "/" || path === "/graph";
 
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const before = typed.take().text;
+    if (!before || !field.current) return;
+    // The next key may come before React has drawn this: the field itself must hold it already.
+    field.current.value = before;
+    setWords(before);
+  }, []);
   useEffect(() => lightWords(words), [words]);
   // A new answer starts at its best hit.
   // biome-ignore lint/correctness/useExhaustiveDependencies: only new words move the list
@@ -152,7 +161,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
         onValueChange={setSelected}
       >
         <Command.Input
-          autoFocus
+          ref={field}
           value={words}
           onValueChange={setWords}
           placeholder="Any half-sentence you remember, a session, a command"

@@ -2,6 +2,7 @@ import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { ActHost } from "../act/ActHost.tsx";
+import { typed } from "../act/acts.ts";
 import { lock } from "../api/lock.ts";
 import { SampleNote } from "../firstrun/SampleNote.tsx";
 import { Skeleton } from "../parts/States.tsx";
@@ -24,10 +25,14 @@ export function Shell() {
   const navigate = useNavigate();
   const main = useRef<HTMLElement>(null);
   const close = () => setOverlay(null);
+  const search = () => {
+    typed.start(close);
+    setOverlay("palette");
+  };
 
   useHotkeys({
-    "mod+k": () => setOverlay("palette"),
-    "/": () => setOverlay("palette"),
+    "mod+k": search,
+    "/": search,
     "?": () => setOverlay("help"),
     "g c": () => void navigate({ to: "/", search: keepWords }),
     "g g": () => void navigate({ to: "/graph", search: keepWords }),
@@ -51,12 +56,7 @@ export function Shell() {
       <Side help={() => setOverlay("help")} />
       <header className="top">
         <p className="place clip">{placeName(path)}</p>
-        <button
-          type="button"
-          className="find"
-          onClick={() => setOverlay("palette")}
-          aria-keyshortcuts="Control+K /"
-        >
+        <button type="button" className="find" onClick={search} aria-keyshortcuts="Control+K /">
           <Search aria-hidden="true" />
           <span className="clip">Any half-sentence you remember</span>
           <kbd aria-hidden="true">⌘K</kbd>
