@@ -59,7 +59,10 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   useEffect(() => lightWords(words), [words]);
   // A new answer starts at its best hit.
   // biome-ignore lint/correctness/useExhaustiveDependencies: only new words move the list
-  useEffect(() => list.current?.scrollTo(0, 0), [asked]);
+  useEffect(() => {
+    // Without braces the effect would return the promise that new browsers give for a scroll.
+    list.current?.scrollTo(0, 0);
+  }, [asked]);
 
   const leave = () => {
     rememberSearch(localStorage, words);
