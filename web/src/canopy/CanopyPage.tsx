@@ -100,7 +100,7 @@ interface CostRow {
 function Headline({ forest }: { forest: Forest }) {
   const [isLater, setLater] = useState(false);
   useEffect(() => {
-    const timer = setTimeout(() => setLater(true), 250);
+    const timer = setTimeout(() => setLater(true), 2500);
     return () => clearTimeout(timer);
   }, []);
   // What it cost is a scan of every call: it comes after the picture.
@@ -109,7 +109,7 @@ function Headline({ forest }: { forest: Forest }) {
     queryFn: ({ signal }) =>
       read<{ rows: CostRow[]; unknown: { model: string; tokens: number }[] }>("/costs", {}, signal),
     enabled: isLater,
-    staleTime: 60_000,
+    staleTime: 300_000,
   }).data;
   const sums = useMemo(() => {
     if (!costs) return null;
