@@ -5,7 +5,7 @@ import { readPlace, rowAt, useRowVersion } from "../api/rows.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import { type Forest, type Place, timeOf, titleOfSegment } from "../core/forest.ts";
 import { count, figure, moment, shortId } from "../core/format.ts";
-import { litPlaces } from "../core/light.ts";
+import { type Light, litPlaces } from "../core/light.ts";
 import { Button } from "../parts/Button.tsx";
 import { Dot } from "../parts/Chip.tsx";
 import { useNow } from "../parts/useNow.ts";
@@ -13,10 +13,10 @@ import { onTheme } from "../shell/theme.ts";
 import { type Days, daysOf, drawStrip, stripMs, stripX } from "./drawStrip.ts";
 import { Field } from "./field.ts";
 import { canvasContext, readInks } from "./inks.ts";
-import { useLight } from "./lightWords.ts";
+import { lightWords, useLight } from "./lightWords.ts";
 import { PictureButton } from "./PictureButton.tsx";
 import { pictureWithoutWords, savePicture } from "./picture.ts";
-import { useRunning } from "./useRunning.ts";
+import { useAtWork } from "./useRunning.ts";
 
 const CARD_WIDTH = 330;
 const DRAG_MIN = 4;
@@ -34,7 +34,7 @@ export function CanopyField(props: { forest: Forest; activity: Activity | null; 
   const now = useNow();
   const navigate = useNavigate();
   const light = useLight();
-  const running = useRunning(forest);
+  const running = useAtWork(forest);
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const field = useRef<Field | null>(null);
@@ -156,18 +156,21 @@ export function CanopyField(props: { forest: Forest; activity: Activity | null; 
         </div>
       </div>
       <Strip days={days} forest={forest} lit={lit} isLit={light.hits.length > 0} look={look} field={field} />
-      <div
-        ref={box}
-        className="canopy-field"
-        tabIndex={0}
-        role="application"
-        aria-roledescription="map"
-        aria-label={`Your history in time: ${count(forest.turns, "turn")} in ${count(forest.projects.length, "project")}.`}
-        aria-describedby="canopy-keys"
-        onKeyDown={onKey}
-      >
-        <canvas ref={canvas} aria-hidden="true" />
-        {chosen ? <Card forest={forest} place={chosen} field={field.current!} now={now} /> : null}
+      <div className="canopy-stage">
+        <div
+          ref={box}
+          className="canopy-field"
+          tabIndex={0}
+          role="application"
+          aria-roledescription="map"
+          aria-label={`Your history in time: ${count(forest.turns, "turn")} in ${count(forest.projects.length, "project")}.`}
+          aria-describedby="canopy-keys"
+          onKeyDown={onKey}
+        >
+          <canvas ref={canvas} aria-hidden="true" />
+          {chosen ? <Card forest={forest} place={chosen} field={field.current!} now={now} /> : null}
+        </div>
+        {light.words ? <LitWords light={light} showAll={() => field.current!.showAll(lit)} /> : null}
       </div>
       <footer className="status">
         {look ? (
@@ -175,7 +178,7 @@ export function CanopyField(props: { forest: Forest; activity: Activity | null; 
             {moment(look.fromMs, now)} to {moment(look.toMs, now)}
           </span>
         ) : null}
-        {look ? <span>{count(look.projects, "project")} in view</span> : null}
+        {look ? <span className="canopy-projects">{count(look.projects, "project")} in view</span> : null}
         <span className="canopy-quiet">nights and idle hours take no room</span>
         <Link to="/graph" className="canopy-text">
           The same turns as a list
@@ -199,6 +202,38 @@ export function CanopyField(props: { forest: Forest; activity: Activity | null; 
         </span>
       </footer>
     </>
+  );
+}
+
+/** How many turns are lit, and the ways on from there. */
+function LitWords({ light, showAll }: { light: Light; showAll: () => void }) {
+  const navigate = useNavigate();
+  const hits = light.hits.length;
+  const clear = () => {
+    lightWords("");
+    void navigate({ to: "/", search: {}, replace: true });
+  };
+  return (
+    <div className="canopy-lit">
+      <span role="status">
+        {hits === 0 ? "No turn says " : `${figure(hits)} ${hits === 1 ? "turn says" : "turns say"} `}
+        <q>{light.words}</q>
+        {light.isComplete ? "" : ", perhaps more"}
+      </span>
+      {hits ? (
+        <>
+          <Button kind="quiet" onClick={showAll}>
+            Show all
+          </Button>
+          <Link to="/search" search={{ q: light.words }} className="button quiet">
+            Read
+          </Link>
+        </>
+      ) : null}
+      <Button kind="quiet" onClick={clear}>
+        Put out
+      </Button>
+    </div>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { Sprout } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { read } from "../api/client.ts";
@@ -7,12 +7,11 @@ import { type Activity, refreshForest, useForest } from "../api/forest.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import type { Forest } from "../core/forest.ts";
 import { count, dollars, figure, short } from "../core/format.ts";
-import { Button } from "../parts/Button.tsx";
 import { Dot } from "../parts/Chip.tsx";
 import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { CanopyField } from "./CanopyField.tsx";
-import { lightWords, useLight } from "./lightWords.ts";
+import { lightWords } from "./lightWords.ts";
 import "./canopy.css";
 
 export default function CanopyPage() {
@@ -55,37 +54,14 @@ function NoTurns() {
 }
 
 function Canopy({ forest, activity }: { forest: Forest; activity: Activity | null }) {
-  const light = useLight();
   const { q } = useSearch({ strict: false });
-  const navigate = useNavigate();
   useEffect(() => {
     if (q) lightWords(q);
   }, [q]);
-  const clear = () => {
-    lightWords("");
-    void navigate({ to: "/", search: {}, replace: true });
-  };
   return (
     <div className="canopy">
       <Headline forest={forest} />
       <CanopyField forest={forest} activity={activity} legend={<Legend forest={forest} />} />
-      {light.words ? (
-        <div className="canopy-lit" role="status">
-          <span>
-            {light.hits.length === 0
-              ? "No turn says "
-              : `${figure(light.hits.length)} ${light.hits.length === 1 ? "turn says" : "turns say"} `}
-            <q className="clip">{light.words}</q>
-            {light.isComplete ? "" : ", perhaps more"}
-          </span>
-          <Link to="/search" search={{ q: light.words }} className="button quiet">
-            Read them
-          </Link>
-          <Button kind="quiet" onClick={clear}>
-            Put out
-          </Button>
-        </div>
-      ) : null}
     </div>
   );
 }

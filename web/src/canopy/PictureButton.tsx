@@ -9,7 +9,7 @@ export function PictureButton(props: { save: () => void }) {
       onClick={props.save}
       title="Save an image without titles, names or dates"
     >
-      Picture without words
+      <span>Picture without words</span>
     </Button>
   );
 }

@@ -10,7 +10,7 @@ import { AXIS, drawField, RIGHT, type Scene, type View, xOf, yOf } from "./drawF
 import { canvasContext, type Inks, readInks } from "./inks.ts";
 
 const VIEW_MIN = 90;
-const FIRST_TURNS = 330;
+const TURNS_PER_PIXEL = 0.31;
 const GROW_MS = 900;
 const PULSE_MS = 1600;
 const EASE = 0.26;
@@ -46,7 +46,7 @@ export class Field {
     this.tones = forest.agents.map(toneOf);
     this.isStill = isStill;
     this.bornAt = isStill ? Number.NEGATIVE_INFINITY : performance.now();
-    this.view = this.newest(FIRST_TURNS);
+    this.view = this.newest(330);
   }
 
   get left(): number {
@@ -77,6 +77,20 @@ export class Field {
 
   all(): void {
     this.look({ a: 0, b: this.end, y: 0 });
+  }
+
+  /** The smallest view that has all of these turns. */
+  showAll(places: readonly Place[]): void {
+    let a = Number.POSITIVE_INFINITY;
+    let b = Number.NEGATIVE_INFINITY;
+    for (const { segment, depth } of places) {
+      const busy = this.canopy.at(segment, depth);
+      a = Math.min(a, busy);
+      b = Math.max(b, busy);
+    }
+    if (a > b) return;
+    const edge = Math.max(VIEW_MIN, (b - a) * 0.04);
+    this.look({ a: a - edge, b: b + edge, y: 0 });
   }
 
   setForest(forest: Forest): void {
@@ -114,9 +128,11 @@ export class Field {
   }
 
   setSize(width: number, height: number): void {
+    // A wide screen shows more of the past, not larger turns.
+    const isFirst = this.width === 0;
     this.width = width;
     this.height = height;
-    this.look(this.view);
+    this.look(isFirst ? this.newest(Math.max(90, this.room * TURNS_PER_PIXEL)) : this.view);
     this.paint();
   }
 

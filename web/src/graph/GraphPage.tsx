@@ -1,12 +1,13 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { FoldVertical, GitFork, Sprout } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useActKeys } from "../act/useActs.ts";
 import { refreshForest, useForest } from "../api/forest.ts";
-import { findRows, readPlace } from "../api/rows.ts";
+import { findRows, knownRow, readPlace } from "../api/rows.ts";
 import { lightWords, useLight } from "../canopy/lightWords.ts";
 import { useRunning } from "../canopy/useRunning.ts";
 import { agentName } from "../core/agents.ts";
-import type { Forest, Place } from "../core/forest.ts";
+import type { Forest, Place, SessionRow } from "../core/forest.ts";
 import { count, figure } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { useTitle } from "../parts/Page.tsx";
@@ -53,7 +54,6 @@ interface Selection {
 }
 
 const NONE_OPEN: ReadonlySet<number> = new Set();
-const LAST_HIT = "N";
 const FOLD_ALL = "Z";
 const LET_GO = "Escape";
 
@@ -194,8 +194,8 @@ function GraphView({ forest }: { forest: Forest }) {
     l: () => goto("main"),
     "[": () => goto("older fork"),
     "]": () => goto("newer fork"),
-    n: () => nextHit(1),
-    [LAST_HIT]: () => nextHit(-1),
+    ".": () => nextHit(1),
+    ",": () => nextHit(-1),
     z: () => {
       if (selected && (line?.kind === "run" || rows.openRun(selected.segment, selected.depth) !== null))
         toggleRun(selected);
@@ -204,6 +204,18 @@ function GraphView({ forest }: { forest: Forest }) {
     [FOLD_ALL]: () => change({ fold: isFolded ? "off" : "" }),
     c: () => void mark(),
     [LET_GO]: () => change({ mark: "" }),
+  });
+
+  useActKeys(() => {
+    const found = selected ? knownRow(forest, selected.segment, selected.depth) : undefined;
+    if (!selected || !found) return null;
+    const session = sessionOf(forest, selected);
+    const head = session ? knownHead(forest, session) : null;
+    return {
+      turn: { id: found.turn, digest: found.digest, title: found.title },
+      session: session?.label ?? null,
+      ...(head ? { head } : {}),
+    };
   });
 
   const forks = useMemo(
@@ -337,6 +349,17 @@ function GraphView({ forest }: { forest: Forest }) {
       </aside>
     </div>
   );
+}
+
+/** The session whose thread ends at or after a turn in the same segment. */
+function sessionOf(forest: Forest, place: Place): SessionRow | null {
+  const sessions = forest.sessionsAt.get(place.segment) ?? [];
+  return sessions.findLast((session) => session.depth >= place.depth) ?? null;
+}
+
+function knownHead(forest: Forest, { segment, depth }: SessionRow): string | null {
+  if (depth === forest.high[segment]) return forest.lastTurn[segment] ?? null;
+  return knownRow(forest, segment, depth)?.turn ?? null;
 }
 
 let telling: ReturnType<typeof setTimeout> | undefined;

@@ -59,7 +59,16 @@ export const Minimap = memo(function Minimap(props: {
     }
     g.globalAlpha = 1;
     g.fillStyle = inks.bad;
-    for (const row of graph.failedRows) g.fillRect(width - 8, row * rowHeight, 5, Math.max(2, rowHeight - 1));
+    // A longer tick where more have failed: a tick for each would be a wall.
+    const failed = new Map<number, number>();
+    for (const row of graph.failedRows) {
+      const y = Math.floor(row * rowHeight * 0.5) * 2;
+      failed.set(y, (failed.get(y) ?? 0) + 1);
+    }
+    for (const [y, number] of failed) {
+      const long = Math.min(9, 2 + number * 1.5);
+      g.fillRect(width - 2 - long, y, long, 1.4);
+    }
     g.fillStyle = inks.glow;
     for (const row of graph.litRows.keys())
       g.fillRect(4, row * rowHeight - 0.5, width - 14, Math.max(2, rowHeight));

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { GitCompareArrows } from "lucide-react";
+import { GitCompareArrows, GitFork, Undo2 } from "lucide-react";
+import { useActs } from "../act/useActs.ts";
 import { read, segment } from "../api/client.ts";
 import { rowAt, useRowVersion } from "../api/rows.ts";
 import type { TurnDocument } from "../api/types.ts";
@@ -19,6 +20,7 @@ export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void;
   const { graph, place } = props;
   const { forest, layout } = graph;
   useRowVersion();
+  const acts = useActs();
   const row = rowAt(forest, place.segment, place.depth);
   const turn = useQuery({
     queryKey: ["turn", row?.turn],
@@ -30,6 +32,10 @@ export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void;
   const piece = layout.pieceAt(place.segment, place.depth);
   const standing = layout.turns[piece]! - (place.depth - layout.low[piece]! + 1);
   const sessions = (forest.sessionsAt.get(place.segment) ?? []).filter((one) => one.depth >= place.depth);
+  const target = {
+    turn: { id: row.turn, digest: row.digest, title: row.title },
+    session: sessions[sessions.length - 1]?.label ?? null,
+  };
   const reply = turn ? textOf(turn.reply) : "";
   const took = turn ? Date.parse(turn.sealed_at) - Date.parse(turn.started_at) : 0;
   return (
@@ -45,6 +51,12 @@ export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void;
         <Link to="/t/$turn" params={{ turn: row.turn }} className="button primary">
           Open
         </Link>
+        <Button icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(target)} hotkey="f">
+          Fork
+        </Button>
+        <Button icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(target)} hotkey="r">
+          Rewind
+        </Button>
         <Button icon={<GitCompareArrows aria-hidden="true" />} onClick={props.mark} hotkey="c">
           {props.isMarked ? "Compare" : "Mark"}
         </Button>
