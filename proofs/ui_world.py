@@ -92,15 +92,27 @@ class UiWorld:
 
     @contextmanager
     def serving(
-        self, port: int = 0, *, command: Sequence[str] = ("-c", COMMAND, "ui")
+        self,
+        port: int = 0,
+        *,
+        command: Sequence[str] = ("-c", COMMAND, "ui"),
+        program: Path | None = None,
     ) -> Generator["RunningUi", None, None]:
-        """Lend a running server; it is stopped as by Ctrl-C afterwards."""
+        """Lend a running server; it is stopped as by Ctrl-C afterwards.
+
+        ``program`` is the command of another installation, which sees nothing of this one.
+        """
         words = [sys.executable, *command, "--no-open", "--json", "--port", str(port)]
+        environment = self.environment
+        if program is not None:
+            words[: 1 + len(command)] = [str(program), "ui"]
+            environment = {**environment, "PATH": str(program.parent)}
+            del environment["PYTHONPATH"]
         log = self.folder / "ui.log"
         with (
             log.open("ab") as errors,
             subprocess.Popen(
-                words, cwd=self.work, env=self.environment, stdout=subprocess.PIPE, stderr=errors,
+                words, cwd=self.work, env=environment, stdout=subprocess.PIPE, stderr=errors,
                 text=True,
             ) as process,
         ):  # fmt: skip
