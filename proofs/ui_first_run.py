@@ -18,7 +18,7 @@ import time
 import venv
 from pathlib import Path
 
-from playwright.async_api import Page
+from playwright.async_api import Page, Response
 
 import turntree
 from proofs.browser import Watched, chromium, entered, is_built
@@ -37,6 +37,7 @@ FIRST_HIT_S_MAX = 3.0
 LIMIT_QUICK_S = 30.0
 IMPORT_S_MAX = 120
 TOOLS = 3
+REFUSED = 400
 BEGAN_MS = 1_780_000_000_000
 EDITS = (
     {"menu.txt": "quince jam\n", "prices.txt": "9\n"},
@@ -106,6 +107,7 @@ def install(folder: Path) -> Path:
 async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
     """Do everything that a newcomer would, in one page."""
     page = seen.page
+    page.on("response", tell_refusal)
     await page.get_by_role("link", name="See what is on this machine").click()
     await page.get_by_role("button", name="Import everything").wait_for()
     found = await page.get_by_role("checkbox").count()
@@ -125,7 +127,7 @@ async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
         "from the end of the import to the first hit", took, "s", FIRST_HIT_S_MAX, of="time"
     )
     await hit.click()
-    await page.locator(".turn").get_by_text("Each line is rounded before the sum").first.wait_for()
+    await page.locator(".turn").get_by_text("Northgate").first.wait_for()
     await fork(proof, page)
     await rewind(proof, world, page)
     for error in seen.errors:
@@ -134,11 +136,18 @@ async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
     proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
 
 
+def tell_refusal(response: Response) -> None:
+    """Print what the server refused: the console says only that it did."""
+    if response.status >= REFUSED:
+        print(f"{response.status} {response.url}", file=sys.stderr)
+
+
 async def fork(proof: Proof, page: Page) -> None:
     """Fork the turn that was found, and open the fork."""
     await page.keyboard.press("f")
-    await page.get_by_role("dialog").get_by_label("Name").fill("rounding-again")
-    await page.get_by_role("button", name="Fork", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("rounding-again")
+    await dialog.get_by_role("button", name="Fork", exact=True).click()
     await page.get_by_role("link", name="Open it").click()
     await page.wait_for_url("**/s/rounding-again*")
     await page.locator(".turn").get_by_text("Northgate").first.wait_for()
@@ -158,16 +167,17 @@ async def rewind(proof: Proof, world: UiWorld, page: Page) -> None:
     await first.click()
     await page.keyboard.press("Home")
     await page.keyboard.press("r")
-    await page.get_by_role("button", name="Go back with files").click()
-    await page.get_by_role("button", name="Undo").wait_for()
+    await page.get_by_role("dialog").get_by_role("button", name="Go back with files").click()
+    done = page.get_by_role("region", name="What was done")
+    await done.get_by_role("button", name="Undo").wait_for()
     proof.at_most(
         "files that are not as the turn left them",
         count_different(read_folder(folder), {**states[0], "mine.txt": present["mine.txt"]}),
         "files",
         0,
     )
-    await page.get_by_role("button", name="Undo").click()
-    await page.get_by_role("button", name="Do it again").wait_for()
+    await done.get_by_role("button", name="Undo").click()
+    await done.get_by_role("button", name="Do it again").wait_for()
     different = count_different(read_folder(folder), present)
     proof.at_most("files that differ after the undo", different, "files", 0)
 
