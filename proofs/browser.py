@@ -80,9 +80,13 @@ async def entered(
     height: int = 900,
     theme: Theme = "light",
     path: str = "/",
+    now_ms: int | None = None,
     **options: Any,
 ) -> AsyncGenerator[Watched, None]:
-    """Lend a page that came in by an address of the command line, at a path, in a fresh profile."""
+    """Lend a page that came in by an address of the command line, at a path, in a fresh profile.
+
+    With ``now_ms`` its clock stands still; what waits goes on.
+    """
     context = await browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme=theme,
@@ -92,6 +96,8 @@ async def entered(
         **options,
     )
     context.set_default_timeout(PAGE_S_MAX * 1000)
+    if now_ms is not None:
+        await context.clock.set_fixed_time(now_ms)
     try:
         yield await enter(context, url, path)
     finally:

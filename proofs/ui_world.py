@@ -163,9 +163,11 @@ class RunningUi:
 
 
 @contextmanager
-def ui_world() -> Generator[UiWorld, None, None]:
+def ui_world(at: Path | None = None) -> Generator[UiWorld, None, None]:
     """Lend a world without data; its database server and its files are gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="turntree-ui-"))
+    if at is not None:
+        at.mkdir()  # Another run of the same proof would share it.
+    folder = at or Path(tempfile.mkdtemp(prefix="turntree-ui-"))
     # The database server's account may be another than ours, and must pass through.
     folder.chmod(0o755)
     world = UiWorld(folder)

@@ -1,0 +1,253 @@
+"""The claim: every page reads well for everyone, and looks as it did when it was last looked at.
+
+Every route is opened in a light and a dark theme, 390, 1,024 and 1,440 px wide, with the sample
+data and a clock that stands still. On each, axe-core finds no violation of WCAG 2.2 AA or of its
+best practices, and nothing scrolls sideways. The pictures are compared with those in
+``proofs/pictures``: pixel by pixel where Chromium has the recorded major version, else by where
+elements are.
+
+``--accept`` takes new pictures. Look at each of them before it is committed.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from playwright.async_api import Browser, Page
+
+from proofs.browser import Theme, Watched, browser_major, chromium, entered, settle
+from proofs.figures import Proof, run
+from proofs.stopped_ui import NOW_MS
+from proofs.ui_world import RunningUi, ui_world
+
+ROOT = Path(__file__).parent.parent
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+PICTURES = Path(__file__).parent / "pictures"
+RECORD = PICTURES / "recorded.json"
+FOLDER = Path("/tmp/turntree-ui-look")  # noqa: S108 - the same path in every picture that shows one.
+PORT = 18_733
+THEMES: tuple[Theme, ...] = ("light", "dark")
+WIDTHS = {390: 844, 1024: 768, 1440: 900}
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]
+PIXELS_MAX = 0.5
+"""Percent of the pixels that may differ: canvases and text are drawn by many threads."""
+CHANNEL_MAX = 24
+"""A pixel is another one if a channel differs by more than this, of 255."""
+BOX_PX = 8
+BOXES_MAX = 5.0
+RUN_AXE = """tags => axe.run(document, {runOnly: tags, resultTypes: ['violations']})
+  .then(found => found.violations.flatMap(rule => rule.nodes.map(
+    node => `${rule.id}: ${node.target.join(' ')} ${node.html.slice(0, 160)}`)))"""
+SIDEWAYS = """() => document.scrollingElement.scrollWidth > document.scrollingElement.clientWidth"""
+BOXES = """() => [...document.querySelectorAll('h1, h2, h3, nav, main, aside, header, button, a')]
+  .map(e => [e.tagName, e.getBoundingClientRect()])
+  .filter(([, box]) => box.width > 0 && box.height > 0 && box.top < innerHeight)
+  .map(([tag, box]) => [tag, box.x, box.y, box.width, box.height].map(
+    one => typeof one === 'number' ? Math.round(one) : one))"""
+DIFFER = """async ([one, other, limit]) => {
+  const read = async text => {
+    const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], {type: 'image/png'}));
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext('2d');
+    context.drawImage(image, 0, 0);
+    return context.getImageData(0, 0, image.width, image.height);
+  };
+  const [a, b] = [await read(one), await read(other)];
+  if (a.width !== b.width || a.height !== b.height) return 100;
+  let count = 0;
+  for (let at = 0; at < a.data.length; at += 4) {
+    for (let channel = 0; channel < 3; channel++) {
+      if (Math.abs(a.data[at + channel] - b.data[at + channel]) > limit) { count++; break }
+    }
+  }
+  return 400 * count / a.data.length;
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A route, and how it is looked at."""
+
+    name: str
+    path: str
+    theme: Theme
+    width: int
+
+    @property
+    def key(self) -> str:
+        """The name of its picture."""
+        return f"{self.name}-{self.theme}-{self.width}"
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What all views together showed."""
+
+    violations: list[str]
+    sideways: list[str]
+    errors: list[str]
+    foreign: list[str]
+    changed: list[str]
+    worst: float
+
+
+async def prove(proof: Proof) -> None:
+    """Take every figure."""
+    major = await browser_major()
+    recorded: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    is_same = recorded.get("chromium") == major
+    accepts = "accept" in proof.flags
+    seen = Verdicts([], [], [], [], [], 0.0)
+    boxes: dict[str, list[list[Any]]] = {}
+    with ui_world(FOLDER) as world:
+        await world.plant()
+        with world.serving(PORT, command=("-m", "proofs.stopped_ui")) as ui:
+            views = [*list_views(ui, quick=proof.quick and not accepts)]
+            async with chromium() as browser:
+                blank = await (await browser.new_context()).new_page()
+                async for view, picture in look(browser, ui, views):
+                    boxes[view.key] = picture.boxes
+                    seen.violations += [f"{view.key}: {one}" for one in picture.violations]
+                    seen.sideways += [view.key] if picture.is_sideways else []
+                    seen.errors += [f"{view.key}: {one}" for one in picture.errors]
+                    seen.foreign += picture.foreign
+                    if accepts:
+                        (PICTURES / f"{view.key}.png").write_bytes(picture.png)
+                    elif is_same:
+                        await compare_pixels(blank, view, picture, seen)
+                    else:
+                        compare_boxes(view, picture, recorded.get("boxes", {}), seen)
+    if accepts:
+        RECORD.write_text(json.dumps({"chromium": major, "boxes": boxes}, separators=(",", ":")))
+    tell(proof, seen, len(views), is_same=is_same or accepts)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What one view looks like, and what was found in it."""
+
+    png: bytes
+    boxes: list[list[Any]]
+    violations: list[str]
+    is_sideways: bool
+    errors: list[str]
+    foreign: list[str]
+
+
+def tell(proof: Proof, seen: Verdicts, views: int, *, is_same: bool) -> None:
+    """Show the figures."""
+    for line in (*seen.violations[:40], *seen.sideways, *seen.errors[:20], *seen.changed):
+        print(line, file=sys.stderr)
+    proof.note("views: a route, a theme and a width", views, "views")
+    proof.at_most("violations that axe-core finds", len(seen.violations), "violations", 0)
+    proof.at_most("views that scroll sideways", len(seen.sideways), "views", 0)
+    proof.at_most("errors in the console", len(seen.errors), "errors", 0)
+    proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
+    what = "pixels" if is_same else "elements"
+    proof.at_most(f"views whose {what} are not where they were", len(seen.changed), "views", 0)
+    proof.note(f"{what} that differ, in the worst view", seen.worst, "%")
+
+
+def list_views(ui: RunningUi, *, quick: bool) -> Iterator[View]:
+    """Yield every view; the quick form takes each route once, and every theme and width."""
+    sizes = [(theme, width) for theme in THEMES for width in WIDTHS]
+    routes = list_routes(ui)
+    for place, (name, path) in enumerate(routes.items()):
+        for number, (theme, width) in enumerate(sizes):
+            if not quick or number == place % len(sizes):
+                yield View(name, path, theme, width)
+
+
+def list_routes(ui: RunningUi) -> Mapping[str, str]:
+    """Return the routes with sessions and a turn of the sample data."""
+    sessions = ui.world.documents("session", "list", "--json")
+    labels = sorted(str(one["label"]) for one in sessions)
+    first = ui.world.documents("log", labels[0], "--json")[0]
+    left, right = (quote(label, safe="") for label in labels[:2])
+    return {
+        "canopy": "/",
+        "graph": "/graph",
+        "thread": f"/s/{left}",
+        "turn": f"/t/{first['id']}",
+        "compare": f"/compare/{left}...{right}",
+        "search": "/search?q=session",
+        "sessions": "/sessions",
+        "costs": "/costs",
+        "welcome": "/welcome",
+    }
+
+
+async def look(
+    browser: Browser, ui: RunningUi, views: list[View]
+) -> AsyncGenerator[tuple[View, Picture], None]:
+    """Yield each view with its picture, one page for each theme and width."""
+    for theme in THEMES:
+        for width, height in WIDTHS.items():
+            wanted = [view for view in views if (view.theme, view.width) == (theme, width)]
+            if not wanted:
+                continue
+            url = ui.new_url()
+            async with entered(
+                browser, url, width=width, height=height, theme=theme, now_ms=NOW_MS
+            ) as watched:
+                for view in wanted:
+                    watched.errors.clear()
+                    await watched.go(view.path)
+                    yield view, await take(watched)
+
+
+async def take(watched: Watched) -> Picture:
+    """Return what the page looks like now, and what axe-core finds in it."""
+    page = watched.page
+    await settle(page)
+    # Evaluated as the developer tools do: the policy of the page stays as it is.
+    await page.evaluate(AXE.read_text(encoding="utf-8"))
+    violations: list[str] = await page.evaluate(RUN_AXE, RULES)
+    png = await page.screenshot(animations="disabled", caret="hide")
+    return Picture(
+        png,
+        await page.evaluate(BOXES),
+        violations,
+        bool(await page.evaluate(SIDEWAYS)),
+        list(watched.errors),
+        list(watched.foreign),
+    )
+
+
+async def compare_pixels(blank: Page, view: View, picture: Picture, seen: Verdicts) -> None:
+    """Compare a picture with the committed one, in the browser that drew it."""
+    path = PICTURES / f"{view.key}.png"
+    if not path.exists():
+        seen.changed.append(f"{view.key}: there is no picture of it")
+        return
+    texts = [base64.b64encode(one).decode() for one in (picture.png, path.read_bytes())]
+    share: float = await blank.evaluate(DIFFER, [*texts, CHANNEL_MAX])
+    seen.worst = max(seen.worst, share)
+    if share > PIXELS_MAX:
+        seen.changed.append(f"{view.key}: {share:.2f} % of its pixels")
+
+
+def compare_boxes(
+    view: View, picture: Picture, recorded: Mapping[str, list[list[Any]]], seen: Verdicts
+) -> None:
+    """Compare where elements are: another Chromium draws letters a little differently."""
+    before = recorded.get(view.key, [])
+    moved = abs(len(before) - len(picture.boxes)) + sum(
+        one[0] != other[0]
+        or any(abs(a - b) > BOX_PX for a, b in zip(one[1:], other[1:], strict=True))
+        for one, other in zip(before, picture.boxes, strict=False)
+    )
+    share = 100 * moved / max(len(before), 1)
+    seen.worst = max(seen.worst, share)
+    if share > BOXES_MAX:
+        seen.changed.append(f"{view.key}: {share:.1f} % of its elements")
+
+
+if __name__ == "__main__":
+    run(prove, __doc__ or "", {"accept": "take new pictures, to be looked at before a commit"})
