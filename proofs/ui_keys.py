@@ -8,6 +8,7 @@ byte.
 """
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from proofs.figures import Proof, run
 from proofs.ui_world import UiWorld, ui_world
 from turntree.api import Tree
 from turntree.core.message import assistant, user
-from turntree.demo import plant_demo
+from turntree.demo.planting import plant_demo
 from turntree.system.clock import SystemClock
 
 LABEL: Final = "cart-total"
@@ -92,7 +93,7 @@ class Hands:
         await session.detach()
         for node in tree["nodes"]:
             role = node.get("role", {}).get("value", "")
-            if node.get("ignored") or role not in NAMED:
+            if node.get("ignored") or role not in NAMED or (role == "row" and not _is_met(node)):
                 continue
             self.named += 1
             if not str(node.get("name", {}).get("value", "")).strip():
@@ -103,7 +104,6 @@ class Hands:
         await self.press("/")
         field = self.page.locator("dialog[open] input, [role=dialog] input").first
         await expect(field).to_be_focused(timeout=WAIT_S * 1000)
-        before = self.page.url
         await self.type(words)
         # An exact address of the page comes first; a hit is what has the words.
         hit = self.page.locator("[role=option]").filter(has_text=words).first
@@ -113,7 +113,8 @@ class Hands:
                 break
             await self.page.keyboard.press("ArrowDown")
         await self.page.keyboard.press("Enter")
-        await expect(self.page).not_to_have_url(before, timeout=WAIT_S * 1000)
+        await expect(self.page).to_have_url(re.compile("/[st]/"), timeout=WAIT_S * 1000)
+        await expect(self.page.locator("main article").first).to_be_visible(timeout=WAIT_S * 1000)
         await settle(self.page)
         await self.look(f"a search for {words}")
 
@@ -208,6 +209,13 @@ async def plant(tree: Tree, folder: Path, *, with_demo: bool) -> None:
         after = keeper.snapshot(resource.place)
         placed = await tree.turns.record(LABEL, [user(words)], [assistant(f"{words}: done.")])
         await tree.resources.pin(placed.turn.id, resource, before, after, began, clock.now())
+
+
+def _is_met(node: Mapping[str, Any]) -> bool:
+    """Whether the focus can come to an element; a row of plain figures is only read."""
+    return any(
+        one["name"] == "focusable" and one["value"]["value"] for one in node.get("properties", ())
+    )
 
 
 def contents(folder: Path) -> dict[str, str | None]:

@@ -45,6 +45,7 @@ export function Shell() {
     return () => removeEventListener("keydown", rememberChord);
   }, []);
   useFocusOnMove(path, main);
+  useKeptFocus(main);
 
   if (isLocked) return <Locked />;
   const isReading = path.startsWith("/s/") || path.startsWith("/t/") || path.startsWith("/compare/");
@@ -102,4 +103,25 @@ function useFocusOnMove(path: string, main: React.RefObject<HTMLElement | null>)
     const focused = document.activeElement;
     if (!focused || focused === document.body) main.current?.focus();
   }, [path, main]);
+}
+
+/** What had the focus may leave the page later than its address changes: the focus then goes to the page as a whole. */
+function useKeptFocus(main: React.RefObject<HTMLElement | null>): void {
+  useEffect(() => {
+    let last: Element | null = null;
+    const remember = () => {
+      last = document.activeElement;
+    };
+    const observer = new MutationObserver(() => {
+      if (last && !last.isConnected && document.activeElement === document.body) {
+        main.current?.focus({ preventScroll: true });
+      }
+    });
+    addEventListener("focusin", remember);
+    observer.observe(document.body, { childList: true, subtree: true });
+    return () => {
+      removeEventListener("focusin", remember);
+      observer.disconnect();
+    };
+  }, [main]);
 }
