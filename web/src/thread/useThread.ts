@@ -21,6 +21,7 @@ export function useThread(revision: string, depth: number | null, inView: readon
         depth === null ? { limit: PAGE_TURNS } : { after: pageOf(depth) * PAGE_TURNS, limit: PAGE_TURNS },
         signal,
       ),
+    enabled: revision !== "",
     placeholderData: (before) => before,
   });
   const head = first.data?.head ?? "";
