@@ -19,8 +19,10 @@ from turntree.demo.story import ANA, BRUNO, PREFIX, Act, DemoCall, Scene
 
 SEED: Final = 18
 DAY_MINUTES: Final = 24 * 60
-FIRST_DAY: Final = 27
-LAST_SLOT: Final = 22
+DAYS: Final = (
+    27, 27, 26, 26, 25, 24, 23, 20, 20, 19, 19, 18, 16, 13, 13, 12, 11, 10, 6, 5, 3, 2, 0,
+)  # fmt: skip
+"""How many days ago each session was: some days are busy, and weekends are quiet."""
 HEADING: Final = "## What it does\n\n"
 _DOCUMENTED_EVERY: Final = 2
 
@@ -122,9 +124,8 @@ def month_acts() -> tuple[Act, ...]:
         features = [feature for feature in FEATURES if feature.project == project.name]
         for place, feature in enumerate(features):
             # Projects take turns through the month, so that the days of one lie between another's.
-            slot = place * len(PROJECTS) + number
-            day = FIRST_DAY - slot * FIRST_DAY // LAST_SLOT
-            acts += desk.build(feature, max(day, 0), AGENTS[(number + place) % len(AGENTS)])
+            day = DAYS[place * len(PROJECTS) + number]
+            acts += desk.build(feature, day, AGENTS[(number + place) % len(AGENTS)])
     return tuple(acts)
 
 

@@ -27,6 +27,7 @@ from turntree.core.revision import check_label
 from turntree.core.session import Origin, Session, Spawn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
+from turntree.demo.features import PROJECTS
 from turntree.demo.month import month_acts
 from turntree.demo.story import ORIGIN, STORY, USES, Act, DemoCall, Scene
 from turntree.ledger.recorder import TurnDetails
@@ -74,7 +75,10 @@ async def plant_demo(tree: Tree, folder: Path | None = None) -> list[str]:
 
 def list_acts(*, with_files: bool) -> tuple[Act, ...]:
     """Return everything that is planted, in the order in which it is."""
-    return (*(month_acts() if with_files else ()), *STORY)
+    if not with_files:
+        return STORY
+    shop = PROJECTS[0].name
+    return (*month_acts(), *(replace(act, folder=shop) for act in STORY))
 
 
 class _Past:
@@ -139,7 +143,8 @@ class _DemoStage:
             )
             thread.append(placed.turn.id)
             self.planted[scene.name] = (placed.turn.id, session)
-            if resource is not None and scene.writes:
+            # The first turn of a session is pinned too, so that every turn after it has files.
+            if resource is not None and (scene.writes or scene is act.scenes[0]):
                 await self._write(resource, scene, placed.turn.id)
             turns = replace(self.tree.turns, world=self.past, by=scene.by)
             for tag in scene.tags:

@@ -13,7 +13,7 @@ import click
 
 from turntree.cli.command import Function, Terminal
 from turntree.cli.common.turn_files import nothing_known, nothing_pinned
-from turntree.cli.context import DEMO_WORKSPACE, CliContext, find_worked, with_ledger
+from turntree.cli.context import CliContext, find_worked, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import shown_path
 from turntree.cli.output.progress import Report, counting, spinner
@@ -214,9 +214,6 @@ async def _explain_nothing(
                 f"{label} has no snapshots of files, and {other} worked in this folder",
                 hint=Hint("session.switch_to", {"session": other}),
             )
-        if opened.settings.workspace == DEMO_WORKSPACE:
-            command = f"turntree rewind {label} {short}"
-            return NotFound("the sample data has no files", hint=command_hint(command))
         return nothing_pinned(short)
     return nothing_known(short, f"turntree rewind {label} {short} --files")
 
