@@ -6,7 +6,7 @@ called. Must never know what is measured.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from turntree.core.compaction import Compaction
@@ -71,12 +71,10 @@ class ForestWriter:
     turns: list[PlantedTurn] = field(default_factory=list[PlantedTurn])
     sessions: list[PlantedSession] = field(default_factory=list[PlantedSession])
     tags: list[TurnId] = field(default_factory=list[TurnId])
-    deep: PlantedSession | None = None
-    """The session with the longest thread that was asked for."""
 
-    async def plant(self, turns: int, *, deepest: int = 0) -> None:
-        """Write that many turns; one session has a thread of its own of the depth given."""
-        await import_turns(self.database, self._write(turns, deepest), hurrying=True)
+    async def plant(self, turns: int, *, threads: Sequence[int] = ()) -> None:
+        """Write that many turns; the first sessions have threads of the lengths given."""
+        await import_turns(self.database, self._write(turns, threads), hurrying=True)
         store, clock = SessionStore(self.database), SystemClock()
         async with self.database.hurry():
             for session in self.sessions:
@@ -92,16 +90,18 @@ class ForestWriter:
             for turn in self.tags:
                 await marks.set_tag(turn, "good", on=True, by="human:ana", at=clock.now())
 
-    def _write(self, turns: int, deepest: int) -> Iterator[ImportedTurn]:
+    def _write(self, turns: int, threads: Sequence[int]) -> Iterator[ImportedTurn]:
         while len(self.turns) < turns:
-            length = deepest or 1 + int(self.draw.expovariate(1 / self.length_mean))
+            is_given = len(self.sessions) < len(threads)
+            length = 1 + int(self.draw.expovariate(1 / self.length_mean))
+            if is_given:
+                length = threads[len(self.sessions)]
             length = min(length, turns - len(self.turns))
             chance = self.draw.random()
-            if deepest or not self.sessions or chance > self.fork_share:
+            if is_given or not self.sessions or chance > self.fork_share:
                 agent, project = self.draw.choice(AGENTS), self.draw.choice(PROJECTS)
                 at_ms = BEGAN_MS + int(self.draw.random() ** 0.6 * self.days * DAY_MS)
                 yield from self._session(length, None, at_ms, agent, project)
-                self.deep = self.deep or (self.sessions[-1] if deepest else None)
             elif chance < self.spawn_share:
                 parent = self.draw.choice(self.sessions)
                 yield from self._session(
@@ -113,7 +113,6 @@ class ForestWriter:
                 agent = left.agent if self.draw.random() < 0.7 else self.draw.choice(AGENTS)
                 at_ms = left.at_ms + self.draw.randrange(1, 600) * MINUTE_MS
                 yield from self._session(length, left, at_ms, agent, left.project)
-            deepest = 0
 
     def _session(
         self,

@@ -3,9 +3,8 @@ import { useSyncExternalStore } from "react";
 import { read } from "../api/client.ts";
 import { DARK, type Light, light } from "../core/light.ts";
 
-const DELAY_MS = 60;
-let timer: ReturnType<typeof setTimeout> | undefined;
-let question: AbortController | undefined;
+/** The words of the question that is on its way; the newest wait until it is answered. */
+let asking: string | null = null;
 let words = "";
 
 /** Call it at every key of a search; empty words put the light out. */
@@ -13,13 +12,8 @@ export function lightWords(text: string): void {
   const next = text.trim();
   if (next === words) return;
   words = next;
-  clearTimeout(timer);
-  question?.abort();
-  if (!next) {
-    light.set(DARK);
-    return;
-  }
-  timer = setTimeout(() => void ask(next), DELAY_MS);
+  if (!next) light.set(DARK);
+  else if (asking === null) void ask(next);
 }
 
 export function useLight(): Light {
@@ -27,19 +21,20 @@ export function useLight(): Light {
 }
 
 async function ask(text: string): Promise<void> {
-  const own = new AbortController();
-  question = own;
+  asking = text;
   try {
     const answer = await read<{ hits: [number, number][]; total: number; is_complete: boolean }>(
       "/search/places",
       { q: text },
-      own.signal,
     );
-    if (words === text) {
+    // Hits of words that were typed on are better than none: the next answer is near.
+    if (words.startsWith(text)) {
       light.set({ words: text, hits: answer.hits, total: answer.total, isComplete: answer.is_complete });
     }
   } catch {
     // The palette shows why a search fails; the picture only stays dark.
-    if (words === text && !own.signal.aborted) light.set({ ...DARK, words: text });
+    if (words === text) light.set({ ...DARK, words: text });
   }
+  asking = null;
+  if (words && words !== text) void ask(words);
 }
