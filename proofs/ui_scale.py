@@ -1,8 +1,8 @@
 """The claim: the page stays quick with a hundred thousand turns, and with a million.
 
 A real server over a real database, a real Chromium. Canopy and graph are timed from the start of
-the navigation until they are drawn. Scrolling is compared with the same list without its lanes, keys
-with the keys of an empty page, both in rounds that take turns in one browser. ``just prove
+the navigation until they are drawn. Scrolling is compared with the same list without its lanes,
+keys with the keys of an empty page, both in rounds that take turns in one browser. ``just prove
 ui-scale`` takes 100,000 turns and then, as its second part, 1,000,000; ``--quick`` takes 6,000.
 """
 
