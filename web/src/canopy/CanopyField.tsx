@@ -165,6 +165,7 @@ export function CanopyField(props: { forest: Forest; activity: Activity | null; 
           aria-roledescription="map"
           aria-label={`Your history in time: ${count(forest.turns, "turn")} in ${count(forest.projects.length, "project")}.`}
           aria-describedby="canopy-keys"
+          aria-busy={activity === null}
           onKeyDown={onKey}
         >
           <canvas ref={canvas} aria-hidden="true" />

@@ -74,19 +74,20 @@ interface CostRow {
 }
 
 function Headline({ forest }: { forest: Forest }) {
-  const [isLater, setLater] = useState(false);
+  const isLarge = forest.turns > 5000;
+  const [isLater, setLater] = useState(!isLarge);
   useEffect(() => {
     const timer = setTimeout(() => setLater(true), 2500);
     return () => clearTimeout(timer);
   }, []);
   // What it cost is a scan of every call: it comes after the picture.
-  const costs = useQuery({
+  const { data: costs, isLoading } = useQuery({
     queryKey: ["costs", "all"],
     queryFn: ({ signal }) =>
       read<{ rows: CostRow[]; unknown: { model: string; tokens: number }[] }>("/costs", {}, signal),
     enabled: isLater,
     staleTime: 300_000,
-  }).data;
+  });
   const sums = useMemo(() => {
     if (!costs) return null;
     let tokens = 0;
@@ -122,7 +123,7 @@ function Headline({ forest }: { forest: Forest }) {
       <h1>
         <b>{count(forest.turns, "turn")}</b> with {count(agents, "agent")}, in one tree.
       </h1>
-      <dl className="figures">
+      <dl className="figures" aria-busy={isLoading}>
         {items.map((item) => (
           <div key={item.name} title={"title" in item ? item.title : undefined}>
             <dt>{item.name}</dt>

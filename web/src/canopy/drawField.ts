@@ -24,6 +24,8 @@ export interface Scene {
   laneY: ReadonlyMap<number, number>;
   bands: ReadonlyMap<number, { y: number; height: number }>;
   placement: Placement;
+  /** Titles need room above their strand. */
+  laneHeight: number;
   inks: Inks;
   tones: readonly number[];
   /** The thread of the turn under the pointer: how deep it goes in each segment. */
@@ -96,6 +98,7 @@ function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number):
   const reveal = view.a + (view.b - view.a) * scene.grown;
   const scale = (scene.width - scene.left - RIGHT) / (view.b - view.a);
   const isDim = path !== null || scene.isLit;
+  const hasLabels = scene.words && scene.grown >= 1 && scene.laneHeight >= 21;
   const ticks = scene.inks.tones.map(() => new Path2D());
   const taken = new Set<number>();
   const labels: { x: number; y: number; lane: number; text: string; isOn: boolean }[] = [];
@@ -128,7 +131,7 @@ function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number):
     drawStretches(g, scene, s, y, x1, thin);
     drawTurns(g, scene, s, y, x1, scale, color, thin);
     g.globalAlpha = 1;
-    if (!thin && scene.words && scene.grown >= 1 && x1 - x0 > LABEL_MIN) {
+    if (!thin && hasLabels && x1 - x0 > LABEL_MIN) {
       const text = titleOfSegment(forest, s);
       if (text) {
         const lane = laneKey(canopy.band[s]!, canopy.lane[s]!);
@@ -268,7 +271,8 @@ function drawTurns(
     const isEnd = session.depth >= high;
     if (!isEnd && perTurn < 3) continue;
     const x = isEnd ? x1 : xOf(scene, canopy.at(s, session.depth));
-    ring(g, x, y, thin ? 2.7 : 4.4, thin ? 1.5 : 2.2, color, inks.paper);
+    const isFar = scene.laneHeight < 16;
+    ring(g, x, y, thin ? 2.7 : isFar ? 3.1 : 4.4, thin || isFar ? 1.5 : 2.2, color, inks.paper);
     if (isEnd && scene.running.has(s)) pulse(g, scene, x, y, color);
   }
 }
@@ -458,17 +462,26 @@ function drawLabels(
   const { inks } = scene;
   g.font = `450 11.5px ${SANS}`;
   labels.sort((a, b) => a.lane - b.lane || a.x - b.x);
+  let lane = -1;
+  let taken = 0;
   labels.forEach((label, i) => {
+    if (label.lane !== lane) taken = scene.left;
+    lane = label.lane;
     const next = labels[i + 1];
-    const room = Math.min(320, (next?.lane === label.lane ? next.x : scene.width) - label.x - 14);
+    const edge = (next?.lane === lane ? next.x : scene.width) - 14;
+    const wanted = Math.min(320, g.measureText(label.text.slice(0, 200)).width);
+    // At the right edge a title may begin before its strand.
+    const x = next?.lane === lane ? label.x : Math.max(taken + 8, Math.min(label.x, edge + 8 - wanted));
+    const room = Math.min(320, edge + 8 - x);
     if (room < 56) return;
     const text = clipped(g, label.text, room);
+    taken = x + Math.min(room, wanted) + 8;
     g.globalAlpha = isDim && !label.isOn ? 0.3 : 1;
     g.lineWidth = 4;
     g.strokeStyle = inks.paper;
-    g.strokeText(text, label.x, label.y - 13);
+    g.strokeText(text, x, label.y - 13);
     g.fillStyle = label.isOn ? inks.ink : inks.ink2;
-    g.fillText(text, label.x, label.y - 13);
+    g.fillText(text, x, label.y - 13);
   });
   g.globalAlpha = 1;
 }
@@ -544,8 +557,9 @@ function dayLines(scene: Scene): DayLine[] {
     else lines.push({ x, ms, isDrawn: true });
   }
   let drawnAt = Number.NEGATIVE_INFINITY;
+  const least = lines.length > 45 ? 64 : 22;
   for (const one of lines) {
-    one.isDrawn = one.x - drawnAt >= 22;
+    one.isDrawn = one.x - drawnAt >= least;
     if (one.isDrawn) drawnAt = one.x;
   }
   return lines;

@@ -29,6 +29,7 @@ export class Field {
   private tones: number[] = [];
   private placement: Placement = { y: new Map(), bands: [], height: 0 };
   private placedFor = "";
+  private laneHeight = 28;
   private laneY = new Map<number, number>();
   private bands = new Map<number, { y: number; height: number }>();
   private path: Map<number, number> | null = null;
@@ -252,6 +253,7 @@ export class Field {
       laneY: this.laneY,
       bands: this.bands,
       placement: this.placement,
+      laneHeight: this.laneHeight,
       inks: this.inks,
       tones: this.tones,
       path: this.path,
@@ -300,14 +302,22 @@ export class Field {
     const near = Math.max(0, Math.min(1, (Math.log2(perTurn) + 3) / 3.5));
     const heights = { wide: 13 + near * 15, thin: 8 + near * 4, head: 10 + near * 8, foot: 12 };
     const least = placed(this.canopy, a, b, heights);
-    // A picture with few strands may use the room that it has.
-    const stretch = Math.min(1.6, (this.height - AXIS) / Math.max(1, least.height));
-    if (stretch <= 1.02) this.placement = least;
+    // A picture with few strands uses the room it has; a wide view of many moves them together.
+    const fit = (this.height - AXIS) / Math.max(1, least.height);
+    const stretch = fit < 1 ? Math.max(fit, 0.45 + near) : Math.min(1.6, fit);
+    this.laneHeight = heights.wide * Math.min(stretch, 1.6);
+    if (stretch > 0.98 && stretch < 1.02) this.placement = least;
     else {
       const { wide, thin, head, foot } = heights;
-      const tall = { wide: wide * stretch, thin: thin * stretch, head: head * stretch, foot: foot * stretch };
-      this.placement = placed(this.canopy, a, b, tall);
+      const tall = {
+        wide: wide * stretch,
+        thin: thin * stretch,
+        head: Math.max(10, head * stretch),
+        foot: foot * stretch,
+      };
+      this.placement = fit < 1 && near >= 0.55 ? least : placed(this.canopy, a, b, tall);
     }
+    if (this.placement === least) this.laneHeight = heights.wide;
   }
 
   /** Move lanes and bands towards their places; says whether any is still under way. */

@@ -108,10 +108,12 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
     [select],
   );
   const items = [];
+  let isMissing = false;
   for (let index = first; index < last; index++) {
     const line = rows.at(index);
     // Asking is part of drawing: what is not in view is never asked for.
     const data = line.kind === "run" ? undefined : rowAt(graph.forest, line.segment, line.depth);
+    if (line.kind === "turn" && !data) isMissing = true;
     items.push(
       <Row
         key={`${line.kind} ${placeKey(line.segment, line.depth)}`}
@@ -163,6 +165,7 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
         aria-label="Turns, newest first"
         aria-rowcount={rows.length + 1}
         aria-colcount={6}
+        aria-busy={isMissing}
         aria-activedescendant={row >= first && row < last ? `graph-row-${row}` : undefined}
         tabIndex={0}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
