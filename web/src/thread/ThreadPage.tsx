@@ -136,7 +136,10 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
   const spine = useSpine(thread.head).data;
   const turn = turns.get(here) ?? null;
   const label = isTurn ? session : revision;
-  const title = label ? tail(label) : (turns.get(total)?.title ?? "A thread");
+  const firstTitle = turns.get(1)?.title ?? spine?.nodes.find((node) => node.depth === 1)?.title;
+  // Agents number their sessions; people know those by what they asked first.
+  const isNamed = label !== null && !/^[0-9a-f]{6,}(-[0-9a-f]+)*$/.test(tail(label));
+  const title = isNamed ? tail(label) : (firstTitle ?? (label ? tail(label) : "A thread"));
   useTitle(visible(title));
 
   const setAddress = useCallback(
