@@ -12,7 +12,7 @@ export function quickSearch(words: string) {
   return queryOptions({
     queryKey: ["search", "quick", words],
     queryFn: ({ signal }) => read<SearchPage>("/search", { q: words, limit: FIRST }, signal),
-    enabled: words !== "",
+    enabled: isAsked(words),
     placeholderData: keepPreviousData,
   });
 }
@@ -25,6 +25,11 @@ export function wholeSearch(words: string) {
       read<SearchPage>("/search", { q: words, limit: PAGE, cursor: pageParam }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
-    enabled: words !== "",
+    enabled: isAsked(words),
   });
+}
+
+/** A question without a letter or a digit finds nothing, and is not asked. */
+export function isAsked(words: string): boolean {
+  return /[\p{L}\p{N}]/u.test(words);
 }

@@ -281,7 +281,9 @@ function Groups(props: {
                   )}
                 </th>
                 <td className="share">
-                  <i style={{ width: `${Math.max(1, part * 100)}%` }} aria-hidden="true" />
+                  {part > 0 ? (
+                    <i style={{ width: `${Math.max(1, part * 100)}%` }} aria-hidden="true" />
+                  ) : null}
                 </td>
                 <td>{costOf(group)}</td>
                 <td>{figure(group.calls)}</td>

@@ -2,7 +2,11 @@ import { useEffect, useRef } from "react";
 
 export type Hotkeys = Record<string, (event: KeyboardEvent) => void>;
 
+/** `⌘` on Apple's machines, `Ctrl ` elsewhere. */
+export const MODIFIER = typeof navigator !== "undefined" && /Mac|iP/.test(navigator.platform) ? "⌘" : "Ctrl ";
+
 const CHORD_MS = 900;
+const OFF = "turntree.keys";
 let pending = "";
 let pendingAt = 0;
 
@@ -20,6 +24,7 @@ export function useHotkeys(keys: Hotkeys, options: { inDialog?: boolean; isOff?:
       if (event.defaultPrevented || event.isComposing) return;
       const mod = event.metaKey || event.ctrlKey;
       const typing = isTyping(event.target);
+      if (!mod && event.key !== "Escape" && areKeysOff()) return;
       if ((typing || event.altKey || (!inDialog && isDialogOpen())) && !mod) return;
       const name = mod ? `mod+${event.key.toLowerCase()}` : event.key;
       const chord = pending && event.timeStamp - pendingAt < CHORD_MS ? `${pending} ${name}` : "";
@@ -41,6 +46,16 @@ export function rememberChord(event: KeyboardEvent): void {
   const isSecond = pending !== "" && event.timeStamp - pendingAt < CHORD_MS;
   pending = !isSecond && event.key === "g" ? "g" : "";
   pendingAt = event.timeStamp;
+}
+
+/** Whether the reader switched single keys off; those with Ctrl or ⌘, and Escape, stay. */
+export function areKeysOff(): boolean {
+  return localStorage.getItem(OFF) === "off";
+}
+
+export function switchKeys(isOff: boolean): void {
+  if (isOff) localStorage.setItem(OFF, "off");
+  else localStorage.removeItem(OFF);
 }
 
 export function isTyping(target: EventTarget | null): boolean {

@@ -15,6 +15,7 @@ import { joined } from "../core/shellWords.ts";
 import { Dot } from "../parts/Chip.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
 import { Time } from "../parts/Figures.tsx";
+import { Keys } from "../parts/Keys.tsx";
 import { Marked } from "../parts/Marked.tsx";
 import { useLater } from "../parts/useLater.ts";
 import { choose, shown } from "../shell/theme.ts";
@@ -240,11 +241,7 @@ function Rows(props: { heading: string; rows: readonly Row[]; words?: string }) 
           <span className="palette-name clip">
             <Marked text={row.name} words={props.words ?? ""} />
           </span>
-          <span className="palette-aside">
-            {row.hotkey?.split(" ").map((key) => (
-              <kbd key={key}>{key}</kbd>
-            ))}
-          </span>
+          <span className="palette-aside">{row.hotkey ? <Keys keys={row.hotkey} /> : null}</span>
           {row.about ? <span className="palette-about clip mono">{row.about}</span> : null}
         </Command.Item>
       ))}

@@ -2,7 +2,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ListTree, Search, Trees } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { wholeSearch } from "../api/search.ts";
+import { isAsked, wholeSearch } from "../api/search.ts";
 import type { SearchHitDocument } from "../api/types.ts";
 import { lightWords } from "../canopy/lightWords.ts";
 import { agentName, toneOf } from "../core/agents.ts";
@@ -55,8 +55,8 @@ export default function SearchPage() {
           />
         </label>
       </search>
-      {q === "" ? <Beginning choose={setWords} /> : null}
-      {q && answer.isPending ? <Skeleton rows={9} label="Searching" /> : null}
+      {!isAsked(q) ? <Beginning choose={setWords} /> : null}
+      {isAsked(q) && answer.isPending ? <Skeleton rows={9} label="Searching" /> : null}
       {answer.isError ? <Failure error={answer.error} retry={() => void answer.refetch()} /> : null}
       {q && first ? (
         <>

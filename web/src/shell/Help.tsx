@@ -1,10 +1,13 @@
+import { useState } from "react";
 import { Dialog } from "../parts/Dialog.tsx";
+import { Keys } from "../parts/Keys.tsx";
+import { areKeysOff, MODIFIER, switchKeys } from "../parts/useHotkeys.ts";
 
 const GROUPS: readonly { name: string; keys: readonly (readonly [string, string])[] }[] = [
   {
     name: "Everywhere",
     keys: [
-      ["⌘ K", "search, or run a command"],
+      [`${MODIFIER.trim()} K`, "search, or run a command"],
       ["/", "search"],
       ["g c", "canopy"],
       ["g g", "graph"],
@@ -36,12 +39,25 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["u", "undo"],
       ["w", "open its files in a worktree"],
       ["t", "tag it"],
+      ["n", "rename the session"],
+      ["x", "archive the session"],
+    ],
+  },
+  {
+    name: "In a thread",
+    keys: [
+      ["← →", "another branch"],
+      ["e", "open or fold tool calls"],
+      ["i", "open or fold reasoning"],
+      ["d", "details beside it"],
+      ["y", "copy the address"],
     ],
   },
 ];
 
 /** Every key of the page. */
 export default function Help(props: { close: () => void }) {
+  const [isOff, setOff] = useState(areKeysOff);
   return (
     <Dialog title="Keys" close={props.close} className="help">
       <div className="dialog-body">
@@ -52,9 +68,7 @@ export default function Help(props: { close: () => void }) {
               {group.keys.map(([keys, does]) => (
                 <div key={keys}>
                   <dt>
-                    {keys.split(" ").map((key) => (
-                      <kbd key={key}>{key}</kbd>
-                    ))}
+                    <Keys keys={keys} />
                   </dt>
                   <dd>{does}</dd>
                 </div>
@@ -63,6 +77,17 @@ export default function Help(props: { close: () => void }) {
           </section>
         ))}
       </div>
+      <label className="help-switch">
+        <input
+          type="checkbox"
+          checked={!isOff}
+          onChange={(event) => {
+            switchKeys(!event.target.checked);
+            setOff(!event.target.checked);
+          }}
+        />
+        Single keys are on
+      </label>
     </Dialog>
   );
 }

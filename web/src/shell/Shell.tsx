@@ -6,13 +6,14 @@ import { typed } from "../act/acts.ts";
 import { lock } from "../api/lock.ts";
 import { SampleNote } from "../firstrun/SampleNote.tsx";
 import { Skeleton } from "../parts/States.tsx";
-import { rememberChord, useHotkeys } from "../parts/useHotkeys.ts";
+import { MODIFIER, rememberChord, useHotkeys } from "../parts/useHotkeys.ts";
 import { Locked } from "./Locked.tsx";
 import { placeName } from "./places.ts";
 import { Side } from "./Side.tsx";
 import { choose, shown } from "./theme.ts";
 
-const Palette = lazy(() => import("../search/Palette.tsx"));
+const loadPalette = () => import("../search/Palette.tsx");
+const Palette = lazy(loadPalette);
 const Help = lazy(() => import("./Help.tsx"));
 
 type Overlay = "palette" | "help" | null;
@@ -57,10 +58,17 @@ export function Shell() {
       <Side help={() => setOverlay("help")} />
       <header className="top">
         <p className="place clip">{placeName(path)}</p>
-        <button type="button" className="find" onClick={search} aria-keyshortcuts="Control+K /">
+        <button
+          type="button"
+          className="find"
+          onClick={search}
+          onPointerEnter={() => void loadPalette()}
+          onFocus={() => void loadPalette()}
+          aria-keyshortcuts="Control+K /"
+        >
           <Search aria-hidden="true" />
           <span className="clip">Any half-sentence you remember</span>
-          <kbd aria-hidden="true">⌘K</kbd>
+          <kbd aria-hidden="true">{MODIFIER}K</kbd>
         </button>
       </header>
       <main id="main" className="main" ref={main} tabIndex={-1}>
