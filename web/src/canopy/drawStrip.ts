@@ -69,7 +69,8 @@ export const stripMs = (days: Days, share: number): number => days.startMs + sha
 export function drawStrip(g: CanvasRenderingContext2D, scene: StripScene): void {
   const { days, inks, width, height, tones } = scene;
   const foot = scene.words ? 17 : 2;
-  g.clearRect(0, 0, width, height);
+  g.fillStyle = inks.paper;
+  g.fillRect(0, 0, width, height);
   // A few days are no wide blocks: a bar is at most 18 pixels.
   const step = width / days.count;
   const bar = Math.min(18, Math.max(1, step - (step > 4 ? 1.5 : step > 2 ? 0.6 : 0)));
