@@ -8,6 +8,7 @@ starts with those of its turn.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from textwrap import dedent
 from typing import Final
 
 from turntree.core.message_context import FileUse
@@ -215,7 +216,7 @@ class _Desk:
         yield _SampleTurn(
             feature.doubt,
             f"No, that was wrong. The fix is in `{feature.path}`, and all tests pass now.\n\n"
-            f"```\n{feature.right}```",
+            f"```{feature.path.rpartition('.')[2]}\n{dedent(feature.right)}```",
             (
                 _read(agent, feature.path, code),
                 _call(

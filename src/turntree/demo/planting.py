@@ -29,7 +29,7 @@ from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
 from turntree.demo.features import PROJECTS
 from turntree.demo.month import month_acts
-from turntree.demo.story import ORIGIN, STORY, USES, Act, DemoCall, Scene
+from turntree.demo.story import ATLAS, ORIGIN, STORY, USES, Act, DemoCall, Scene
 from turntree.ledger.recorder import TurnDetails
 from turntree.resources.driver import TakenSnapshot
 from turntree.resources.resource import Resource
@@ -136,7 +136,7 @@ class _DemoStage:
             self.past.go(scene.minutes_ago, scene.name)
             recorder.by = scene.by
             placed = await recorder.record(
-                [] if scene.summarizes else [_asked(scene)],
+                [] if scene.summarizes else [_asked(scene, act)],
                 list(_reply(scene)),
                 key=f"{ORIGIN}/{act.label}/{scene.name}",
                 **self._details(scene, thread),
@@ -221,8 +221,10 @@ class _DemoStage:
         return details
 
 
-def _asked(scene: Scene) -> Message:
-    return user(scene.asks, source="human" if scene.by.kind == "human" else "agent")
+def _asked(scene: Scene, act: Act) -> Message:
+    """Return the question: a person asks, unless an agent sent another one."""
+    is_sent = scene.by == ATLAS or act.spawned_by is not None
+    return user(scene.asks, source="agent" if is_sent else "human")
 
 
 def _reply(scene: Scene) -> Iterator[Message]:

@@ -133,4 +133,5 @@ class RawTurn:
     verified: bool
     """Whether the bytes, hashed again, give the digest."""
     findings: tuple[str, ...]
+    """What a reader should know about the bytes; empty if all of them are as they were sealed."""
     records: tuple[RawRecordText, ...]

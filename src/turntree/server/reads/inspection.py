@@ -226,7 +226,7 @@ async def read_raw(context: ServerContext, asked: InspectionQuery) -> RawTurn:
 def _findings(finding: Finding) -> tuple[str, ...]:
     match finding:
         case "whole":
-            return ("Every byte is as it was sealed.",)
+            return ()
         case "erased":
             return ("Messages were erased on request. Everything else is as it was sealed.",)
         case "broken":
