@@ -270,9 +270,10 @@ export function UndoDialog({ session, head }: { session: string; head: string | 
   useEffect(() => {
     if (begun.current) return;
     begun.current = true;
-    const last = actStore.get().done?.result;
-    const step = last?.undo;
-    if (step?.path && last?.session === session) {
+    // What the bar shows is undone first. After an undo, the next one goes further back.
+    const last = actStore.get().done;
+    const step = last && last.kind !== "undo" ? last.result.undo : null;
+    if (step?.path) {
       void act.finish(step.path, step.body ?? {});
       return;
     }

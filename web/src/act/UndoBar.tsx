@@ -41,7 +41,12 @@ export default function UndoBar({ done }: { done: Done }) {
           </Link>
         ) : null}
         {step?.path ? (
-          <Button icon={<Undo2 aria-hidden="true" />} onClick={() => void undo()} aria-busy={act.busy}>
+          <Button
+            icon={<Undo2 aria-hidden="true" />}
+            onClick={() => void undo()}
+            aria-busy={act.busy}
+            {...(done.kind === "undo" ? {} : { hotkey: "u" })}
+          >
             {done.kind === "undo" ? "Do it again" : "Undo"}
           </Button>
         ) : null}

@@ -71,7 +71,8 @@ export const actStore = {
     set({ act: null });
   },
   finish(kind: Act["kind"], result: ActResult): void {
-    set({ act: null, done: { kind, result } });
+    // Another dialog may have been opened while the server was still at work.
+    set({ act: state.act?.kind === kind ? null : state.act, done: { kind, result } });
   },
   dismiss(): void {
     set({ done: null });
