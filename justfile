@@ -88,6 +88,10 @@ web-types:
 web-check:
     {{python}} web/tools/build.py check
 
+# The pictures of the documentation, taken from the page with sample data; look at them before you commit them.
+pictures *args:
+    {{python}} -m proofs.pictures "$@"
+
 # What the next release would say.
 news:
     .venv/bin/towncrier build --draft --version next
