@@ -14,6 +14,7 @@ from playwright.async_api import Browser, Page
 
 from proofs.browser import Theme, chromium, entered, settle
 from proofs.ui_world import RunningUi, ui_world
+from turntree.demo.planting import FILES_FOLDER, plant_demo
 from turntree.testing.fakes import FakeClock
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
@@ -32,7 +33,7 @@ async def take_all(only: str | None) -> None:
     """Plant the sample data, serve it, and take every picture."""
     clock = FakeClock(7)
     with ui_world() as world:
-        await world.plant(clock=clock)
+        await world.plant(lambda tree: plant_demo(tree, world.home / FILES_FOLDER), clock)
         now = datetime.fromtimestamp(clock.ms / 1000, UTC) + LATER
         with world.serving() as ui:
             async with chromium() as browser:
