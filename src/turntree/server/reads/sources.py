@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from turntree.core.errors import InvalidOperation
@@ -64,8 +65,8 @@ async def list_sources(machine: Machine) -> tuple[Source, ...]:
     for tool, importer in sorted(machine.importers.items()):
         if isinstance(importer, HasDefaultPaths):
             folders = importer.usual_places(machine.places)
-            existing = (folder for folder in folders if folder.exists())
-            folder = next(existing, folders[0] if folders else None)
+            # Of the places of all systems, the one that this machine has, or is nearest to.
+            folder = max(folders, key=_count_existing, default=None)
             found = [bundle for _, bundle in await machine.find(tool)]
             turns = await asyncio.to_thread(estimate_turns, importer, found)
             known = imported.get(tool, 0)
@@ -82,6 +83,10 @@ async def list_sources(machine: Machine) -> tuple[Source, ...]:
                 )
             )
     return tuple(sources)
+
+
+def _count_existing(folder: Path) -> int:
+    return sum(path.exists() for path in (folder, *folder.parents))
 
 
 def judge(found: int, imported: int) -> SourceState:
