@@ -33,6 +33,8 @@ async def test_sessions_lists_newest_first_in_pages(tree: Tree, reader: Reader) 
     assert (first["tokens"], first["cost"]) == (8_400, pytest.approx(0.0138))
     assert sum(first["activity"]) == 2
     assert len(first["activity"]) == 14
+    brief = (await reader.get("sessions", limit=1, figures="false"))["sessions"][0]
+    assert (brief["label"], brief["tokens"], brief["cost"]) == ("one", 0, None)
 
 
 async def test_sessions_are_filtered(tree: Tree, reader: Reader, tmp_path: Path) -> None:

@@ -3124,6 +3124,7 @@ export interface operations {
                 agent?: string | null;
                 q?: string | null;
                 archived?: boolean;
+                figures?: boolean;
             };
             header?: never;
             path?: never;

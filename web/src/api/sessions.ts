@@ -28,5 +28,5 @@ export function sessionPages(filter: SessionFilter) {
 /** The sessions that worked lately. */
 export const lateSessions = queryOptions({
   queryKey: ["sessions", "late"],
-  queryFn: ({ signal }) => read<SessionPage>("/sessions", { limit: LATELY }, signal),
+  queryFn: ({ signal }) => read<SessionPage>("/sessions", { limit: LATELY, figures: false }, signal),
 });

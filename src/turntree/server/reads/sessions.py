@@ -37,6 +37,8 @@ class SessionsQuery:
     """Words of the label, the title, the project or the folder."""
     archived: bool = False
     """Whether archived sessions are listed too."""
+    figures: bool = True
+    """Whether tokens and costs are counted, which reads every model call."""
 
 
 async def list_sessions(context: ServerContext, asked: SessionsQuery) -> SessionPage:
@@ -51,7 +53,8 @@ async def list_sessions(context: ServerContext, asked: SessionsQuery) -> Session
     page = chosen[first : first + asked.limit]
     after = first + asked.limit
     return SessionPage(
-        await _summaries(context, skeleton, page), str(after) if after < len(chosen) else None
+        await _summaries(context, skeleton, page, has_figures=asked.figures),
+        str(after) if after < len(chosen) else None,
     )
 
 
@@ -82,7 +85,11 @@ def _name(names: Sequence[str], index: int) -> str | None:
 
 
 async def _summaries(
-    context: ServerContext, skeleton: Skeleton, page: Sequence[SkeletonSession]
+    context: ServerContext,
+    skeleton: Skeleton,
+    page: Sequence[SkeletonSession],
+    *,
+    has_figures: bool,
 ) -> tuple[SessionSummary, ...]:
     if not page:
         return ()
@@ -95,10 +102,12 @@ async def _summaries(
     for id, day, turns in await sessions.count_by_day(ids, since):
         if 0 <= day < ACTIVITY_DAYS:
             activity[id][day] += turns
-    spent = await price_spending(
-        await stats_on(context.database).list_spending(CONTEXT_BANDS, with_sessions=True)
-    )
-    totals = {label: total for (label,), total in group(spent, "session").items()}
+    totals: dict[str, SpendingTotal] = {}
+    if has_figures:
+        spent = await price_spending(
+            await stats_on(context.database).list_spending(CONTEXT_BANDS, with_sessions=True)
+        )
+        totals = {label: total for (label,), total in group(spent, "session").items()}
     tags: dict[int, list[tuple[int, str]]] = {}
     for mark in skeleton.marks:
         if mark.kind == "tag" and mark.name is not None:
