@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "react";
 import { read } from "../api/client.ts";
 import { type Activity, refreshForest, useForest } from "../api/forest.ts";
 import { agentName, toneOf } from "../core/agents.ts";
-import type { Forest } from "../core/forest.ts";
+import { countForks, type Forest } from "../core/forest.ts";
 import { count, dollars, figure, short } from "../core/format.ts";
 import { Dot } from "../parts/Chip.tsx";
 import { useTitle } from "../parts/Page.tsx";
@@ -102,11 +102,7 @@ function Headline({ forest }: { forest: Forest }) {
     }
     return { tokens, cost: isPriced ? cost : null, isPartly: costs.unknown.length > 0 };
   }, [costs]);
-  const forks = useMemo(() => {
-    let found = 0;
-    for (let s = 0; s < forest.size; s++) if (forest.parent[s]! >= 0) found++;
-    return found;
-  }, [forest]);
+  const forks = useMemo(() => countForks(forest), [forest]);
   const agents = useMemo(() => new Set(forest.agent).size, [forest]);
   const items = [
     { name: "Sessions", value: figure(forest.sessions.length) },
@@ -121,7 +117,7 @@ function Headline({ forest }: { forest: Forest }) {
   return (
     <header className="canopy-head">
       <h1>
-        <b>{count(forest.turns, "turn")}</b> with {count(agents, "agent")}, in one tree.
+        <b>{count(forest.turns, "turn")}</b> with {count(agents, "agent")}, in one picture.
       </h1>
       <dl className="figures" aria-busy={isLoading}>
         {items.map((item) => (

@@ -311,6 +311,22 @@ export function threadOf(forest: Forest, from: Place): { segment: number; low: n
   return stretches;
 }
 
+/** How many turns have more than one branch after them; subagents are no branches. */
+export function countForks(forest: Forest): number {
+  const branches = new Map<number, number>();
+  for (let s = 0; s < forest.size; s++) {
+    const parent = forest.parent[s]!;
+    if (parent < 0 || forest.spawned.has(placeKey(s, forest.low[s]!))) continue;
+    const depth = forest.parentDepth[s]!;
+    const key = placeKey(parent, depth);
+    const goesOn = depth < forest.high[parent]! && !forest.spawned.has(placeKey(parent, depth + 1));
+    branches.set(key, (branches.get(key) ?? Number(goesOn)) + 1);
+  }
+  let forks = 0;
+  for (const count of branches.values()) if (count > 1) forks++;
+  return forks;
+}
+
 /** The title of the newest session that ends in a segment, or null. */
 export function titleOfSegment(forest: Forest, segment: number): string | null {
   return forest.sessionsAt.get(segment)?.find((session) => session.title)?.title ?? null;

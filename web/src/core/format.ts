@@ -103,5 +103,10 @@ export function bytes(value: number): string {
 
 /** The first eight digits of a turn's id or digest, as the command line prints them. */
 export function shortId(id: string): string {
-  return id.slice(id.indexOf(":") + 1).slice(0, 8);
+  return bareDigest(id).slice(0, 8);
+}
+
+/** A digest without the name of its algorithm, as the command line takes it. */
+export function bareDigest(digest: string): string {
+  return digest.slice(digest.indexOf(":") + 1);
 }

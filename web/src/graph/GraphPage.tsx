@@ -7,8 +7,8 @@ import { findRows, knownRow, readPlace } from "../api/rows.ts";
 import { lightWords, useLight } from "../canopy/lightWords.ts";
 import { useRunning } from "../canopy/useRunning.ts";
 import { agentName } from "../core/agents.ts";
-import type { Forest, Place, SessionRow } from "../core/forest.ts";
-import { count, figure } from "../core/format.ts";
+import { countForks, type Forest, type Place, type SessionRow } from "../core/forest.ts";
+import { bareDigest, count, figure } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
@@ -212,16 +212,13 @@ function GraphView({ forest }: { forest: Forest }) {
     const session = sessionOf(forest, selected);
     const head = session ? knownHead(forest, session) : null;
     return {
-      turn: { id: found.turn, digest: found.digest, title: found.title },
+      turn: { id: found.turn, digest: bareDigest(found.digest), title: found.title },
       session: session?.label ?? null,
       ...(head ? { head } : {}),
     };
   });
 
-  const forks = useMemo(
-    () => graph.layout.children.reduce((sum, children) => sum + Number(children > 1), 0),
-    [graph.layout],
-  );
+  const forks = useMemo(() => countForks(forest), [forest]);
   return (
     <div className="graph">
       <h1 className="visually-hidden">Graph</h1>

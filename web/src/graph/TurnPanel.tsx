@@ -6,7 +6,7 @@ import { read, segment } from "../api/client.ts";
 import { rowAt, useRowVersion } from "../api/rows.ts";
 import type { TurnDocument } from "../api/types.ts";
 import type { Place } from "../core/forest.ts";
-import { count, dollars, duration, shortId } from "../core/format.ts";
+import { bareDigest, count, dollars, duration, shortId } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Time, Tokens } from "../parts/Figures.tsx";
@@ -33,7 +33,7 @@ export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void;
   const standing = layout.turns[piece]! - (place.depth - layout.low[piece]! + 1);
   const sessions = (forest.sessionsAt.get(place.segment) ?? []).filter((one) => one.depth >= place.depth);
   const target = {
-    turn: { id: row.turn, digest: row.digest, title: row.title },
+    turn: { id: row.turn, digest: bareDigest(row.digest), title: row.title },
     session: sessions[sessions.length - 1]?.label ?? null,
   };
   const reply = turn ? textOf(turn.reply) : "";
