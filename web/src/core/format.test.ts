@@ -59,6 +59,11 @@ describe("agents", () => {
     expect(toneOf("Codex")).toBe(toneOf("codex"));
     expect(toneOf("my-own-agent")).toBe(toneOf("my-own-agent"));
   });
+  test("unknown agents take hues of their own while there are some", () => {
+    const tones = ["turntree", "atlas", "my-own-agent"].map(toneOf);
+    expect(new Set(tones).size).toBe(3);
+    expect(tones.every((tone) => tone >= 5)).toBe(true);
+  });
   test("an agent without a known name is called what it calls itself", () => {
     expect([agentName("gemini"), agentName("atlas")]).toEqual(["Gemini CLI", "atlas"]);
   });

@@ -65,6 +65,13 @@ export default function Palette(props: { close: () => void; help: () => void }) 
     list.current?.scrollTo(0, 0);
   }, [asked]);
 
+  // The best hit is chosen when it arrives, unless the reader chose already.
+  const hasChosen = useRef(false);
+  const best = hits.isPlaceholderData ? undefined : hits.data?.hits[0];
+  useEffect(() => {
+    if (best && !hasChosen.current) setSelected(hitValue(best));
+  }, [best]);
+
   const leave = () => {
     rememberSearch(localStorage, words);
     props.close();
@@ -167,9 +174,13 @@ export default function Palette(props: { close: () => void; help: () => void }) 
         <Command.Input
           ref={field}
           value={words}
-          onValueChange={setWords}
+          onValueChange={(next) => {
+            hasChosen.current = false;
+            setWords(next);
+          }}
           placeholder="Any half-sentence you remember, a session, a command"
           onKeyDown={(event) => {
+            if (event.key.startsWith("Arrow")) hasChosen.current = true;
             if (event.key === "Enter" && event.shiftKey && text) {
               event.preventDefault();
               go({ to: "/search", search: { q: text } } as NavigateOptions);
