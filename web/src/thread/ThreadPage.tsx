@@ -1,6 +1,7 @@
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ListTree, PanelRight } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
 import { count, moment, short } from "../core/format.ts";
@@ -369,6 +370,7 @@ function Lead({ thread, title, label }: { thread: ThreadState; title: string; la
         <span>{count(thread.total, "turn")}</span>
         {tokens > 0 ? <span>{short(tokens)} tokens</span> : null}
         {label && label !== title ? <code>{visible(label)}</code> : null}
+        {label ? <SessionActs session={label} head={thread.head} /> : null}
         {thread.session === null && !label ? <Chip>no session ends here</Chip> : null}
       </p>
     </header>

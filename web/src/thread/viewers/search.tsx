@@ -17,7 +17,7 @@ export const search: Viewer = {
   result: (call) => {
     if (call.state !== "ok") return null;
     const files = foundFiles(answerOf(call));
-    if (!files) return call.output.trim() === "" ? "no matches" : null;
+    if (!files) return call.output.trim() === "" ? "no matches" : shortAnswer(call);
     const matches = files.reduce((sum, file) => sum + file.lines.length, 0);
     return matches > 0
       ? `${count(matches, "match", "matches")} in ${count(files.length, "file")}`
@@ -26,6 +26,12 @@ export const search: Viewer = {
   together: (calls) => `Searched ${count(calls.length, "time")}`,
   Body: SearchBody,
 };
+
+/** An answer of one short line is its own summary. */
+function shortAnswer(call: Call): string | null {
+  const text = answerOf(call).trim();
+  return text.length <= 40 && !text.includes("\n") ? text : null;
+}
 
 function isList(call: Call): boolean {
   return (
