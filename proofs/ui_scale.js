@@ -67,12 +67,12 @@
     },
     heard: () => times,
     // Wait until that many times were taken, but not for ever.
-    until: (count, wait) =>
+    until: (count, wait, pause) =>
       new Promise((done) => {
         const began = performance.now();
         const look = () =>
           times.length >= count || performance.now() - began > wait
-            ? setTimeout(done, 50)
+            ? setTimeout(done, pause)
             : setTimeout(look, 10);
         look();
       }),
