@@ -138,7 +138,7 @@ ASKED: Calls = {
 ELSEWHERE = {
     "backup create", "backup restore", "backup verify",
     "chat", "worker", "session identify", "plan resume", "token issue", "token revoke",
-    "import", "demo", "init", "up", "down", "completion", "config", "config add", "config get",
+    "import", "demo", "init", "up", "down", "ui", "completion", "config", "config add", "config get",
     "config list",
     "config set", "config unset", "hook sync", "hook install", "hook run", "hook uninstall",
     "uninstall",
