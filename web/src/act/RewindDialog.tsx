@@ -153,14 +153,14 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
                       <small>yours, stays</small>
                     </li>
                   ))}
-              {conflicts.slice(0, SHOWN_MAX).map((step) => (
+              {(choice === "exact" ? [] : conflicts.slice(0, SHOWN_MAX)).map((step) => (
                 <li key={`both ${step.folder} ${step.path}`} className="both">
                   <i aria-hidden="true">!</i>
                   <span>
                     <code>{step.path}</code>
                     <small>a turn changed it, and you did too</small>
                   </span>
-                  <small>{choice === "exact" ? "as it was" : "stays"}</small>
+                  <small>stays</small>
                 </li>
               ))}
             </ul>
