@@ -4,10 +4,10 @@ Knows Playwright and how the page is entered. Must never know what a single proo
 """
 
 import asyncio
+import contextlib
 import re
 import subprocess
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from playwright.async_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Error,
     Page,
     async_playwright,
     expect,
@@ -36,6 +37,7 @@ ARGUMENTS = (
 )
 LOCAL = {"127.0.0.1", "localhost"}
 PAGE_S_MAX = 30.0
+QUIET_S_MAX = 5.0
 Theme = Literal["light", "dark"]
 
 
@@ -56,9 +58,17 @@ class Watched:
         origin = urlsplit(self.page.url)
         await self.page.goto(f"{origin.scheme}://{origin.netloc}{path}")
         await settle(self.page)
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Wait until every answer has come, and none is asked for because of the last one."""
+        # The stream belongs to a shared worker, so that the network of a page does become idle.
+        with contextlib.suppress(Error):
+            await self.page.wait_for_load_state("networkidle", timeout=QUIET_S_MAX * 1000)
+        await settle(self.page)
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def chromium(*arguments: str) -> AsyncGenerator[Browser, None]:
     """Lend a browser; it is closed afterwards."""
     async with async_playwright() as playwright:
@@ -71,7 +81,7 @@ async def chromium(*arguments: str) -> AsyncGenerator[Browser, None]:
             await browser.close()
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def entered(
     browser: Browser,
     url: str,
@@ -135,6 +145,7 @@ def watch(page: Page) -> Watched:
 
     page.on("console", hear)
     page.on("pageerror", lambda error: watched.errors.append(str(error)))
+
     page.on("request", lambda request: see(request.url))
     page.on("dialog", dismiss)
     return watched

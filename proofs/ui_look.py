@@ -14,16 +14,18 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from playwright.async_api import Browser, Page
 
-from proofs.browser import Theme, Watched, browser_major, chromium, entered, settle
+from proofs.browser import Theme, Watched, browser_major, chromium, entered
 from proofs.figures import Proof, run
 from proofs.stopped_ui import NOW_MS
 from proofs.ui_world import RunningUi, ui_world
+from turntree.demo.planting import plant_demo
 
 ROOT = Path(__file__).parent.parent
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -31,6 +33,8 @@ PICTURES = Path(__file__).parent / "pictures"
 RECORD = PICTURES / "recorded.json"
 FOLDER = Path("/tmp/turntree-ui-look")  # noqa: S108 - the same path in every picture that shows one.
 PORT = 18_733
+SESSION = "demo/shop/discount"
+FORK = "demo/shop/discount-other-way"
 THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = {390: 844, 1024: 768, 1440: 900}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]
@@ -106,7 +110,7 @@ async def prove(proof: Proof) -> None:
     seen = Verdicts([], [], [], [], [], 0.0)
     boxes: dict[str, list[list[Any]]] = {}
     with ui_world(FOLDER) as world:
-        await world.plant()
+        await world.plant(partial(plant_demo, folder=world.home / "demo"))
         with world.serving(PORT, command=("-m", "proofs.stopped_ui")) as ui:
             views = [*list_views(ui, quick=proof.quick and not accepts)]
             async with chromium() as browser:
@@ -165,18 +169,16 @@ def list_views(ui: RunningUi, *, quick: bool) -> Iterator[View]:
 
 
 def list_routes(ui: RunningUi) -> Mapping[str, str]:
-    """Return the routes with sessions and a turn of the sample data."""
-    sessions = ui.world.documents("session", "list", "--json")
-    labels = sorted(str(one["label"]) for one in sessions)
-    first = ui.world.documents("log", labels[0], "--json")[0]
-    left, right = (quote(label, safe="") for label in labels[:2])
+    """Return the routes, with a session of the sample data that was forked and changed files."""
+    second = ui.world.documents("log", SESSION, "--json")[1]
+    session, fork = quote(SESSION, safe=""), quote(FORK, safe="")
     return {
         "canopy": "/",
         "graph": "/graph",
-        "thread": f"/s/{left}",
-        "turn": f"/t/{first['id']}",
-        "compare": f"/compare/{left}...{right}",
-        "search": "/search?q=session",
+        "thread": f"/s/{session}",
+        "turn": f"/t/{second['id']}",
+        "compare": f"/compare/{session}...{fork}",
+        "search": "/search?q=password",
         "sessions": "/sessions",
         "costs": "/costs",
         "welcome": "/welcome",
@@ -205,7 +207,6 @@ async def look(
 async def take(watched: Watched) -> Picture:
     """Return what the page looks like now, and what axe-core finds in it."""
     page = watched.page
-    await settle(page)
     # Evaluated as the developer tools do: the policy of the page stays as it is.
     await page.evaluate(AXE.read_text(encoding="utf-8"))
     violations: list[str] = await page.evaluate(RUN_AXE, RULES)
