@@ -24,7 +24,7 @@ export function Whole(props: { at: PartPlace; noun?: string }) {
   if (text.isError) return <Failure error={text.error} retry={() => void text.refetch()} compact />;
   if (text.data !== undefined)
     return (
-      <div className="whole" role="region" aria-label={`The whole ${props.noun ?? "text"}`} tabIndex={0}>
+      <div className="whole" role="group" aria-label={`The whole ${props.noun ?? "text"}`} tabIndex={0}>
         <PlainText text={visible(text.data)} />
       </div>
     );

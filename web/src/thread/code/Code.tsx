@@ -39,7 +39,7 @@ export function CodeText(props: { text: string; language: string; isWrapped?: bo
     <pre
       className={props.isWrapped ? "wrapped" : undefined}
       tabIndex={0}
-      role="region"
+      role="group"
       aria-label={props.label}
     >
       {lines

@@ -46,7 +46,7 @@ export const Diff = memo(function Diff(props: {
   if (rows.length === 0) return <p className="note">Nothing differs.</p>;
   const shown = isAll ? items : items.slice(0, ROWS_FIRST);
   return (
-    <div className="diff" role="region" aria-label={props.label} tabIndex={0}>
+    <div className="diff" role="group" aria-label={props.label} tabIndex={0}>
       <div className="diff-lines">
         {shown.map((item, index) =>
           item.op === "fold" && !opened.has(index) ? (

@@ -121,7 +121,7 @@ function BlameTable(props: { turn: string; path: string; close: () => void }) {
   const lines = blame.data.lines.slice(0, BLAME_LINES_MAX);
   return (
     <>
-      <div className="blame" role="region" aria-label="Lines with the turns that wrote them" tabIndex={0}>
+      <div className="blame" role="group" aria-label="Lines with the turns that wrote them" tabIndex={0}>
         {lines.map((line, index) => (
           <BlameRow
             key={line.number}

@@ -46,7 +46,7 @@ function blockElement(block: Block, key: number): ReactNode {
     }
     case "table":
       return (
-        <div key={key} className="table" role="region" aria-label="Table" tabIndex={0}>
+        <div key={key} className="table" role="group" aria-label="Table" tabIndex={0}>
           <table>
             <thead>
               <tr>

@@ -23,7 +23,7 @@ export function Output(props: { call: Call; label?: string }) {
       <pre
         className={call.state === "failed" ? "failed" : undefined}
         tabIndex={0}
-        role="region"
+        role="group"
         aria-label={props.label ?? "What it answered"}
       >
         {piecesOf(shown).map((piece, index) => (
