@@ -20,9 +20,9 @@ from turntree.testing.fakes import FakeClock
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 WIDTH, HEIGHT = 1360, 850
 SCALE = 1.5
-SESSION = "demo/fix-login"
-OTHER = "demo/middleware"
-WORDS = "login"
+SESSION = "demo/shop/discount"
+OTHER = "demo/shop/discount-other-way"
+WORDS = "discount"
 LATER = timedelta(minutes=20)
 """How long after the last turn the pictures are taken."""
 DRAW_MS = 1500
@@ -73,8 +73,10 @@ async def show(page: Page, name: str) -> None:
     """Bring a page into the state that its picture shows."""
     await page.wait_for_timeout(DRAW_MS)
     if name == "thread":
-        await page.keyboard.press("j")
-        await page.wait_for_timeout(DRAW_MS)
+        # A turn that wrote a file.
+        for key in ("j", "j", "j"):
+            await page.keyboard.press(key)
+            await page.wait_for_timeout(DRAW_MS)
     await settle(page)
 
 
