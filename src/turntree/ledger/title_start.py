@@ -1,6 +1,7 @@
 """Titles of turns from the start of their text, so that a list need not read whole bodies."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -61,5 +62,5 @@ def _paired(escaped: str) -> str:
     return re.sub(r"\\ud[89ab][0-9a-f]{2}$", "", escaped)
 
 
-def _cut(words: list[str]) -> str:
+def _cut(words: Sequence[str]) -> str:
     return " ".join(words)[:TITLE_CHARS_MAX].rstrip()

@@ -6,7 +6,7 @@ unescapes first could not tell from the one that separates two parameters.
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -125,7 +125,7 @@ def _read_object(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         detail = "the body is not a JSON object"
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail)
-    return document
+    return cast("dict[str, Any]", document)
 
 
 async def answer_unexpected(_: Request, __: Exception) -> Response:

@@ -77,24 +77,20 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _type_of(schema: Mapping[str, Any]) -> str:
     """Return a type in words, with a link where it is one of the values."""
-    match schema:
-        case {"$ref": str(address)}:
-            name = address.rpartition("/")[2]
-            return f"[{name}](#{name.lower()})"
-        case {"anyOf": list(choices)} | {"oneOf": list(choices)}:
-            return " or ".join(_type_of(choice) for choice in choices)
-        case {"enum": list(words)}:
-            return ", ".join(f"`{word}`" for word in words)
-        case {"const": word}:
-            return f"`{word}`"
-        case {"type": "array", "prefixItems": list(items)}:
-            return f"[{', '.join(_type_of(item) for item in items)}]"
-        case {"type": "array", "items": dict(item)}:
-            return f"list of {_type_of(item)}"
-        case {"type": str(kind)}:
-            return kind
-        case _:
-            return "JSON"
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(_type_of(choice) for choice in choices)
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "prefixItems" in schema:
+        return f"[{', '.join(_type_of(item) for item in schema['prefixItems'])}]"
+    if schema.get("type") == "array" and schema.get("items"):
+        return f"list of {_type_of(schema['items'])}"
+    return str(schema.get("type", "JSON"))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ async def _read_side(
     known = [cost for cost in costs if cost is not None]
     used = sum((call.usage for made in calls.values() for call in made), Usage())
     shown = turns[:TURNS_SHOWN_MAX]
-    following = turns[TURNS_SHOWN_MAX].turn.id if len(turns) > TURNS_SHOWN_MAX else None
+    following = next((placed.turn.id for placed in turns[TURNS_SHOWN_MAX:]), None)
     labels = await tree.revisions.sessions.list_labels_at([side.turn])
     label = side.session.label if side.session is not None else None
     return CompareSide(

@@ -6,7 +6,7 @@ be asked for.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, assert_never, cast
+from typing import Any, Final, assert_never
 
 from turntree.core.canonical import Json
 from turntree.core.ids import Digest
@@ -159,7 +159,7 @@ def cut_args(args: Json) -> tuple[Any, bool]:
         shown = {name: member for name, (member, _) in members.items()}
         return shown, any(is_cut for _, is_cut in members.values())
     if isinstance(args, list):
-        items = [cut_args(item) for item in cast("list[Json]", args)]
+        items = [cut_args(item) for item in args]
         return [item for item, _ in items], any(is_cut for _, is_cut in items)
     return args, False
 
