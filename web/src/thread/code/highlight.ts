@@ -58,7 +58,7 @@ export async function highlight(text: string, language: string): Promise<Piece[]
   const lines = shiki.codeToTokensBase(text, {
     lang: language as never,
     theme: "classes",
-    tokenizeTimeLimit: 200,
+    tokenizeTimeLimit: 2_000,
   });
   return lines.map((line) =>
     line.map((token) => ({
