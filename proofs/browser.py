@@ -107,7 +107,7 @@ async def entered(
     )
     context.set_default_timeout(PAGE_S_MAX * 1000)
     if now_ms is not None:
-        await context.clock.set_fixed_time(now_ms)
+        await context.clock.set_fixed_time(now_ms / 1000)
     try:
         yield await enter(context, url, path)
     finally:

@@ -9,10 +9,11 @@ elements are.
 ``--accept`` takes new pictures. Look at each of them before it is committed.
 """
 
+import asyncio
 import base64
 import json
 import sys
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -115,7 +116,7 @@ async def prove(proof: Proof) -> None:
             views = [*list_views(ui, quick=proof.quick and not accepts)]
             async with chromium() as browser:
                 blank = await (await browser.new_context()).new_page()
-                async for view, picture in look(browser, ui, views):
+                for view, picture in await look(browser, ui, views):
                     boxes[view.key] = picture.boxes
                     seen.violations += [f"{view.key}: {one}" for one in picture.violations]
                     seen.sideways += [view.key] if picture.is_sideways else []
@@ -185,23 +186,35 @@ def list_routes(ui: RunningUi) -> Mapping[str, str]:
     }
 
 
-async def look(
-    browser: Browser, ui: RunningUi, views: list[View]
-) -> AsyncGenerator[tuple[View, Picture], None]:
-    """Yield each view with its picture, one page for each theme and width."""
+async def look(browser: Browser, ui: RunningUi, views: list[View]) -> list[tuple[View, Picture]]:
+    """Return each view with its picture; widths are looked at beside each other."""
+    sizes = [(theme, width) for theme in THEMES for width in WIDTHS]
+    urls = [ui.new_url() for _ in sizes]
+    seen: list[list[tuple[View, Picture]]] = []
     for theme in THEMES:
-        for width, height in WIDTHS.items():
-            wanted = [view for view in views if (view.theme, view.width) == (theme, width)]
-            if not wanted:
-                continue
-            url = ui.new_url()
-            async with entered(
-                browser, url, width=width, height=height, theme=theme, now_ms=NOW_MS
-            ) as watched:
-                for view in wanted:
-                    watched.errors.clear()
-                    await watched.go(view.path)
-                    yield view, await take(watched)
+        alike = [
+            look_at_size(browser, url, [view for view in views if (view.theme, view.width) == size])
+            for size, url in zip(sizes, urls, strict=True)
+            if size[0] == theme
+        ]
+        seen += await asyncio.gather(*alike)
+    return [one for group in seen for one in group]
+
+
+async def look_at_size(browser: Browser, url: str, views: list[View]) -> list[tuple[View, Picture]]:
+    """Return the views of one theme and width, in one page."""
+    if not views:
+        return []
+    theme, width = views[0].theme, views[0].width
+    async with entered(
+        browser, url, width=width, height=WIDTHS[width], theme=theme, now_ms=NOW_MS
+    ) as watched:
+        pictures: list[tuple[View, Picture]] = []
+        for view in views:
+            watched.errors.clear()
+            await watched.go(view.path)
+            pictures.append((view, await take(watched)))
+        return pictures
 
 
 async def take(watched: Watched) -> Picture:
