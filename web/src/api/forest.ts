@@ -65,12 +65,33 @@ async function ask(): Promise<void> {
       const forest = before && !answer.whole ? grown(before, answer) : forestOf(answer, before?.pauses);
       if (forest !== before || state.error) put({ ...state, forest, error: null });
       if (before && forest === before) continue;
-      const activity = await read<Activity>("/shape/activity");
-      put({ forest: paused(state.forest!, activity.pauses), activity, error: null });
+      const wait = activityAt + ACTIVITY_MS - Date.now();
+      if (wait > 0) askActivityLater(wait);
+      else await askActivity();
     } catch (error) {
       put({ ...state, error });
     }
   }
+}
+
+/** The days are a scan of all turns: while work goes on they follow at a distance. */
+const ACTIVITY_MS = 10_000;
+let activityAt = 0;
+let isActivityDue = false;
+
+async function askActivity(): Promise<void> {
+  activityAt = Date.now();
+  const activity = await read<Activity>("/shape/activity");
+  put({ forest: paused(state.forest!, activity.pauses), activity, error: null });
+}
+
+function askActivityLater(wait: number): void {
+  if (isActivityDue) return;
+  isActivityDue = true;
+  setTimeout(() => {
+    isActivityDue = false;
+    askActivity().catch(() => undefined);
+  }, wait);
 }
 
 function put(next: ForestState): void {

@@ -80,16 +80,31 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
   );
 
   const row = selected ? rows.rowOf(selected.segment, selected.depth) : -1;
-  // The selected row stays in view when the selection moves, not when the reader scrolls.
-  const latest = useRef({ at, view });
-  latest.current = { at, view };
+  const latest = useRef({ at, view, row });
+  latest.current = { at, view, row };
+  // When rows come or fold, what the reader looks at stays where it is.
+  const anchor = useRef<{ rows: Graph["rows"]; place: Place; offset: number } | null>(null);
+  useLayoutEffect(() => {
+    const before = anchor.current;
+    if (!before || before.rows === rows) return;
+    const now = rows.rowOf(before.place.segment, before.place.depth);
+    if (now >= 0) scrollTo(now * ROW - before.offset);
+  }, [rows, scrollTo]);
+  useLayoutEffect(() => {
+    const isSeen = row * ROW >= at && (row + 1) * ROW <= at + view;
+    const top = isSeen ? row : Math.min(rows.length - 1, Math.ceil(at / ROW));
+    const line = top >= 0 && (isSeen || at > 0) ? rows.at(top) : null;
+    anchor.current = line ? { rows, place: line, offset: top * ROW - at } : null;
+  });
+  // The selected row comes into view when the selection moves, not when the reader scrolls.
+  const selectedKey = selected ? placeKey(selected.segment, selected.depth) : -1;
   useEffect(() => {
-    if (row < 0) return;
-    const { at: from, view: room } = latest.current;
-    const y = row * ROW;
+    const { at: from, view: room, row: chosen } = latest.current;
+    if (selectedKey < 0 || chosen < 0) return;
+    const y = chosen * ROW;
     if (y < from + ROW) scrollTo(y - ROW * 3);
     else if (y + ROW > from + room - ROW) scrollTo(y + ROW * 4 - room);
-  }, [row, scrollTo]);
+  }, [selectedKey, scrollTo]);
 
   const laneWidth = Math.max(5, Math.min(16, (size.width * 0.34) / Math.max(1, layout.lanes)));
   const measures: Measures = useMemo(() => ({ row: ROW, lane: laneWidth, edge: 20 }), [laneWidth]);
