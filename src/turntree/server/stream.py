@@ -199,7 +199,9 @@ class Stream:
         """Yield what a new client gets first."""
         now = str(self._position)
         yield f"retry: {RECONNECT_MS}\n\n".encode() + encode(
-            "hello", Hello(now, self.server, len(self._clients) + 1), now
+            "hello",
+            Hello(now, self.server, len(self._clients) + 1, tuple(map(str, self._runs))),
+            now,
         )
         if after is not None and after != self._position:
             if self._since <= after < self._position:

@@ -24,6 +24,8 @@ class Hello:
     """A word that changes when the server was restarted, or shows another workspace."""
     clients: int
     """The number of clients that listen, this one included; the tabs of a browser share one."""
+    runs: tuple[str, ...]
+    """The runs in progress: a client that was away forgets the words of all others."""
 
 
 @value

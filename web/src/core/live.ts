@@ -10,6 +10,7 @@ export interface Hello {
   position: string;
   server: string;
   clients: number;
+  runs: string[];
 }
 
 export interface ChangeSet {
@@ -89,7 +90,8 @@ export function hear(state: LiveState, message: Message): LiveState {
     case "hello": {
       const isSame = state.hello?.server === message.data.server;
       // Another server has other jobs; words are resumed by their positions.
-      return { ...state, isOpen: true, hello: message.data, jobs: isSame ? state.jobs : new Map() };
+      const jobs = isSame ? state.jobs : new Map<string, ImportJob>();
+      return { ...state, isOpen: true, hello: message.data, jobs, runs: kept(state.runs, message.data.runs) };
     }
     case "changed":
       return { ...state, runs: ended(state.runs, message.data.turns) };
@@ -120,6 +122,12 @@ export function compare(a: string, b: string): number {
     if (difference) return difference;
   }
   return 0;
+}
+
+/** What ended while nobody listened is told by no message. */
+function kept(runs: LiveState["runs"], open: readonly string[]): LiveState["runs"] {
+  const gone = [...runs.keys()].filter((run) => !open.includes(run));
+  return ended(runs, gone);
 }
 
 function ended(runs: LiveState["runs"], turns: readonly string[]): LiveState["runs"] {
