@@ -20,6 +20,7 @@ import { visible } from "../thread/text.ts";
 import { TurnOfPart } from "../thread/Whole.tsx";
 import type { CompareSide, Comparison, PathDiff, Turn } from "../thread/wire.ts";
 import "../thread/reading.css";
+import "../thread/thread.css";
 import "./compare.css";
 import { PickTwo } from "./PickTwo.tsx";
 import { type Pair, pairOf, shares, toolsOfBoth, wordOf } from "./pair.ts";

@@ -7,7 +7,7 @@ import { languageOf } from "../code/languages.ts";
 import { ChangeCount, Diff } from "../diff/Diff.tsx";
 import { changeOfHunks, type Row } from "../diff/rows.ts";
 import { visible } from "../text.ts";
-import type { Blame, BlameLine, FileContent, PathDiff, Turn } from "../wire.ts";
+import type { Blame, BlameLine, FileContent, FileList, PathDiff, Turn } from "../wire.ts";
 import { useAbout } from "./useAbout.ts";
 
 const VIEWS = [
@@ -20,8 +20,18 @@ type View = (typeof VIEWS)[number][0];
 /** One file of a turn: its change, its text, and the turn that wrote each line. */
 export function FileDialog(props: { turn: Turn; path: string; close: () => void }) {
   const [view, setView] = useState<View>("change");
-  const diff = useAbout<PathDiff>(props.turn.id, "files/diff", { path: props.path });
-  const isUnchanged = diff.data !== undefined && diff.data.hunks.length === 0 && !diff.data.is_binary;
+  const files = useAbout<FileList>(props.turn.id, "files");
+  // Only a change of this turn has a difference; other files are shown as they are.
+  const isUnchanged =
+    files.isSuccess &&
+    (files.data.nearest !== props.turn.id ||
+      !files.data.entries.some((entry) => entry.path === props.path && entry.change !== null));
+  const diff = useAbout<PathDiff>(
+    props.turn.id,
+    "files/diff",
+    { path: props.path },
+    files.isSuccess && !isUnchanged,
+  );
   const shown = view === "change" && isUnchanged ? "content" : view;
   return (
     <Dialog title={visible(props.path)} close={props.close} className="file-dialog">

@@ -50,11 +50,15 @@ function blockElement(block: Block, key: number): ReactNode {
           <table>
             <thead>
               <tr>
-                {block.head.map((cell, index) => (
-                  <th key={index} scope="col" className={cell.align ?? undefined}>
-                    {inlineElements(cell.of)}
-                  </th>
-                ))}
+                {block.head.map((cell, index) =>
+                  cell.of.length === 0 ? (
+                    <td key={index} />
+                  ) : (
+                    <th key={index} scope="col" className={cell.align ?? undefined}>
+                      {inlineElements(cell.of)}
+                    </th>
+                  ),
+                )}
               </tr>
             </thead>
             <tbody>
