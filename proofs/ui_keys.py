@@ -40,7 +40,7 @@ NAMED: Final = frozenset(
     {"row", "option", "treeitem", "link", "button", "tab", "textbox", "searchbox", "combobox",
      "checkbox", "radio", "article", "menuitem", "switch", "slider"}
 )  # fmt: skip
-WAIT_S: Final = 15.0
+WAIT_S: Final = 30.0
 WALK_QUICK, WALK_FULL = 25, 120
 FOCUS: Final = """() => {
   const e = document.activeElement;
@@ -145,6 +145,7 @@ async def prove(proof: Proof) -> None:
 async def walk(proof: Proof, world: UiWorld, watched: Watched, hands: Hands, folder: Path) -> None:
     """Search, fork, compare, rewind and undo, without a pointer."""
     page = hands.page
+    turn = world.documents("show", f"{LABEL}~2", "--json")[0]["id"]
     await hands.press("Tab")
     await hands.check_names()
     await hands.search(BACK_TO)
@@ -167,8 +168,10 @@ async def walk(proof: Proof, world: UiWorld, watched: Watched, hands: Hands, fol
     proof.at_least("comparisons opened by keys", int("/compare/" in page.url), "pages", 1)
 
     start = contents(folder)
-    await hands.search(BACK_TO)
-    await hands.press("r")
+    # By its address: the fork holds the same turn, and a search may open either.
+    await watched.go(f"/s/{LABEL}?turn={turn}")
+    await expect(page.locator("main")).to_contain_text(BACK_TO, timeout=WAIT_S * 1000)
+    await hands.press("Tab", "r")
     go = page.get_by_role("button", name="Go back with files")
     await expect(go).to_be_focused(timeout=WAIT_S * 1000)
     await hands.check_names()
