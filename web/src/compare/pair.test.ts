@@ -7,9 +7,9 @@ const revision = fc.stringMatching(/^[a-z][a-z0-9/~-]{0,20}$/);
 describe("pairs", () => {
   test("an address names the same two sides again", () => {
     fc.assert(
-      fc.property(revision, revision, (left, right) =>
-        expect(pairOf(wordOf({ left, right }))).toEqual({ left, right }),
-      ),
+      fc.property(revision, revision, (left, right) => {
+        expect(pairOf(wordOf({ left, right }))).toEqual({ left, right });
+      }),
     );
   });
 

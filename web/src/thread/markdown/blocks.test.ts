@@ -160,19 +160,21 @@ describe("Markdown of a hostile size", () => {
     { timeout: 60_000 },
     (name) => {
       const make = hostile[name] as (size: number) => string;
-      const least = (text: string): number => {
-        let best = Number.POSITIVE_INFINITY;
-        for (let round = 0; round < 2; round++) {
-          const begin = performance.now();
-          parseMarkdown(text);
-          best = Math.min(best, performance.now() - begin);
-        }
-        return best;
+      const took = (text: string): number => {
+        const begin = performance.now();
+        parseMarkdown(text);
+        return performance.now() - begin;
       };
       const small = make(40_000);
+      const large = make(400_000);
       parseMarkdown(small);
-      // A square would be 100 times; the floor keeps the clock's grain out of the ratio.
-      expect(least(make(400_000)) / Math.max(least(small), 4)).toBeLessThan(45);
+      // A square would be 100 times; the floor keeps the clock's grain out of the ratio. A neighbour on the
+      // machine can spoil a round, not all of them.
+      let ratio = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < 6 && ratio >= 45; round++) {
+        ratio = Math.min(ratio, took(large) / Math.max(took(small), 4));
+      }
+      expect(ratio).toBeLessThan(45);
     },
   );
 
