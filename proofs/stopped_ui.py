@@ -19,6 +19,6 @@ def now(_: SystemClock) -> Timestamp:
 
 
 if __name__ == "__main__":
-    SystemClock.now = now  # type: ignore[method-assign]
+    SystemClock.now = now  # type: ignore[assignment, method-assign]
     sys.argv = ["turntree", "ui", *sys.argv[1:]]
     main()

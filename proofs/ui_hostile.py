@@ -437,7 +437,7 @@ async def sniff(scene: Scene) -> bool:
     """Have a file without a type taken for what it looks like."""
     async with scene.inside() as page:
         answer = await page.request.get(f"{scene.server.origin}/icon.svg")
-        return answer.headers.get("x-content-type-options") != "nosniff"
+        return bool(answer.headers.get("x-content-type-options") != "nosniff")
 
 
 INLINE_SCRIPT = """
