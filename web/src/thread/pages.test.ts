@@ -12,7 +12,7 @@ const thread = (name: string, low: number, high: number, root = name): PlacedTur
     };
   });
 
-describe("pages of a thread", () => {
+describe("pages of a thread", { timeout: 60_000 }, () => {
   test("the pages around some depths hold them", () => {
     expect(pagesAround(1, 40)).toEqual([0]);
     expect(pagesAround(40, 41)).toEqual([0, 1]);

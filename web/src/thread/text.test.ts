@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { beginning, countLines, piecesOf, screenText, visible } from "./text.ts";
 
-describe("text from outside", () => {
+describe("text from outside", { timeout: 60_000 }, () => {
   test("what turns the reading order is written out", () => {
     expect(visible("a\u202eb")).toBe("a⟨202E⟩b");
     expect(visible("bell\u0007, tab\t")).toBe("bell␇, tab\t");

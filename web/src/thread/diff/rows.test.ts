@@ -4,7 +4,7 @@ import { changeOf, changeOfHunks, changesOfPatch, folded } from "./rows.ts";
 
 const lines = fc.array(fc.constantFrom("a", "b", "c", "let x = 1;", "let x = 2;", ""), { maxLength: 30 });
 
-describe("changes", () => {
+describe("changes", { timeout: 60_000 }, () => {
   test("the rows without additions are the old text, without removals the new one", () => {
     fc.assert(
       fc.property(lines, lines, (old, next) => {
