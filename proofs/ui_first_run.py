@@ -34,7 +34,6 @@ from turntree.system.clock import SystemClock
 
 ROOT = Path(__file__).parent.parent
 FIRST_HIT_S_MAX = 3.0
-LIMIT_QUICK_S = 30.0
 IMPORT_S_MAX = 120
 TOOLS = 3
 REFUSED = 400
@@ -65,11 +64,7 @@ async def prove(proof: Proof) -> None:
         with world.serving(program=program) as ui:
             async with chromium() as browser, entered(browser, ui.url) as seen:
                 await sit_down(proof, world, seen)
-    spent = time.monotonic() - began
-    if proof.quick:
-        proof.at_most("all of it", spent, "s", LIMIT_QUICK_S, of="time")
-    else:
-        proof.note("all of it", spent, "s")
+    proof.note("all of it", time.monotonic() - began, "s")
 
 
 def write_transcripts(home: Path, proof: Proof) -> int:
