@@ -12,7 +12,7 @@ from turntree.cli.root import COMMANDS as SHOWN
 from turntree.cli.root import MAIN_SECTIONS, root
 
 MAIN = [
-    *("log", "show", "search", "diff", "blame", "why", "verify"),
+    *("ui", "log", "show", "search", "diff", "blame", "why", "verify"),
     *("fork", "switch", "rewind", "undo"),
     *("files", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel"),

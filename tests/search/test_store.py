@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 TURNS = 20_000
-DEFINERS = {"bind_console", "console_viewer", "console_workspace",
+DEFINERS = {"bind_console", "console_viewer", "console_workspace", "search_places",
     "search_words", "route_words", "search_names", "search_embeddings", "nearest_nodes",
     "unindex_turn", "reader_can_see", "reader_can_see_all", "reader_can_see_segment",
     "reader_can_see_object", "permissions_of",
@@ -138,6 +138,7 @@ def _ask(connection: Connection) -> list[tuple[Any, ...]]:
     zebra = "ARRAY['zebra'::tsquery]"
     for call in (
         f"search_words({zebra}, {zebra}, 1, false, {nothing}, 9, 9)",
+        f"search_places({zebra}, false, {nothing}, 9)",
         f"search_names('zebra'::tsquery, {nothing}, 9)",
         f"search_names(NULL, {nothing}, 9)",
         f"search_embeddings('hashing-384', '{{{vector}}}', NULL, false, {nothing}, 9, 9, 9)",

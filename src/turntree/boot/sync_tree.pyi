@@ -169,12 +169,18 @@ class _Ledger:
         Raises:
             NotFound: No such object.
         """
+    def list_objects(
+        self, digests: Sequence[Digest], *, bytes_max: int
+    ) -> dict[Digest, tuple[bytes, int]]:
+        """Return objects, each with its size; of one larger than ``bytes_max`` the beginning."""
 
 class _Feed:
     def read(
         self, after: FeedPosition = ..., *, limit: int = ...
     ) -> list[tuple[FeedPosition, Event]]:
         """Return the events after a position, in the same order for all readers."""
+    def end(self) -> FeedPosition:
+        """Return the position of the last event that ``read`` would return."""
 
 class _GraphStore:
     def list_from(self, node: str) -> list[Edge]:
@@ -691,6 +697,17 @@ class _Plans:
             Conflict: The label is taken.
             Unsupported: ``snapshot`` was chosen for a resource that cannot be forked.
             InvalidOperation: A choice leaves a resource without a session, or to two.
+        """
+    def propose_worktree(
+        self, revision: str, place: str | None = ..., *, before: bool = ...
+    ) -> ForkPlan:
+        """Return the plan of a folder with the files that a turn left, and of its session.
+
+        The session is named after the folder. With ``before`` the files are as the turn found them.
+
+        Raises:
+            NotFound: No such turn, or no snapshot of its files.
+            PathExists: Something exists at the given location.
         """
     def propose_restore(
         self,

@@ -216,7 +216,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "Maintain", "setup.uninstall", "Remove the hooks, the hook daemon and, if asked, all data."
     ),
     "demo": CommandEntry(
-        "Maintain", "setup.demo", "Create a small tree of sample data to explore."
+        "Maintain", "setup.demo", "Create sample data to explore: a month of work on five projects."
     ),
     "completion": CommandEntry(
         "Maintain", "completion", "Print the completion script for a shell."
