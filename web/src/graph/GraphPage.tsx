@@ -1,6 +1,6 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { FoldVertical, GitFork, Sprout } from "lucide-react";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { useActKeys } from "../act/useActs.ts";
 import { refreshForest, useForest } from "../api/forest.ts";
 import { findRows, knownRow, readPlace } from "../api/rows.ts";
@@ -104,6 +104,9 @@ function GraphView({ forest }: { forest: Forest }) {
     return first ? { segment: first.segment, depth: first.depth } : null;
   }, [selection, forest, rows]);
 
+  // The list is drawn first; the panel follows when the selection rests.
+  const described = useDeferredValue(selected);
+
   const select = useCallback(
     (place: Place, isTold = true) => {
       const id = forest.columns.segments.id[place.segment]!;
@@ -177,10 +180,16 @@ function GraphView({ forest }: { forest: Forest }) {
     else if (search.mark === found.turn) change({ mark: "" });
     else void navigate({ to: "/compare/$pair", params: { pair: `${search.mark}...${found.turn}` } });
   };
-  const enter = (place: Place, kind: "turn" | "run" | "tree") => {
-    if (kind === "run") toggleRun(place);
-    else void openTurn(place);
-  };
+  const latestMark = useRef(mark);
+  latestMark.current = mark;
+  const markSelected = useCallback(() => void latestMark.current(), []);
+  const enter = useCallback(
+    (place: Place, kind: "turn" | "run" | "tree") => {
+      if (kind === "run") toggleRun(place);
+      else void openTurn(place);
+    },
+    [toggleRun, openTurn],
+  );
   const nextHit = (direction: 1 | -1) => {
     const hits = [...graph.litRows.keys()].sort((a, b) => a - b);
     if (hits.length === 0) return;
@@ -335,13 +344,8 @@ function GraphView({ forest }: { forest: Forest }) {
         </footer>
       </section>
       <aside className="graph-panel" aria-label="The selected turn">
-        {selected ? (
-          <TurnPanel
-            graph={graph}
-            place={selected}
-            mark={() => void mark()}
-            isMarked={Boolean(search.mark)}
-          />
+        {described ? (
+          <TurnPanel graph={graph} place={described} mark={markSelected} isMarked={Boolean(search.mark)} />
         ) : null}
       </aside>
     </div>

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { GitCompareArrows, GitFork, Undo2 } from "lucide-react";
+import { memo } from "react";
 import { useActs } from "../act/useActs.ts";
 import { read, segment } from "../api/client.ts";
 import { rowAt, useRowVersion } from "../api/rows.ts";
@@ -16,7 +17,12 @@ import type { Graph } from "./useGraph.ts";
 const WORDS_MAX = 1200;
 
 /** What the selected turn was, in short. */
-export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void; isMarked: boolean }) {
+export const TurnPanel = memo(function TurnPanel(props: {
+  graph: Graph;
+  place: Place;
+  mark: () => void;
+  isMarked: boolean;
+}) {
   const { graph, place } = props;
   const { forest, layout } = graph;
   useRowVersion();
@@ -112,7 +118,7 @@ export function TurnPanel(props: { graph: Graph; place: Place; mark: () => void;
       )}
     </>
   );
-}
+});
 
 /** The words of messages, without tool calls and reasoning. */
 function textOf(messages: TurnDocument["reply"]): string {

@@ -74,7 +74,11 @@ export function useGraph(
     }
     return found;
   }, [forest, rows]);
-  return { forest, layout, rows, litRows, failedRows, ...fixed };
+  // The same value while nothing of it changes: a key moves the selection, and draws two rows anew.
+  return useMemo(
+    () => ({ forest, layout, rows, litRows, failedRows, ...fixed }),
+    [forest, layout, rows, litRows, failedRows, fixed],
+  );
 }
 
 /** The thread of a turn as the lanes want it: how deep it goes in each segment. */
