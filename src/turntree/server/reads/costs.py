@@ -8,7 +8,7 @@ from turntree.boot.open import stats_on
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Timestamp, is_instant
 from turntree.core.value import value
-from turntree.ledger.shape import OWN_TOOL, agent_name
+from turntree.ledger.shape import OWN_TOOL, Skeleton, agent_name
 from turntree.resources.service import in_thread
 from turntree.server.context import ServerContext
 from turntree.server.reads.skeleton import read_skeleton
@@ -30,8 +30,13 @@ async def price_spending(spent: Sequence[Spending]) -> list[Spending]:
     """Return spendings with their costs; one without a list price keeps none."""
     if not spent:
         return []
-    prices = await in_thread(price_list)
-    return [replace(one, cost=prices.find_cost(one)) for one in spent]
+
+    def price() -> list[Spending]:
+        prices = price_list()
+        return [replace(one, cost=prices.find_cost(one)) for one in spent]
+
+    # Thousands of prices are looked up: other requests must not wait for them.
+    return await in_thread(price)
 
 
 async def list_costs(context: ServerContext, asked: CostsQuery) -> CostTable:
@@ -44,6 +49,12 @@ async def list_costs(context: ServerContext, asked: CostsQuery) -> CostTable:
     )
     spent = await price_spending([one for one in found if until is None or one.day <= until])
     skeleton = await read_skeleton(context.tree)
+    source = (await in_thread(price_list)).name if spent else None
+    return await in_thread(lambda: make_table(spent, skeleton, source))
+
+
+def make_table(spent: Sequence[Spending], skeleton: Skeleton, source: str | None) -> CostTable:
+    """Return spendings as rows, with the projects and agents of their sessions."""
     sessions = {session.label: session for session in skeleton.sessions}
     rows: dict[tuple[str, str, str, str | None, str | None, bool], CostRow] = {}
     for one in spent:
@@ -77,7 +88,7 @@ async def list_costs(context: ServerContext, asked: CostsQuery) -> CostTable:
             UnknownPrice(model, total.calls, total.usage.total)
             for (model,), total in unknown.items()
         ),
-        (await in_thread(price_list)).name if spent else None,
+        source,
     )
 
 
