@@ -15,7 +15,7 @@ import { startTheme } from "./shell/theme.ts";
 
 startTheme();
 const key = takeKey(location, history);
-// Whatever the exchange says, the first read tells whether the page is open.
+// The first read tells whether the page is open, not the exchange.
 if (key) await unlock(key).catch(() => undefined);
 startStream();
 createRoot(document.getElementById("root")!).render(

@@ -58,7 +58,7 @@ AGENTS: Final = (
         "delegate", "file_path",
     ),
     SampleAgent(
-        # Nobody has a list price for a model that runs at home.
+        # There is no list price for a model that runs at home.
         "opencode", (("qwen3-coder-30b", "local"),),
         "read", "write", "edit", "bash", "grep", "task", "filePath",
     ),

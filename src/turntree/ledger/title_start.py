@@ -39,8 +39,8 @@ def find_title(start: str, *, is_cut: bool) -> str | None:
         if document.get("role") == "user" and (words := without_injected(text).split()):
             return _cut(words)
     if is_cut:
-        # What follows the parts of a message, and with it the role, is beyond the cut: whatever a
-        # turn begins with was most likely said by a person.
+        # What follows the parts of a message, and with it the role, is beyond the cut: the
+        # text that a turn begins with was most likely said by a person.
         text = "".join(orjson.loads(f'"{_paired(found)}"') for found in _TEXT.findall(last))
         if text.lstrip().startswith(("<", "# AGENTS.md")) or not text.strip():
             words = without_injected(text).split()

@@ -297,7 +297,7 @@ def _find_position(scope: MutableMapping[str, Any]) -> FeedPosition | None:
     try:
         return FeedPosition.parse(asked) if asked else None
     except ValueError:
-        # Whatever it was, the client has missed something.
+        # It is no position of ours, so the client is told to ask again for everything.
         return BEGINNING
 
 

@@ -124,7 +124,7 @@ export function compare(a: string, b: string): number {
   return 0;
 }
 
-/** What ended while nobody listened is told by no message. */
+/** No message tells what ended while no page listened. */
 function kept(runs: LiveState["runs"], open: readonly string[]): LiveState["runs"] {
   const gone = [...runs.keys()].filter((run) => !open.includes(run));
   return ended(runs, gone);

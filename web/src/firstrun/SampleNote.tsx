@@ -4,7 +4,7 @@ import type { Me } from "../api/types.ts";
 import { Button } from "../parts/Button.tsx";
 import "./sample.css";
 
-/** Says that what is shown is nobody's history, and leads back to the user's own. */
+/** Says that this is sample data, and leads back to the user's own. */
 export function SampleNote() {
   const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read<Me>("/me", {}, signal) }).data;
   const leave = useMutation({

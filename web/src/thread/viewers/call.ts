@@ -1,4 +1,4 @@
-/** A tool call with its answer, and what can be read from its arguments whatever agent made it. */
+/** A tool call with its answer, and what can be read from its arguments, for every agent alike. */
 import type { Part } from "../wire.ts";
 
 export interface Call {

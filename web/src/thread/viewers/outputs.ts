@@ -87,7 +87,7 @@ export interface Step {
   state: "done" | "now" | "open" | "dropped";
 }
 
-/** The steps of a plan, whatever the agent calls them. */
+/** The steps of a plan, under any name that an agent has for them. */
 export function stepsOf(args: Record<string, unknown>): Step[] {
   const list = [args.todos, args.plan, args.items, args.tasks].find(Array.isArray) as unknown[] | undefined;
   return (list ?? []).flatMap((one) => {
