@@ -9,9 +9,10 @@ its times alone.
 A truth that falls short once is false. A proof that ends in an error is tried once more, and told
 as unsteady if it holds then. A figure of time may be spoilt by a neighbour on the machine: it
 counts as reached if one attempt of three reaches it. If all figures that fell short belong to one
-part of the proof, the next attempt takes that part alone. One that falls short in every attempt
-fails, unless its best attempt stays near its bar (seconds within 1.5 times of it, a ratio of times
-within 1.15; a count, never): then it is told loudly as slow. ``just prove`` knows no such patience.
+part of the proof, the next attempt takes that part alone. One whose best attempt stays near its bar
+(seconds within 1.5 times of it, a ratio of times within 1.15; a count, never) is told loudly as
+slow, and not tried again: another attempt could not change that it passes. One that is farther away
+in every attempt fails. ``just prove`` knows no such patience.
 
 Knows what a proof prints. Must never know what a proof is about.
 """
@@ -101,8 +102,6 @@ def judge(attempts: Sequence[Attempt]) -> Verdict | None:
     always = set[str].intersection(*({one.figure for one in a.short} for a in ended))
     if not always:
         return Verdict("unsteady", errors) if errors else Verdict("holds")
-    if len(ended) < ATTEMPTS_MAX:
-        return None
     best = [
         min(
             (one for a in ended for one in a.short if one.figure == figure),
@@ -110,8 +109,10 @@ def judge(attempts: Sequence[Attempt]) -> Verdict | None:
         )
         for figure in sorted(always)
     ]
-    is_pardoned = all(one.times_the_bar <= one.pardon for one in best)
-    return Verdict("slow" if is_pardoned else "failed", (*(one.told for one in best), *errors))
+    why = (*(one.told for one in best), *errors)
+    if all(one.times_the_bar <= one.pardon for one in best):
+        return Verdict("slow", why)
+    return Verdict("failed", why) if len(ended) == ATTEMPTS_MAX else None
 
 
 def part_to_repeat(last: Attempt) -> str | None:
