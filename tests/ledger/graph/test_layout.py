@@ -212,7 +212,8 @@ def test_no_turns_make_no_rows() -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_turns_are_laid_out_within_a_second() -> None:
+def test_a_hundred_thousand_turns_are_laid_out_as_fast_as_they_are_made() -> None:
+    began = time.process_time()
     random = Random(7)
     heads = [0]
     forest = [LayoutNode(TurnId("t0"), NO_PARENT)]
@@ -227,8 +228,8 @@ def test_a_hundred_thousand_turns_are_laid_out_within_a_second() -> None:
     rows = layout(forest, pinned=[len(forest) - 1])
     took_s = time.process_time() - started
     assert max(row.lane for row in rows) <= 17
-    # Twice the bar, for machines that are busy with something else.
-    assert took_s < 2
+    # About 2.5 times the loop above on any machine, busy or not: seconds would judge the machine.
+    assert took_s < 6 * (started - began)
 
 
 @pytest.mark.slow
