@@ -1,13 +1,15 @@
 """That a ledger comes back: from its own export, byte for byte, and from a backup.
 
-Random ledgers are exported, imported into another database and exported again; the two files must
-be equal, and the checks of the second ledger find nothing. A forged byte must be refused. Then a
-server is backed up and restored on PostgreSQL 18, and on PostgreSQL 15 without pgvector where this
-machine has it: the digests are the same, and fsck finds nothing.
+Random ledgers, some with transcripts of other tools, are exported, imported into another database
+and exported again; the two files must be equal, and the checks of the second ledger find nothing.
+Transcripts that came with a ledger are not imported a second time. A forged byte must be refused.
+Then a server is backed up and restored on PostgreSQL 18, and on PostgreSQL 15 without pgvector
+where this machine has it: the digests are the same, and fsck finds nothing.
 """
 
 import io
 import random
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,8 +22,9 @@ from psycopg.conninfo import make_conninfo
 from proofs.figures import Proof, load_statements, run, temporary_server
 from proofs.fsck_files import tell_files
 from proofs.fsck_story import CALLS, USED, tell, tell_resources
+from proofs.transcripts.samples import SAMPLES
 from turntree.api import Tree
-from turntree.boot.open import Settings, tree_on
+from turntree.boot.open import Settings, importing_on, load_importers, tree_on
 from turntree.core.errors import InvalidOperation, NotFound, TurntreeError
 from turntree.core.message import PART_INLINE_MAX_BYTES, assistant, user
 from turntree.core.viewer import EVERYTHING
@@ -29,12 +32,14 @@ from turntree.db.database import ensure_database, open_database, prepare_databas
 from turntree.db.embedded.account import LENT_ID, find_account, is_root, lent_account
 from turntree.integrity.fsck import fsck
 from turntree.testing.fakes import START_MS, FakeClock
+from turntree.transcripts.importer import Importer, TranscriptRef
 from turntree.transfer.backup import create_backup, restore_backup, verify_backup
 
 SQL: Final = load_statements(Path(__file__).with_suffix(".sql"))
 READY: Final = "ready"
 LEDGERS: Final = 1000
 LEDGERS_QUICK: Final = 8
+TOLD_EVERY: Final = 25
 STEPS_MAX: Final = 14
 WORKSPACES: Final = (0, 1)
 FORGERIES: Final = 3
@@ -57,12 +62,17 @@ async def prove(proof: Proof) -> None:
 
 async def _prove_archives(proof: Proof, server: str, folder: Path) -> None:
     here, there = [_clone(server, name) for name in ("here", "there")]
-    different, faulty, accepted, forged, lines = 0, 0, 0, 0, 0
+    different, faulty, accepted, forged, lines, again = 0, 0, 0, 0, 0, 0
+    transcripts = _samples(folder)
     count = LEDGERS_QUICK if proof.quick else LEDGERS
     for number in range(count):
         dice = random.Random(f"{proof.seed} {number}")
         async with _opened(here, folder / "a", number) as tree:
             await _live(tree, dice, number, folder)
+            brought = transcripts[number % len(transcripts)] if number % 3 == 1 else []
+            await _bring(tree, brought)
+            if brought and dice.random() < 0.5:
+                await _erase_imported(tree, dice)
             first = await _export(tree)
         lines += first.count(b"\n")
         async with _opened(there, folder / f"b{number}", number) as copy:
@@ -74,11 +84,18 @@ async def _prove_archives(proof: Proof, server: str, folder: Path) -> None:
             # Repeating it changes nothing.
             await copy.archives.load(io.BytesIO(first))
             different += await _export(copy) != first
+            if brought:
+                again += await _bring(copy, brought)
+                different += await _export(copy) != first
             # The import has checked the structure itself; hashing everything starts a process.
             faulty += await fsck(copy.archives.database, full=not number % 4) != []
+        if not (number + 1) % TOLD_EVERY:
+            short = different + faulty + accepted + again
+            print(f"{number + 1} ledgers, {short} short", file=sys.stderr, flush=True)
     proof.at_least("ledgers exported and imported", count, "ledgers", count)
     proof.note("lines in their archives", lines, "lines")
     proof.at_most("second exports that differ", different, f"of {2 * count}", 0)
+    proof.at_most("turns of transcripts imported a second time", again, "turns", 0)
     proof.at_most("imported ledgers with a fault", faulty, f"of {count}", 0)
     proof.at_most("forged archives accepted", accepted, f"of {forged}", 0)
 
@@ -108,6 +125,32 @@ async def _live(tree: Tree, dice: random.Random, number: int, folder: Path) -> N
     if not number % 7:
         await tree.turns.record("resources", [user("work")], [assistant("done")])
         await tell_resources(tree, "resources", 2)
+
+
+def _samples(folder: Path) -> list[list[tuple[Importer, TranscriptRef]]]:
+    """Return the transcripts of each tool, as an import finds them."""
+    importers = load_importers()
+    found: list[list[tuple[Importer, TranscriptRef]]] = []
+    for name, write in SAMPLES.items():
+        place = folder / "transcripts" / name
+        place.mkdir(parents=True)
+        importer = importers[name]
+        found.append([(importer, bundle) for bundle in importer.open(write(place))])
+        assert found[-1], f"{name}: the importer finds nothing in its own sample"
+    return found
+
+
+async def _bring(tree: Tree, found: list[tuple[Importer, TranscriptRef]]) -> int:
+    """Import transcripts, and return how many turns are new."""
+    done = await importing_on(tree.archives.database, tree.revisions.world).run(found)
+    assert not done.failed, done.failed
+    return done.turns_added
+
+
+async def _erase_imported(tree: Tree, dice: random.Random) -> None:
+    """Erase a message together with the records that it was made from."""
+    sessions = [one for one in await tree.sessions.ledger.list_page(limit=99) if one.origin]
+    await tree.turns.erase(dice.choice(sessions).label, 0, reason="asked for")
 
 
 async def _step(tree: Tree, dice: random.Random, label: str, labels: list[str], step: int) -> None:

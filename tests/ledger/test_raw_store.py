@@ -1,10 +1,13 @@
 """Records that lean on what their turns say, and those that have nothing to lean on."""
 
 import random
+import resource
 
 import psycopg
 import pytest
+import zstandard
 
+from turntree.core.errors import NotFound
 from turntree.core.ids import TurnId
 from turntree.core.message import ToolResult, ToolUse, assistant, lift_parts, tool, user
 from turntree.core.principal import Principal
@@ -111,3 +114,22 @@ def test_each_block_knows_which_of_its_records_we_wrote(
     alone = stand_alone(blocks[1], [], (), without_ours=True)
     erased = [b"erased" in record.data for record in raw.unpack(alone.packed).records]
     assert (erased, alone.now is not None) == ([True, False], True)
+
+
+def test_block_that_claims_gigabytes_is_refused_before_it_is_unpacked() -> None:
+    packer = zstandard.ZstdCompressor()
+    chunk = bytes(1 << 20)
+    stream = packer.compressobj(size=raw.TEXT_BYTES_MAX + len(chunk))
+    bomb = (
+        b"".join(stream.compress(chunk) for _ in range(raw.TEXT_BYTES_MAX // len(chunk) + 1))
+        + stream.flush()
+    )
+    assert len(bomb) < len(chunk)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NotFound, match="more than"):
+        raw.unpack(bomb)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+    # Without a size in its header, a frame says nothing about the memory that it takes.
+    silent = zstandard.ZstdCompressor(write_content_size=False).compress(b"{}\n")
+    with pytest.raises(NotFound):
+        raw.unpack(silent)

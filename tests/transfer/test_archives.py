@@ -13,9 +13,10 @@ import pytest
 
 from proofs.fsck_files import tell_files
 from proofs.fsck_story import tell
+from proofs.transcripts.samples import SAMPLES
 from tests.databases import Databases, as_owner
 from turntree.api import Tree
-from turntree.boot.open import Settings, tree_on
+from turntree.boot.open import Settings, importing_on, load_importers, tree_on
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
@@ -134,6 +135,22 @@ async def test_archive_with_a_damaged_row_is_refused(
     (line, *_) = [x for x in archive.splitlines() if f'"kind":"{kind}"'.encode() in x and old in x]
     with pytest.raises(InvalidOperation, match="archive"):
         await load(empty, forge(archive, line, line.replace(old, new)))
+    assert await export(empty) == before
+
+
+async def test_archive_whose_records_unpack_to_gigabytes_is_refused(
+    tree: Tree, empty: Tree, tmp_path: Path
+) -> None:
+    importer = load_importers()["codex"]
+    found = [(importer, bundle) for bundle in importer.open(SAMPLES["codex"](tmp_path))]
+    await importing_on(tree.archives.database, FakeClock(3)).run(found)
+    archive, before = await export(tree), await export(empty)
+    (line, *_) = [x for x in archive.splitlines() if b'"kind":"raw_block"' in x]
+    # A header of zstd that promises 2^40 bytes, and nothing after it.
+    frame = bytes.fromhex("28b52ffd e0 0000000000010000 010000")
+    packed = json.loads(line)["row"]["data"].removeprefix("\\x").encode()
+    with pytest.raises(InvalidOperation, match="claim to unpack to more than"):
+        await load(empty, forge(archive, packed, frame.hex().encode()))
     assert await export(empty) == before
 
 

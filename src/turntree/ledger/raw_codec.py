@@ -60,6 +60,10 @@ RECIPE: Final = "raw/1"
 BLOCK_BYTES: Final = 1024 * 1024
 LEAN_BYTES_MAX: Final = 8 * 1024 * 1024
 """If the texts of its turns are longer, a block is packed without them."""
+RECORD_BYTES_MAX: Final = 256 * 1024 * 1024
+"""No importer yields a longer record."""
+TEXT_BYTES_MAX: Final = 2 * RECORD_BYTES_MAX
+"""No block unpacks to more: it is full before its last record, and a line says where each is."""
 _LEVEL: Final = 3
 _LEANING: Final = zstandard.ZstdCompressionParameters(
     # The window has to cover a block and the texts before it.
@@ -135,10 +139,16 @@ def unpack(packed: bytes, texts: bytes = b"") -> UnpackedBlock:
     """Return the address of packed bytes, and their records.
 
     Raises:
-        NotFound: The bytes are corrupt, or were packed against other texts.
+        NotFound: The bytes are corrupt, were packed against other texts, or unpack to more than a
+            block holds.
     """
     dictionary = _dictionary(texts) if texts else None
     try:
+        # A frame of a few kilobytes can claim gigabytes, and the memory is taken before the first
+        # byte is unpacked. A frame that does not tell its size is not one of ours.
+        size = zstandard.get_frame_parameters(packed).content_size
+        if size > TEXT_BYTES_MAX:
+            raise NotFound(f"the records claim to unpack to more than {TEXT_BYTES_MAX:,} bytes")
         text = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed)
         end = text.index(b"\n")
         head: dict[str, Any] = orjson.loads(text[:end])

@@ -305,7 +305,7 @@ class ArchiveImport:
                 await read_block(self.connection, self.workspace, digest)
             except NotFound as error:
                 raise InvalidOperation(
-                    f"the archive's raw records {digest} do not match their digest"
+                    f"the archive has raw records that cannot be kept: {error}"
                 ) from error
 
     async def check_objects(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from turntree.core.canonical import Json, tidy
-from turntree.ledger.raw_codec import RawRecord
+from turntree.ledger.raw_codec import RECORD_BYTES_MAX, RawRecord
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.gemini.turns import (
@@ -20,7 +20,6 @@ from turntree.transcripts.importers.gemini.turns import (
     messages_in,
 )
 from turntree.transcripts.importers.shared.lenient_json import (
-    LINE_MAX_BYTES,
     moment,
     parse,
     read_lines,
@@ -68,7 +67,7 @@ class GeminiImporter:
                 yield from read_lines(path, name)
             else:
                 with path.open("rb") as file:
-                    yield RawRecord(name, 0, file.read(LINE_MAX_BYTES))
+                    yield RawRecord(name, 0, file.read(RECORD_BYTES_MAX))
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns of a session and of its subagents."""

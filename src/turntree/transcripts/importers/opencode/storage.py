@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 
 from turntree.core.value import value
-from turntree.ledger.raw_codec import RawRecord
+from turntree.ledger.raw_codec import RECORD_BYTES_MAX, RawRecord
 from turntree.transcripts.importer import TranscriptRef, stamp_of
-from turntree.transcripts.importers.shared.lenient_json import LINE_MAX_BYTES, mapping, parse, text
+from turntree.transcripts.importers.shared.lenient_json import mapping, parse, text
 from turntree.transcripts.importers.shared.sqlite_source import (
     is_database,
     load_statements,
@@ -120,7 +120,7 @@ def read_bundle(bundle: TranscriptRef) -> Iterator[RawRecord]:
     storage = first.parents[2]
     for path in bundle.files:
         with path.open("rb") as file:
-            yield RawRecord(path.relative_to(storage).as_posix(), 0, file.read(LINE_MAX_BYTES))
+            yield RawRecord(path.relative_to(storage).as_posix(), 0, file.read(RECORD_BYTES_MAX))
 
 
 def _read_rows(path: Path, root: str) -> Iterator[RawRecord]:

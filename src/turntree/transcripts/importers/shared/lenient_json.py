@@ -21,10 +21,7 @@ import zstandard
 from turntree.core.canonical import tidy
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Timestamp, instant, is_instant
-from turntree.ledger.raw_codec import RawRecord
-
-LINE_MAX_BYTES: Final = 256 * 1024 * 1024
-"""A longer line is split into several records: each is stored, none is parsed."""
+from turntree.ledger.raw_codec import RECORD_BYTES_MAX, RawRecord
 
 UNPACKED_FREE_BYTES: Final = 64 * 1024 * 1024
 """Any compressed file may unpack to this much; beyond it, the ratio counts."""
@@ -88,7 +85,8 @@ def check_unpacked(name: str, size: int, packed: int) -> None:
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[RawRecord]:
     offset = 0
-    while line := stream.readline(LINE_MAX_BYTES):
+    # A longer line is split into several records: each is stored, none is parsed.
+    while line := stream.readline(RECORD_BYTES_MAX):
         data = line.rstrip(b"\r\n")
         if data:
             yield RawRecord(name, offset, data)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
+from turntree.ledger.raw_codec import RECORD_BYTES_MAX
+
 # The tool may be writing. Waiting longer would hold up the import of everything else.
 BUSY_TIMEOUT_S: Final = 5.0
 KEYS_MAX: Final = 200
@@ -87,6 +89,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
         f"file:{quote(str(path.absolute()))}?{how}", uri=True, timeout=BUSY_TIMEOUT_S
     )
     connection.text_factory = bytes
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, RECORD_BYTES_MAX)
     try:
         # Opening reads nothing; the first statement shows whether the file can be read.
         connection.execute("PRAGMA schema_version").fetchone()
