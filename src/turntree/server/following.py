@@ -18,10 +18,10 @@ from turntree.system.processes import lock_file
 from turntree.transcripts.importer import Importer, TranscriptRef
 
 LOCK: Final = "follow.lock"
-LOOK_S: Final = 1.0
+LOOK_S: Final = 0.5
 """How often transcripts are looked at."""
 LOOK_SHARE_MAX: Final = 0.1
-"""The share of the time that looking may take: a home with many transcripts is seen less often."""
+"""The share of a processor that looking may take: many transcripts are looked at less often."""
 TOOLS_S: Final = 10.0
 """How often it is asked which tools were imported: another process may import one."""
 
@@ -38,6 +38,8 @@ class Follower:
     """What each transcript was when it was last looked at."""
     _tools: tuple[str, ...] = ()
     _tools_at: float = float("-inf")
+    _look_s: float = 0.0
+    """Processor time that the last look for changes took."""
 
     async def run_hooks(self) -> None:
         """Import what hooks report until canceled; the spool has a lock of its own."""
@@ -54,7 +56,6 @@ class Follower:
         with (self.machine.home / LOCK).open("a") as lock:
             is_ours = False
             while True:
-                began = time.monotonic()
                 # Another server may end, and leave the lock to this one.
                 is_ours = is_ours or lock_file(lock.fileno())
                 try:
@@ -63,8 +64,7 @@ class Follower:
                 except (TurntreeError, OSError) as error:
                     # A file that vanished, or a database that restarts: the next look tries again.
                     logger.warning("following failed: %s", error)
-                took = time.monotonic() - began
-                await asyncio.sleep(max(LOOK_S, took / LOOK_SHARE_MAX - took))
+                await asyncio.sleep(max(LOOK_S, self._look_s / LOOK_SHARE_MAX))
 
     async def look(self) -> int:
         """Import what has changed since the last look; return the number of new turns."""
@@ -82,7 +82,8 @@ class Follower:
             return done.turns_added
 
     async def _find_changed(self) -> list[tuple[Importer, TranscriptRef]]:
-        now = time.monotonic()
+        # Not the time that passes: on a busy machine a look waits, and costs no more for it.
+        began, now = time.process_time(), time.monotonic()
         if now - self._tools_at > TOOLS_S:
             counts = await self.machine.make_import().imports.count_by_origin()
             self._tools = tuple(tool for tool in sorted(counts) if tool in self.machine.importers)
@@ -94,4 +95,5 @@ class Follower:
                 for importer, bundle in await self.machine.find(tool)
                 if self._stamps.get((bundle.origin, bundle.id)) != bundle.stamp
             ]
+        self._look_s = time.process_time() - began
         return changed
