@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import re
 import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from playwright.async_api import (
     ConsoleMessage,
     Error,
     Page,
+    Response,
     async_playwright,
     expect,
 )
@@ -38,6 +40,8 @@ ARGUMENTS = (
 LOCAL = {"127.0.0.1", "localhost"}
 PAGE_S_MAX = 30.0
 QUIET_S_MAX = 5.0
+REFUSED = 400
+REFUSAL_CHARS_MAX = 500
 Theme = Literal["light", "dark"]
 
 
@@ -126,12 +130,22 @@ async def enter(context: BrowserContext, url: str, path: str = "/") -> Watched:
 
 
 def watch(page: Page) -> Watched:
-    """Listen to a page from now on."""
+    """Listen to a page from now on; what the server refuses is printed with its answer."""
     watched = Watched(page)
 
     def hear(message: ConsoleMessage) -> None:
         if message.type == "error":
-            watched.errors.append(message.text)
+            watched.errors.append(f"{message.text} ({message.location['url']})")
+
+    async def tell_refusal(response: Response) -> None:
+        # The console says only that there was one.
+        if response.status >= REFUSED:
+            with contextlib.suppress(Error):
+                asked = (
+                    f"{response.request.method} {response.url} {response.request.post_data or ''}"
+                )
+                answer = (await response.text())[:REFUSAL_CHARS_MAX]
+                print(f"{asked} -> {response.status} {answer}", file=sys.stderr)
 
     def see(url: str) -> None:
         watched.requests.append(url)
@@ -145,7 +159,7 @@ def watch(page: Page) -> Watched:
 
     page.on("console", hear)
     page.on("pageerror", lambda error: watched.errors.append(str(error)))
-
+    page.on("response", tell_refusal)
     page.on("request", lambda request: see(request.url))
     page.on("dialog", dismiss)
     return watched

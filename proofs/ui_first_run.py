@@ -18,7 +18,7 @@ import time
 import venv
 from pathlib import Path
 
-from playwright.async_api import Page, Response
+from playwright.async_api import Page
 
 import turntree
 from proofs.browser import Watched, chromium, entered, is_built
@@ -36,7 +36,6 @@ ROOT = Path(__file__).parent.parent
 FIRST_HIT_S_MAX = 3.0
 IMPORT_S_MAX = 120
 TOOLS = 3
-REFUSED = 400
 BEGAN_MS = 1_780_000_000_000
 EDITS = (
     {"menu.txt": "quince jam\n", "prices.txt": "9\n"},
@@ -102,7 +101,6 @@ def install(folder: Path) -> Path:
 async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
     """Do everything that a newcomer would, in one page."""
     page = seen.page
-    page.on("response", tell_refusal)
     await page.get_by_role("link", name="See what is on this machine").click()
     await page.get_by_role("button", name="Import everything").wait_for()
     found = await page.get_by_role("checkbox").count()
@@ -129,12 +127,6 @@ async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
         print(error, file=sys.stderr)
     proof.at_most("console errors", len(seen.errors), "errors", 0)
     proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
-
-
-def tell_refusal(response: Response) -> None:
-    """Print what the server refused: the console says only that it did."""
-    if response.status >= REFUSED:
-        print(f"{response.status} {response.url}", file=sys.stderr)
 
 
 async def fork(proof: Proof, page: Page) -> None:

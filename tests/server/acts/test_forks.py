@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.server.acts.conftest import Client
 from turntree.system.head_file import read_head
 
@@ -66,6 +68,15 @@ def test_fork_into_a_folder_that_exists_names_a_free_one(client: Client) -> None
     relative = client.post("/acts/fork", at=turn, label="x", with_files=True, folder="here")
     assert relative.status == 422
     assert "relative" in relative.body["detail"]
+
+
+@pytest.mark.parametrize("typed", ["h", "~no-such-user/x", "/"])
+def test_folder_that_is_half_typed_is_explained_by_the_plans(client: Client, typed: str) -> None:
+    turn = client.project.turn("write", {"a.txt": "one\n"})
+    for act in ("fork", "worktree"):
+        plan = client.act(f"/acts/{act}/plan", at=turn, folder=typed)
+        assert plan["places"] == []
+        assert plan["why_no_files"]
 
 
 def test_worktree_and_its_removal(client: Client, tmp_path: Path) -> None:

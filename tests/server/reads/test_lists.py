@@ -118,6 +118,15 @@ async def test_search_without_hits_says_what_to_try(
     assert (found["hits"], found["hint"]) == ([], hint)
 
 
+@pytest.mark.parametrize("typed", ["n", "the", '"keep the', "in:", "after:2026-", "x" * 1001])
+async def test_search_explains_what_is_half_typed(reader: Reader, typed: str) -> None:
+    found = await reader.get("search", q=typed, typing=True)
+    assert found["hits"] == []
+    assert found["hint"]
+    assert (await reader.get("search", "places", q=typed, typing=True))["hits"] == []
+    assert (await reader.send("search", q=typed)).status_code == 422
+
+
 async def test_search_refuses_unknown_operators(reader: Reader) -> None:
     response = await reader.send("search", q="colour:red")
     assert response.status_code == 422

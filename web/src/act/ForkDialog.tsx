@@ -2,10 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { write } from "../api/client.ts";
 import { bytes, count } from "../core/format.ts";
+import { useLater } from "../parts/useLater.ts";
 import type { Target } from "./acts.ts";
 import { digits, spell } from "./command.ts";
 import { Field, Frame, inQuotes } from "./Frame.tsx";
-import { useAct, useFirstField, useWorkspace } from "./useAct.ts";
+import { FOLDER_PAUSE_MS, useAct, useFirstField, useWorkspace } from "./useAct.ts";
 import type { ForkPreview } from "./wire.ts";
 
 /** A new session at a turn, with files of its own or without. */
@@ -23,7 +24,7 @@ export function ForkDialog({ target }: { target: Target }) {
       folder: withFiles && folder.trim() ? folder.trim() : null,
     });
   const { field, text, setText } = useFirstField("", fork);
-  const asked = folder.trim() || null;
+  const asked = useLater(folder.trim() || null, FOLDER_PAUSE_MS);
   const preview = useQuery({
     queryKey: ["acts", "fork", turn.id, asked],
     queryFn: () => write<ForkPreview>("/acts/fork/plan", { at: turn.id, folder: asked }),

@@ -7,10 +7,11 @@ import { bytes, count } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Command } from "../parts/Command.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
+import { useLater } from "../parts/useLater.ts";
 import { type ActResult, actStore, type Target, type Tool } from "./acts.ts";
 import { digits, spell } from "./command.ts";
 import { Field, Frame, inQuotes, Trouble } from "./Frame.tsx";
-import { useAct, useFirstField, useNoField, useWorkspace } from "./useAct.ts";
+import { FOLDER_PAUSE_MS, useAct, useFirstField, useNoField, useWorkspace } from "./useAct.ts";
 import type { ForkPreview } from "./wire.ts";
 
 /** A folder with the files as a turn left them. */
@@ -22,9 +23,10 @@ export function WorktreeDialog({ target }: { target: Target }) {
     void act.finish("/acts/worktree", { at: turn.id, folder: folder.trim() || null });
   const { field, text, setText } = useFirstField("", make);
   const folder = text.trim() || null;
+  const asked = useLater(folder, FOLDER_PAUSE_MS);
   const plan = useQuery({
-    queryKey: ["acts", "worktree", turn.id, folder],
-    queryFn: () => write<ForkPreview>("/acts/worktree/plan", { at: turn.id, folder }),
+    queryKey: ["acts", "worktree", turn.id, asked],
+    queryFn: () => write<ForkPreview>("/acts/worktree/plan", { at: turn.id, folder: asked }),
     placeholderData: (before) => before,
     retry: false,
     staleTime: 0,
@@ -45,7 +47,7 @@ export function WorktreeDialog({ target }: { target: Target }) {
       submit={() => make(text)}
       verb="Make the folder"
       busy={act.busy}
-      disabled={!plan.data || plan.isError}
+      disabled={!place || plan.isError}
     >
       <div className="act-body">
         <Field
@@ -58,7 +60,7 @@ export function WorktreeDialog({ target }: { target: Target }) {
           hint={
             place
               ? `${count(place.files, "file")}, ${bytes(place.bytes)}. Its session is called ${plan.data?.label}.`
-              : null
+              : plan.data?.why_no_files
           }
         />
       </div>

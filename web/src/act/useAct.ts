@@ -5,6 +5,9 @@ import { asProblem, OFFLINE, type Problem } from "../api/problem.ts";
 import type { Me } from "../api/types.ts";
 import { type Act, type ActResult, actStore, typed } from "./acts.ts";
 
+/** A folder that is typed is asked about when the typing pauses. */
+export const FOLDER_PAUSE_MS = 150;
+
 /** Does something once: a second click waits, and a try after a lost connection does not do it twice. */
 export function useAct(kind: Act["kind"]) {
   const client = useQueryClient();

@@ -3021,6 +3021,7 @@ export interface operations {
         parameters: {
             query: {
                 q: string;
+                typing?: boolean;
                 limit?: number;
                 cursor?: string | null;
             };
@@ -3054,6 +3055,7 @@ export interface operations {
         parameters: {
             query: {
                 q: string;
+                typing?: boolean;
             };
             header?: never;
             path?: never;

@@ -25,7 +25,7 @@ async function ask(text: string): Promise<void> {
   try {
     const answer = await read<{ hits: [number, number][]; total: number; is_complete: boolean }>(
       "/search/places",
-      { q: text },
+      { q: text, typing: true },
     );
     // Hits of words that were typed on are better than none: the next answer is near.
     if (words.startsWith(text)) {

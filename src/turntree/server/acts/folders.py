@@ -9,9 +9,12 @@ def whole_path(folder: str) -> Path:
     """Return a folder that means the same wherever the server runs; ``~`` is the user's home.
 
     Raises:
-        InvalidOperation: The path is relative.
+        InvalidOperation: The path is relative, or begins with the home of an unknown user.
     """
-    path = Path(folder.strip()).expanduser()
+    try:
+        path = Path(folder.strip()).expanduser()
+    except RuntimeError as error:
+        raise InvalidOperation(f"there is no such home folder: {folder!r}") from error
     if not path.is_absolute():
         raise InvalidOperation(f"name the whole path of the folder: {folder!r} is relative")
     return path

@@ -87,19 +87,17 @@ async def fork(context: ServerContext, act: ForkAct) -> ActResult:
 
 
 async def plan_worktree(context: ServerContext, act: WorktreeAct) -> ForkPreview:
-    """Return the folder that a worktree would be, and the name of its session.
-
-    Raises:
-        NotFound: No turn up to there has a snapshot of its files.
-        PathExists: Something exists at the given folder.
-    """
-    await check_revision(context, act.at, act.expected_head)
-    plan = await context.tree.plans.propose_worktree(act.at, _place(act.folder))
-    turn, label = plan.turn.turn, plan.label or ""
-    command = spell(context, "worktree", short(turn.digest), *plan.places[:1])
-    return ForkPreview(
-        label, turn.id, short(turn.digest), turn.title, _places_of(plan), None, command
-    )
+    """Return the folder that a worktree would be, and the name of its session, or why not."""
+    found = await check_revision(context, act.at, act.expected_head)
+    turn = (await context.tree.turns.get(found.turn)).turn
+    label, places, why = "", tuple[ForkedPlace, ...](), None
+    try:
+        plan = await context.tree.plans.propose_worktree(act.at, _place(act.folder))
+        label, places = plan.label or "", _places_of(plan)
+    except TurntreeError as error:
+        why = _sentence(error)
+    command = spell(context, "worktree", short(turn.digest), *(one.place for one in places[:1]))
+    return ForkPreview(label, turn.id, short(turn.digest), turn.title, places, why, command)
 
 
 async def make_worktree(context: ServerContext, act: WorktreeAct) -> ActResult:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from annotated_types import Ge, Le
 
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import InvalidOperation, InvalidQuery
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
@@ -32,6 +32,8 @@ class SearchQuery:
     """What to find; see the search grammar."""
 
     q: str
+    typing: bool = False
+    """Whether it is still being typed: what cannot be read yet finds nothing, without an error."""
     limit: Annotated[int, Ge(1), Le(HITS_MAX)] = HITS_DEFAULT
     cursor: str | None = None
 
@@ -45,7 +47,12 @@ async def search_turns(context: ServerContext, asked: SearchQuery) -> SearchPage
             raise InvalidOperation(f"{asked.cursor!r} is not a cursor")
         first = int(asked.cursor)
     wanted = min(first + asked.limit + 1, HITS_MAX)
-    result = await tree.search(asked.q, limit=wanted)
+    try:
+        result = await tree.search(asked.q, limit=wanted)
+    except InvalidQuery as error:
+        if not asked.typing:
+            raise
+        return SearchPage(hits=(), total=0, next=None, hint=str(error), is_behind=False)
     page = result.hits[first : first + asked.limit]
     has_more = len(result.hits) > first + asked.limit
     total = len(result.hits)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import InvalidOperation, InvalidQuery
 from turntree.core.ids import TurnId, find_long_id
 from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
@@ -75,6 +75,8 @@ class PlacesRequest:
     """What to search for."""
 
     q: str
+    typing: bool = False
+    """Whether it is still being typed: what cannot be read yet finds nothing, without an error."""
 
 
 async def get_shape(context: ServerContext, asked: ShapeRequest) -> bytes:
@@ -151,9 +153,15 @@ async def get_spine(context: ServerContext, asked: SpineRequest) -> SpineDocumen
 
 async def find_places(context: ServerContext, asked: PlacesRequest) -> bytes:
     """Return the positions of all turns that a search finds."""
+    nothing = orjson.dumps(PlaceList((), 0, is_complete=True))
     if not asked.q.strip():
-        return orjson.dumps(PlaceList((), 0, is_complete=True))
-    places = await context.tree.search.places(asked.q)
+        return nothing
+    try:
+        places = await context.tree.search.places(asked.q)
+    except InvalidQuery:
+        if asked.typing:
+            return nothing
+        raise
     return orjson.dumps(PlaceList(places.hits, len(places.hits), places.is_complete))
 
 
