@@ -251,7 +251,15 @@ async def test_a_tool_that_raises_tells_the_model(shop: Workshop) -> None:
     await shop.actor().handle(shop.session)
     turn = (await shop.turn(run)).turn
     (said,) = [said for said in turn.reply if said.role == "tool"]
-    assert said == tool(ToolResult("call-0-0", "error", "ZeroDivisionError: nod"))
+    assert said.parts == tool(ToolResult("call-0-0", "error", "ZeroDivisionError: nod")).parts
+    (ended,) = [
+        fact.event.data
+        for fact in await Ledger(shop.database).facts(run)
+        if fact.event.kind == "tool_call.finished"
+    ]
+    assert ended["error"] == {
+        "code": "failed", "message": "ZeroDivisionError: nod", "details": {"tool": "nod"},
+    }  # fmt: skip
     assert turn.header.outcome == "completed"
 
 

@@ -40,6 +40,8 @@ from turntree.models.provider import Provider
 from turntree.models.providers.factory import ProviderCache
 from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
+from turntree.resources.service import Resources
+from turntree.resources.store import AttachmentStore, ResourceStore, TurnSnapshotStore
 from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
@@ -47,6 +49,7 @@ from turntree.runs.inbox_store import InboxStore
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.request_builder import RequestBuilder
 from turntree.runs.request_resolver import RequestResolver
+from turntree.runs.run_files import RunFiles
 from turntree.runs.runner import Runner
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
@@ -266,8 +269,20 @@ class WorkerRuntime:
                 ToolCaller(toolsets, redactor=self.tree.runs.redactor),
                 hub,
                 own_tools=own_tools,
+                files=RunFiles(self._worker_resources()),
+                together=database.keep_together,
             )
         return self._runner
+
+    def _worker_resources(self) -> Resources:
+        """Return the resources of every session: a worker serves private ones too."""
+        database, resources = self.parts.database, self.tree.resources
+        return replace(
+            resources,
+            ledger=ResourceStore(database),
+            attachments=AttachmentStore(database),
+            pins=TurnSnapshotStore(database),
+        )
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 21
-DIGEST: Final = "b0e07570f360c05a10e6ef8b571c6a6deb4983d46b33c1a6223fe17a82d17e78"
+NUMBER: Final = 23
+DIGEST: Final = "3324cd98ee730fc330d810f2fd90d0de68815a4a9a3c7ae35bf0e174e4d3a725"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -44,6 +44,8 @@ class ToolSpec:
     timeout_s: float = TOOL_TIMEOUT_S
     program: str | None = None
     """The address of the program to run; None for a Python function of the worker."""
+    is_read_only: bool = False
+    """Whether its calls never change files, so that no snapshot is taken for them."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the document whose canonical bytes are the tool's object in a manifest."""
@@ -55,7 +57,8 @@ class ToolSpec:
             "is_repeatable": self.is_repeatable,
             "timeout_s": self.timeout_s,
         }
-        return document if self.program is None else {**document, "program": self.program}
+        optional = {"program": self.program, "is_read_only": self.is_read_only or None}
+        return {**document, **{name: given for name, given in optional.items() if given}}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ToolSpec":
@@ -70,7 +73,8 @@ class ToolSpec:
                 repeatable = bool(document.get("is_repeatable"))
                 timeout_s = float(document.get("timeout_s", TOOL_TIMEOUT_S))
                 program: str | None = document.get("program")
-                return cls(name, description, schema, repeatable, timeout_s, program)
+                read_only = bool(document.get("is_read_only"))
+                return cls(name, description, schema, repeatable, timeout_s, program, read_only)
             case _:
                 raise InvalidOperation(
                     f"{dict(document)!r} is not a tool: name, description and parameters"

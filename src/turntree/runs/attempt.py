@@ -5,7 +5,7 @@ append is interrupted, its outcome is unknown: the worker drops the attempt and 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -52,6 +52,8 @@ class Attempt:
     run: Run
     one_by_one: anyio.Lock = field(default_factory=anyio.Lock)
     """Serializes appends: tool calls run concurrently, but each event needs the next position."""
+    stamps: bool = True
+    """Whether a message without a time gets its event's. A replay repeats the recorded messages."""
 
     @property
     def started(self) -> Mapping[str, Json]:
@@ -117,6 +119,8 @@ class Attempt:
             return RunEvent.of(event)
         objects: list[bytes] = []
         message = lift_parts(draft.message, objects)
+        if self.stamps and message.at is None:
+            message = replace(message, at=event.at)
         # Objects before the event that names them. A crash in between leaves an object that nothing
         # names, never a name without an object.
         for data in objects:

@@ -58,6 +58,8 @@ class StartRun:
     messages: tuple[PendingMessage, ...]
     head: TurnId | None
     head_digest: Digest | None
+    workspace_path: str | None = None
+    """The folder that the session works in, if one is attached."""
 
 
 @value

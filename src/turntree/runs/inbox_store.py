@@ -89,15 +89,14 @@ class InboxStore:
         Returns ``Idle`` if another worker that holds a lease serves the session.
         """
         rows = await self.database.fetch(SQL["next_work"], session=UUID(session), worker=worker)
-        what, run, epoch, canceled, head, digest, *_ = rows[0]
+        what, run, epoch, canceled, head, digest, path, *_ = rows[0]
         match what:
             case "continue":
                 return ResumeRun(RunId(run), epoch, canceled)
             case "begin":
                 head_digest = None if digest is None else digest_from_raw(bytes(digest))
-                return StartRun(
-                    tuple(_waiting(row[6], row[1], *row[7:]) for row in rows), head, head_digest
-                )
+                messages = tuple(_waiting(row[7], row[1], *row[8:]) for row in rows)
+                return StartRun(messages, head, head_digest, path)
             case _:
                 return Idle()
 

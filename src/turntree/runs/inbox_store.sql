@@ -5,7 +5,7 @@ SELECT run_id::text, seq, repeated, wake FROM turntree.post_message(
   %(workspace)b, %(session)b, %(payload)b, %(by)b, %(at)b, %(key)b, %(options)b);
 
 -- name: next_work
-SELECT what, run_id::text, epoch, canceled, head::text, head_digest, seq, payload, sender,
+SELECT what, run_id::text, epoch, canceled, head::text, head_digest, workspace_path, seq, payload, sender,
     to_char(received_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), options
   FROM turntree.next_work(%(workspace)b, %(session)b, %(worker)b);
 

@@ -38,6 +38,7 @@ from turntree.runs.model_call import ModelCaller, PromptInput
 from turntree.runs.model_context import ModelContexts
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls, with_words
 from turntree.runs.request_builder import BuiltRequest, RequestFrame
+from turntree.runs.run_files import NoFiles
 from turntree.runs.runner import Runner
 from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.toolset import ToolContext
@@ -118,9 +119,13 @@ class _RecordedTools:
         asking = ModelCaller(LiveHub(), clock=lambda: 0.0, chance=lambda: 0.0, sleep=_at_once)
         # A runner uses only those methods of an inbox and a ledger that this class defines.
         here = cast("Ledger", self)
-        runner = Runner(here, self._assemble, asking, calling, asking.hub)
+        runner = Runner(
+            here, self._assemble, asking, calling, asking.hub, files=_RecordedFiles(self)
+        )
         run = Run.replay(RunId(self.placed.turn.id), first)
-        attempt = Attempt(cast("InboxStore", self), here, self._moment, 1, [*first], run)
+        attempt = Attempt(
+            cast("InboxStore", self), here, self._moment, 1, [*first], run, stamps=False
+        )
         try:
             await runner.drive(attempt)
         except _TapeEnded:
@@ -203,6 +208,17 @@ class _RecordedTools:
         del parent, told
         self.sealed = sealed
 
+    def find_result(self, call_id: str) -> Message | None:
+        """Return the recorded message of a tool result."""
+        return next(
+            (
+                message
+                for message in self._said()
+                if any(part.call_id == call_id for part in message.tool_results)
+            ),
+            None,
+        )
+
     def _results(self) -> list[ToolResult | ObjectRef]:
         return [part for message in self._said() for part in message.tool_results]
 
@@ -230,6 +246,18 @@ class _RecordedTools:
         part_read = part_from_json(orjson.loads(await self.ledger.get_object(part.object)))
         assert isinstance(part_read, ToolResult), "a tool result is offloaded as a tool result"
         return part_read
+
+
+@value
+class _RecordedFiles(NoFiles):
+    """Gives the recorded message of each result, with the files that it names."""
+
+    tape: _RecordedTools
+
+    async def describe(self, attempt: Attempt, result: ToolResult, *, is_last: bool) -> Message:
+        """Return the recorded message."""
+        recorded = self.tape.find_result(result.call_id)
+        return recorded or await NoFiles.describe(self, attempt, result, is_last=is_last)
 
 
 @value

@@ -7,6 +7,8 @@ have happened.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import field
 from typing import Any, assert_never
 
 import orjson
@@ -14,7 +16,7 @@ import orjson
 from turntree.auth import audit
 from turntree.auth.permissions import Decision, right
 from turntree.core import event as events
-from turntree.core.canonical import Json
+from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import (
     Conflict,
     Hint,
@@ -64,6 +66,7 @@ from turntree.runs.model_call import (
     ModelRequest,
     PromptInput,
 )
+from turntree.runs.run_files import FileRecorder, NoFiles
 from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.toolset import ToolContext, Toolset
 
@@ -109,6 +112,9 @@ class Runner:
     gate: Gate = let_through
     own_tools: OwnTools = no_own_tools
     retaken_max: int = RETAKEN_MAX
+    files: FileRecorder = field(default_factory=NoFiles)
+    together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Runs all statements within the block in one transaction."""
 
     async def drive(self, attempt: Attempt) -> None:
         """Carry out a run's steps until it is sealed or parked.
@@ -214,10 +220,18 @@ class Runner:
             calls: list[Json] = [use.call_id for use in uses]
             await attempt.append(Draft("run.parked", {"reason": reason, "calls": calls}))
             return
-        caller = self.calling.among(attempt.offered)
+        caller = await self._calling(attempt)
         denied = [_denial(use.tool, attempt) for use in uses if caller.withholds(use.tool)]
-        await attempt.append(*denied, *(_intent(use, attempt) for use in uses))
-        await self._make(attempt, uses)
+        writing = [use.call_id for use in uses if caller.may_write(use.tool)]
+        files = await self.files.begin(attempt) if writing else {}
+        intents = (
+            _intent(use, attempt, caller, files if use.call_id == writing[0] else {})
+            if writing
+            else _intent(use, attempt, caller, {})
+            for use in uses
+        )
+        await attempt.append(*denied, *intents)
+        await self._make(attempt, uses, caller)
 
     async def _settle(self, attempt: Attempt, call_ids: Sequence[str]) -> None:
         """Repeat interrupted calls that are repeatable; record the others as interrupted."""
@@ -239,10 +253,11 @@ class Runner:
             ]
             data: dict[str, Json] = {"reason": "crash", "affects": affects, "calls": [*lost]}
             results = [
-                _result(ToolResult(call_id, "interrupted", why)) for call_id, why in lost.items()
+                _lost_result(ToolResult(call_id, "interrupted", why), attempt)
+                for call_id, why in lost.items()
             ]
             await attempt.append(Draft("run.interrupted", data), *results)
-        await self._make(attempt, [use for use in uses if use.call_id not in lost])
+        await self._make(attempt, [use for use in uses if use.call_id not in lost], calling)
 
     async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
         """Return the calls that were taken over too often, each with the reason to record."""
@@ -256,14 +271,18 @@ class Runner:
             if count > self.retaken_max
         }
 
-    async def _make(self, attempt: Attempt, uses: Sequence[ToolUse]) -> None:
+    async def _make(self, attempt: Attempt, uses: Sequence[ToolUse], caller: ToolCaller) -> None:
+        running = {use.call_id: use for use in uses}
+
         async def record(result: ToolResult) -> None:
-            await attempt.append(_result(result))
+            use = running.pop(result.call_id)
+            message = await self.files.describe(attempt, result, is_last=not running)
+            await attempt.append(_result(result, message, attempt, caller.explain(use, result)))
             self.hub.tell(attempt.run.id)
 
         run, session = attempt.run.id, attempt.session
         calls = [(use, ToolContext(run, session, use.call_id)) for use in uses]
-        await (await self._calling(attempt)).call_all(calls, record)
+        await caller.call_all(calls, record)
 
     async def _calling(self, attempt: Attempt) -> ToolCaller:
         own, requested = None, attempt.requested
@@ -288,6 +307,7 @@ class Runner:
     ) -> None:
         """Seal a run's turn, and advance its session if the session has to remember the turn."""
         run = attempt.run
+        await self.files.finish(attempt)
         parent, parent_digest = attempt.parent
         at = attempt.moment(run.id, run.seq)
         header = Header(
@@ -309,10 +329,12 @@ class Runner:
         # session keeps its new head.
         for session in (attempt.session, None) if advances else (None,):
             try:
-                await self.ledger.seal(
-                    sealed, parent, by=str(header.by), at=at, session=session,
-                    calls=run.calls, journal=journal, epoch=attempt.epoch,
-                )  # fmt: skip
+                async with self.together() if run.begun else nullcontext():
+                    await self.ledger.seal(
+                        sealed, parent, by=str(header.by), at=at, session=session,
+                        calls=run.calls, journal=journal, epoch=attempt.epoch,
+                    )  # fmt: skip
+                    await self.files.record(attempt, header.by, at)
             except Conflict:
                 if session is None:
                     raise
@@ -375,16 +397,39 @@ def _denial(tool: str, attempt: Attempt) -> Draft:
     return Draft(audit.DENIED, audit.judged_data(_acting(attempt), decision))
 
 
-def _intent(use: ToolUse, attempt: Attempt) -> Draft:
-    data: dict[str, Json] = {"call_id": use.call_id, "tool": use.tool}
-    if requested := attempt.requested:
-        data["requested_by"] = requested.event.correlation_id
-    return Draft("tool_call.started", data, correlation_id=use.call_id)
+def _intent(use: ToolUse, attempt: Attempt, caller: ToolCaller, files: Mapping[str, Json]) -> Draft:
+    data: dict[str, Json] = {
+        "call_id": use.call_id,
+        "tool": use.tool,
+        "server": caller.server_of(use.tool),
+        "args_digest": digest_bytes(canonical(use.args)),
+        **files,
+    }
+    for fact in reversed(attempt.facts):
+        if fact.event.kind == "model_call.finished":
+            asked = EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq)
+            data["requested_by"] = ref_to_json(asked)
+            break
+    return Draft("tool_call.started", data, correlation_id=_correlation(attempt))
 
 
-def _result(result: ToolResult) -> Draft:
+def _result(
+    result: ToolResult, message: Message, attempt: Attempt, error: Mapping[str, Json] | None
+) -> Draft:
     data: dict[str, Json] = {"call_id": result.call_id, "status": result.status}
-    return Draft("tool_call.finished", data, tool(result), result.call_id)
+    if error is not None:
+        data["error"] = dict(error)
+    return Draft("tool_call.finished", data, message, _correlation(attempt))
+
+
+def _lost_result(result: ToolResult, attempt: Attempt) -> Draft:
+    error: dict[str, Json] = {"code": "interrupted", "message": str(result.output)}
+    return _result(result, tool(result), attempt, error)
+
+
+def _correlation(attempt: Attempt) -> str | None:
+    """Return the id that a model call, its response and its tool calls share."""
+    return None if attempt.requested is None else attempt.requested.event.correlation_id
 
 
 def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -6,7 +6,7 @@ process the same session, the run's epoch lets only one of them write, and the o
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import anyio
@@ -19,7 +19,7 @@ from turntree.core.message import Message, partial
 from turntree.core.run import Run, RunEvent, Seal
 from turntree.ledger.store import Ledger
 from turntree.runs.attempt import Attempt, Moment
-from turntree.runs.inbox import Idle, ResumeRun, StartRun
+from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live import StreamPosition
 from turntree.runs.runner import Runner
@@ -206,6 +206,8 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
         "reason": _REASONS.get(first.message.source, "user"),
         "by": first.by,
     }
+    if begin.workspace_path is not None:
+        data["workspace_path"] = begin.workspace_path
     if options := {
         name: value for name, value in first.options.items() if name not in ("fold", "rest")
     }:
@@ -215,7 +217,7 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
             data["max_steps"] = bound
         case _:
             pass
-    facts = [_fact(first.run, 0, "run.started", moment, data, first.message)]
+    facts = [_fact(first.run, 0, "run.started", moment, data, _received(first))]
     for seq, waiting in enumerate(rest, start=1):
         facts.append(
             _fact(
@@ -224,10 +226,15 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
                 "message.appended",
                 moment,
                 {"by": waiting.by, "seq": waiting.seq},
-                waiting.message,
+                _received(waiting),
             )
         )
     return facts
+
+
+def _received(waiting: PendingMessage) -> Message:
+    """Return a message with the time at which it was sent, if it has none of its own."""
+    return replace(waiting.message, at=waiting.message.at or waiting.at)
 
 
 def _fact(

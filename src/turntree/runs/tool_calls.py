@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import anyio
 
+from turntree.core.canonical import Json, canonical
 from turntree.core.errors import first_of
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.redaction import BY_FORMAT, Redactor, result_without_secrets
@@ -19,6 +20,8 @@ from turntree.tools.toolset import ToolContext, Toolset
 
 # A model may ask for hundreds of calls at once, each with a process or a connection.
 CALLS_AT_ONCE_MAX = 16
+ERROR_SIGNS_MAX = 400
+"""Limit of an error's message in an event."""
 ENDING_S = 1.0
 """How long a canceled call may take to end."""
 
@@ -51,6 +54,43 @@ class ToolCaller:
         """Return whether an interrupted call may be repeated; never for an unknown tool."""
         found = self._find(tool)
         return found is not None and found[1].is_repeatable
+
+    def may_write(self, tool: str) -> bool:
+        """Return whether a call may change files: not if it is refused or its tool only reads."""
+        found = self._find(tool)
+        return (
+            found is not None
+            and not found[1].is_read_only
+            and (self.offered is None or tool in self.offered)
+        )
+
+    def server_of(self, tool: str) -> str:
+        """Return where a tool runs: the name of its toolset, or the worker itself."""
+        found = self._find(tool)
+        return str(getattr(found[0], "name", "worker")) if found is not None else "unknown"
+
+    def explain(self, use: ToolUse, result: ToolResult) -> dict[str, Json] | None:
+        """Return why a call failed, as its event records it; None for a success.
+
+        The whole output is the result's; the message is its beginning.
+        """
+        if result.status == "ok":
+            return None
+        found = self._find(use.tool)
+        is_offered = self.offered is None or use.tool in self.offered
+        code = (
+            str(result.status)
+            if result.status != "error"
+            else "not_found"
+            if found is None
+            else "failed"
+            if is_offered
+            else "denied"
+        )
+        message = (
+            result.output if isinstance(result.output, str) else canonical(result.output).decode()
+        )
+        return {"code": code, "message": message[:ERROR_SIGNS_MAX], "details": {"tool": use.tool}}
 
     def withholds(self, tool: str) -> bool:
         """Return whether a tool is installed but was not offered to the model."""

@@ -34,6 +34,7 @@ class ToolMeta:
     description: str | None = None
     is_repeatable: bool = False
     timeout_s: float = TOOL_TIMEOUT_S
+    is_read_only: bool = False
 
 
 @overload
@@ -47,6 +48,7 @@ def tool(
     description: str | None = None,
     is_repeatable: bool = False,
     timeout_s: float = TOOL_TIMEOUT_S,
+    is_read_only: bool = False,
 ) -> Callable[[F], F]: ...
 
 
@@ -58,11 +60,13 @@ def tool(
     description: str | None = None,
     is_repeatable: bool = False,
     timeout_s: float = TOOL_TIMEOUT_S,
+    is_read_only: bool = False,
 ) -> F | Callable[[F], F]:
     """Mark a function as a tool; the function itself is returned unchanged.
 
     ``is_repeatable`` promises that the function is idempotent: only such a call is repeated after a
-    crash.
+    crash. ``is_read_only`` promises that it changes no file, so that its calls need no snapshot of
+    the session's folder.
 
     Raises:
         InvalidOperation: ``timeout_s`` is out of range.
@@ -72,7 +76,7 @@ def tool(
             f"timeout_s is {timeout_s:g}: it is more than 0 and at most {TOOL_TIMEOUT_MAX_S:g} "
             "seconds. What takes longer is begun by one tool and looked up by another"
         )
-    mark = ToolMeta(name, description, is_repeatable, timeout_s)
+    mark = ToolMeta(name, description, is_repeatable, timeout_s, is_read_only)
 
     def put(marked: F) -> F:
         setattr(marked, _MARK, mark)
@@ -176,6 +180,7 @@ def _read(function: Callable[..., Any]) -> _Function:
         parameters,
         mark.is_repeatable,
         mark.timeout_s,
+        is_read_only=mark.is_read_only,
     )
     return _Function(function, spec, shape, occasion)
 

@@ -118,8 +118,9 @@ END $$;
 --   begin     one row for each message: no run has started with them yet
 --   continue  an open run, claimed under a new epoch
 --   sleep     nothing to do: the session just went idle, or another live worker serves it
+DROP FUNCTION IF EXISTS turntree.next_work(uuid, uuid, text); -- its columns differ from earlier releases
 CREATE OR REPLACE FUNCTION turntree.next_work(p_ws uuid, p_session uuid, p_worker text)
-RETURNS TABLE (what text, run_id uuid, epoch int, canceled boolean, head uuid, head_digest bytea,
+RETURNS TABLE (what text, run_id uuid, epoch int, canceled boolean, head uuid, head_digest bytea, workspace_path text,
   seq int, payload text, sender text, received_at timestamptz, options jsonb) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -150,6 +151,9 @@ BEGIN
     IF FOUND THEN
       SELECT s.head_id INTO head FROM turntree.sessions s WHERE s.workspace_id = p_ws AND s.id = p_session;
       SELECT t.digest INTO head_digest FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = head;
+      SELECT x.location INTO workspace_path FROM turntree.resource_attachments y
+        JOIN turntree.resources x ON x.workspace_id = p_ws AND x.id = y.resource_id AND x.kind = 'directory'
+        WHERE y.workspace_id = p_ws AND y.session_id = p_session ORDER BY y.mode = 'rw' DESC, x.id LIMIT 1;
       what := 'begin';
       FOR run_id, seq, payload, sender, received_at, options IN
           SELECT x.run_id, x.seq, x.payload, x.by, x.received_at, x.options FROM turntree.queued_messages x
