@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
+from turntree.db.embedded.account import make_home
 from turntree.hooks.codex_trust import (
     TrustedHook,
     list_missing,
@@ -216,8 +217,9 @@ class Installer:
 
         Two that read the same text would each save the other's hooks as the user's settings.
         """
+        make_home(self.home)
         folder = self.home / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         with (folder / "lock").open("a") as lock:
             lock_file(lock.fileno(), wait=True)
             yield

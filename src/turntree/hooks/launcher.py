@@ -11,6 +11,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from turntree.db.embedded.account import make_home
+
 NAME: Final = "turntree-hook"
 _SCRIPT: Final = """\
 #!/bin/sh
@@ -80,7 +82,7 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
         tries=_TRIES,
         poll=_POLL_S,
     )
-    home.mkdir(parents=True, exist_ok=True)
+    make_home(home)
     # Its own name in each process: two may install hooks at the same time.
     fresh = path.with_name(f"{NAME}.{os.getpid()}.new")
     fresh.write_text(text, encoding="utf-8")

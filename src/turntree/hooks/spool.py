@@ -25,6 +25,7 @@ from typing import Any, Final, cast
 from turntree.core.ids import Timestamp, instant
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
+from turntree.db.embedded.account import make_home
 from turntree.hooks.events import SIGHTING_KINDS, AgentStream, HookEvent
 from turntree.resources.driver import TakenSnapshot
 from turntree.system.processes import lock_file
@@ -60,10 +61,14 @@ class Spool:
 
     folder: Path
 
+    def _make(self) -> None:
+        make_home(self.folder.parent)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+
     @contextmanager
     def reading(self) -> Generator[bool]:
         """Lock the spool for reading; yields False if another process holds the lock."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         with (self.folder / "drain.lock").open("w") as lock:
             yield lock_file(lock.fileno())
 
@@ -111,7 +116,7 @@ class Spool:
 
     def complain(self, text: str) -> None:
         """Log an error; the file's size is bounded."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         path = self.folder / "errors.log"
         # No log yet.
         with suppress(FileNotFoundError):
@@ -150,7 +155,7 @@ class Spool:
 
     def note_heard(self, tool: str) -> None:
         """Record that all a tool has written so far is accounted for."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make()
         (self.folder / f"{HEARD}{tool}").touch()
 
     def heard_at(self, tool: str) -> float | None:

@@ -95,7 +95,8 @@ def test_tools_at_once_are_named_again_with_their_results() -> None:
         "  → add a=2 b=3 …",
         "  → nod 1 …",
         "  → add a=2 b=3 ok 1.2 s",
-        "  → nod 1 error  no neck",
+        "  → nod 1 error",
+        "    no neck",
     ]
 
 

@@ -14,6 +14,7 @@ from turntree.cli.output.text import (
     duration,
     lay,
     tokens,
+    wrap,
 )
 from turntree.cli.setup.server import hide_password
 from turntree.core.ids import Timestamp, instant
@@ -34,6 +35,15 @@ def test_width_is_counted_in_columns() -> None:
     assert cut("日本語", 5) == "日本…"
     assert cut("abcdef", 4, ellipsis="...") == "a..."
     assert cut("abc", 0) == ""
+
+
+def test_lines_are_wrapped_between_words_and_within_a_word_that_is_too_long() -> None:
+    assert wrap("one two three", 7) == ["one two", "three"]
+    assert wrap("one two three", 7, first=3) == ["one", "two", "three"]
+    assert wrap("  indented code", 9) == ["  indente", "d code"]
+    assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert wrap("日本語", 4) == ["日本", "語"]
+    assert wrap("", 4) == [""]
 
 
 @pytest.mark.parametrize("width", range(1, 14))

@@ -30,6 +30,10 @@ def test_the_server_is_started_seen_and_stopped(
     try:
         started = bare("up")
         assert started.out.startswith("PostgreSQL 18 runs as process ")
+        # A path is never cut, and the one of this test may be long.
+        told = [*started.lines, *started.err.splitlines()]
+        assert all(len(line) <= 80 for line in told if "/" not in line)
+        assert "host=" not in started.out
         assert "undo with: turntree down" in started.err
         assert bare("up", "--json").document["state"] == "running"
         assert bare("status", "--json").document["turns"] == 0
@@ -69,6 +73,25 @@ def test_root_is_told_at_the_first_start_where_the_data_is(
         assert f"initialising a new PostgreSQL 18 cluster in {home}\n" in first.err
         assert first.code == 0
         assert home.stat().st_mode & 0o777 == 0o755, "the server's account passes through"
+    finally:
+        os.umask(before)
+        embedded("down")
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.mark.slow
+@needs_root
+@pytest.mark.parametrize("first", [("hook", "install", "claude-code"), ("hook", "sync")])
+def test_server_of_root_enters_a_home_that_another_command_has_made(
+    embedded: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = Path(embedded("status", "--json").document["data"]).parent
+    before = os.umask(0o077)
+    try:
+        embedded(*first)
+        assert home.stat().st_mode & 0o777 == 0o755
+        assert embedded("up", "--no-import").code == 0
     finally:
         os.umask(before)
         embedded("down")

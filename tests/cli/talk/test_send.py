@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from tests.cli.conftest import Call
 from tests.cli.talker import SUM, TOOLS, chat, furnish
+from turntree.cli.output.text import cells
 from turntree.cli.root import root
 
 BROKEN = {"when": "broken", "replies": [{"failures": [{"kind": "denied"}] * 9}]}
@@ -124,6 +125,23 @@ def test_what_was_taken_in_can_be_followed_by_its_address(talk: Call) -> None:
     chat([])
     lines = talk("tail", posted["run"]).lines
     assert lines[:2] == ["user> later", "later"]
+
+
+@pytest.mark.parametrize("columns", ["60", "80", None])
+def test_a_tail_fits_the_terminal_or_80_columns(
+    talk: Call, monkeypatch: pytest.MonkeyPatch, columns: str | None
+) -> None:
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    label = "a-session-with-a-label-of-its-own"
+    talk("send", label, "broken: " + "reason after reason " * 20)
+    talk("send", label, "long 日本語 words " * 30 + "x" * 200)
+    talk("send", label, "the sum", "--tools", TOOLS)
+    for what in (label, f"{label}~1", f"{label}~0"):
+        shown = talk("tail", what)
+        assert len(shown.lines) > 1
+        lines = [*shown.lines, *shown.err.splitlines()]
+        assert max(map(cells, lines)) <= int(columns or 80), what
 
 
 def test_the_tail_of_a_session(talk: Call) -> None:

@@ -53,4 +53,5 @@ def note_failed(terminal: Terminal, names: Iterable[str]) -> None:
     *_, name = ("", *names)
     if name:
         read, again = f"turntree tail {name}", f"turntree rerun {name}"
-        terminal.note(f"read how it failed with: {read}     ask again with: {again}")
+        terminal.note(f"read how it failed with: {read}")
+        terminal.note(f"ask again with: {again}")

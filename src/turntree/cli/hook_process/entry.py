@@ -51,8 +51,10 @@ def main() -> None:
     if len(words) != len(("TOOL", "KIND")) or os.environ.get("TURNTREE_HOOKS") == "off":
         return
     said = sys.stdin.buffer.read(SAID_MAX_BYTES)
-    spool = os.path.join(home or find_home(), SPOOL)
-    os.makedirs(spool, mode=0o700, exist_ok=True)
+    home = home or find_home()
+    spool = os.path.join(home, SPOOL)
+    if not os.path.isdir(spool):
+        _make_spool(home, spool)
     stem = f"{STARTED_NS:020d}-{os.getpid()}"
     # An agent works where it was started; its current directory may have changed.
     folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR") or ""
@@ -93,6 +95,17 @@ def find_home() -> str:
     from turntree.db.embedded.server import default_home
 
     return merged_environment().get("TURNTREE_HOME") or str(default_home())
+
+
+def _make_spool(home: str, spool: str) -> None:
+    """Create the spool in a home that may not exist either: a plugin reports before `up`."""
+    _find_packages()
+    from pathlib import Path
+
+    from turntree.db.embedded.account import make_home
+
+    make_home(Path(home))
+    os.makedirs(spool, mode=0o700, exist_ok=True)
 
 
 def write_whole(path: str, data: bytes) -> None:

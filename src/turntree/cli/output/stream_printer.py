@@ -16,13 +16,15 @@ from turntree.cli.hints import command_for
 from turntree.cli.output.parts import brief_of, fold_injected, fold_line
 from turntree.cli.output.sanitize import TerminalSanitizer
 from turntree.cli.output.text import (
+    cells,
     clean,
-    clean_block,
     cut,
     cut_path,
     digits,
     duration,
     usage_sentence,
+    wrap,
+    wrap_block,
 )
 from turntree.core.message import Message, ObjectRef, Reasoning, Text, ToolUse, part_to_json
 from turntree.core.turn import Turn
@@ -42,6 +44,9 @@ from turntree.runs.follow import (
 from turntree.transcripts.exporters.jsonl import message_document
 
 ARGS_WIDTH_MAX: Final = 60
+TOOL_WIDTH_MAX: Final = 32
+ENDING_WIDTH: Final = len(" … interrupted 999 ms")
+ANSWER_INDENT: Final = "    "
 _MS_A_SECOND: Final = 1000
 
 FindCost = Callable[[Turn, ModelCall], Decimal | None]
@@ -94,15 +99,17 @@ class StreamPrinter:
                 self._line("  " + fold_line(injected, hint, width, self.terminal), "plain")
             if not text:
                 continue
-            first, *rest = clean_block(text)
-            self._line(f"{said.role}> {first}", "label")
+            prompt, width = f"{said.role}> ", self.terminal.width - 2
+            first, *rest = wrap_block(text, width, first=self.terminal.width - cells(prompt))
+            self._line(prompt + first, "label")
             for line in rest:
                 self._line(f"  {line}", "label")
 
     def _told(self, told: RunNotice) -> None:
         # The outcome already says that a turn was canceled.
         if (told.kind, told.reason) != ("interrupted", "canceled"):
-            self._line(f"({told.kind}: {clean(told.reason)})", "warn")
+            for line in wrap(f"({told.kind}: {clean(told.reason)})", self.terminal.width):
+                self._line(line, "warn")
         if told.hint is not None and (hint := command_for(told.hint)):
             self._line(f"next: {clean(hint)}", "dim")
 
@@ -143,7 +150,11 @@ class StreamPrinter:
             if not text.startswith(shown):
                 self._drop_line()
                 shown = ""
-            self._say(kind, text[len(shown) :])
+            # What was not streamed can be laid out.
+            is_laid_out = self.shows_query and not shown
+            missing = text[len(shown) :]
+            width = self.terminal.width
+            self._say(kind, "\n".join(wrap_block(missing, width)) if is_laid_out else missing)
         self._fresh_line()
 
     def _call(self, use: ToolUse | ObjectRef) -> None:
@@ -158,20 +169,27 @@ class StreamPrinter:
         if self._open_call != str(ended.use.call_id):
             self._fresh_line()
             self._put(self._named(ended.use))
-        answer = "" if status == "ok" else f"  {cut(brief_of(ended.result), ARGS_WIDTH_MAX)}"
-        self._put(f" {self.terminal.paint(status, paint)}{took}{answer}")
+        self._put(f" {self.terminal.paint(status, paint)}{took}")
         self._fresh_line()
+        if status != "ok" and (answer := brief_of(ended.result)):
+            room = self.terminal.width - cells(ANSWER_INDENT)
+            shown = cut(answer, room, ellipsis=self.terminal.spell("…"))
+            self._line(f"{ANSWER_INDENT}{shown}", "plain")
 
     def _named(self, use: ToolUse | ObjectRef) -> str:
-        args = cut_path(brief_of(use), ARGS_WIDTH_MAX, ellipsis=self.terminal.spell("…"))
+        ellipsis = self.terminal.spell("…")
+        tool = cut(clean(str(use.tool)), TOOL_WIDTH_MAX, ellipsis=ellipsis)
+        room = self.terminal.width - cells(f"  → {tool} ") - ENDING_WIDTH
+        args = cut_path(brief_of(use), min(room, ARGS_WIDTH_MAX), ellipsis=ellipsis)
         arrow = self.terminal.paint(self.terminal.spell("  → "), "note")
-        name = self.terminal.paint(clean(str(use.tool)), "strong")
+        name = self.terminal.paint(tool, "strong")
         return f"{arrow}{name} {args}".rstrip()
 
     def _end(self, turn: Turn, calls: tuple[ModelCall, ...]) -> None:
         if turn.header.outcome != "completed":
             self._line(f"({turn.header.outcome})", "bad")
-        self._line(self.terminal.spell(self._sum(turn, calls)), "dim")
+        for line in wrap(self.terminal.spell(self._sum(turn, calls)), self.terminal.width - 2):
+            self._line(f"  {line}", "dim")
 
     def _sum(self, turn: Turn, calls: tuple[ModelCall, ...]) -> str:
         used = sum((call.usage for call in calls), Usage())
@@ -182,7 +200,7 @@ class StreamPrinter:
         model = f"{clean(turn.header.model)} · " if turn.header.model else ""
         took = duration(turn.header.started_at, turn.header.sealed_at)
         tokens = usage_sentence(used)
-        return f"  {digits(turn.digest)} · {model}{tokens}{money if calls else ''}{more} · {took}"
+        return f"{digits(turn.digest)} · {model}{tokens}{money if calls else ''}{more} · {took}"
 
     def _line(self, text: str, paint: Paint) -> None:
         self._fresh_line()

@@ -4,6 +4,7 @@ Pure: it takes values and returns lines. Messages of a turn may contain escape s
 them reaches a terminal except through ``clean`` or ``clean_block``.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from turntree.transcripts.display import tool_title
 DIGITS_SHOWN: Final = 8
 TAB_COLUMNS: Final = 4
 _PREFIX: Final = "sha256:"
+_WORDS: Final = re.compile(r"\s+|\S+")
 _AGES: Final = (
     (365 * 86400, "y"),
     (30 * 86400, "mo"),
@@ -91,6 +93,41 @@ def cut_path(text: str, width: int, *, ellipsis: str = "…") -> str:
         if cells(shown) <= width:
             return shown
     return cut(parts[-1], width, ellipsis=ellipsis)
+
+
+def wrap(line: str, width: int, *, first: int | None = None) -> list[str]:
+    """Return a line as lines that fit, broken between words where possible.
+
+    ``first`` is the width of the first one. A word without room is broken: an address or a text
+    without spaces must not run out of the screen.
+    """
+    lines, left = [""], width if first is None else first
+    for word in _WORDS.findall(line):
+        # Code keeps its indentation: a word that follows it is broken instead.
+        may_break = lines[-1].strip() or (first is not None and lines == [""])
+        if may_break and left < cells(word) <= width and not word.isspace():
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+            left = width
+        for sign in word:
+            size = _cells_of(sign)
+            if size > left:
+                if sign.isspace():
+                    continue  # A space that separates two lines is not shown.
+                lines.append("")
+                left = width
+            lines[-1] += sign
+            left -= size
+    return lines
+
+
+def wrap_block(text: str, width: int, *, first: int | None = None) -> list[str]:
+    """Return a text as lines that fit, without anything a terminal would obey."""
+    begin, *rest = clean_block(text)
+    return [
+        *wrap(begin, width, first=first),
+        *(part for line in rest for part in wrap(line, width)),
+    ]
 
 
 def pad(text: str, width: int) -> str:

@@ -3,7 +3,6 @@
 Pure, like ``cli.output.text``. It must never query the ledger.
 """
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ from turntree.cli.output.text import (
     asker,
     cells,
     clean,
-    clean_block,
     counted,
     cut,
     cut_path,
@@ -39,6 +37,8 @@ from turntree.cli.output.text import (
     tool_of,
     usage_sentence,
     who,
+    wrap,
+    wrap_block,
 )
 from turntree.core.message import (
     ErasedMessage,
@@ -171,7 +171,7 @@ def _draw_model(shown: TurnView, terminal: Terminal) -> Iterator[str]:
     yield _fact("model", f"{model}{via}{calls}", terminal)
     yield from (
         _fact("", line, terminal)
-        for line in textwrap.wrap(sentence, min(terminal.width, WIDTH_MAX) - MARGIN)
+        for line in wrap(sentence, min(terminal.width, WIDTH_MAX) - MARGIN)
     )
 
 
@@ -197,11 +197,7 @@ def _draw_message(
         line = cut(clean(text), width - MARGIN, ellipsis=terminal.spell("…"))
         yield _fact(_speaker(said, shown), line, terminal, paint="head")
         return
-    lines = [
-        line
-        for paragraph in clean_block(text)
-        for line in textwrap.wrap(paragraph, width - MARGIN, replace_whitespace=False) or [""]
-    ]
+    lines = wrap_block(text, width - MARGIN)
     limit = LINES_SHOWN_MAX if level == "normal" else len(lines)
     first, *rest = lines[:limit]
     yield _fact(_speaker(said, shown), first, terminal, paint="head")

@@ -143,7 +143,7 @@ def _start(terminal: Terminal) -> RunningServer:
     with_ledger(terminal, partial(_catch_up, terminal), waits=False)
     state = EmbeddedServer(settings.home).state()
     return RunningServer(
-        f"PostgreSQL {state.version} runs as process {state.pid}: {conninfo}",
+        f"PostgreSQL {state.version} runs as process {state.pid}",
         {"state": state.name, "database": conninfo, "pid": state.pid, "home": str(settings.home)},
         "turntree down",
     )

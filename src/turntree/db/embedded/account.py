@@ -262,6 +262,22 @@ def find_account(home: Path) -> ServerAccount:
     return lent_account(int(noted))
 
 
+def make_home(home: Path) -> None:
+    """Create a data directory, and the folders above it, so that the server can enter it.
+
+    The first command may be one that needs no server. If root ran it with a umask of 077, a folder
+    that it created would keep the server out.
+    """
+    if not is_root():
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return
+    # The home stays root's: the server only has to pass through it.
+    for folder in reversed([home, *home.parents]):
+        if not folder.exists():
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+
+
 def lent_account(uid: int) -> ServerAccount:
     """Return the account that root assigns under a uid."""
     return ServerAccount(uid=uid, gid=uid, is_lent=True)

@@ -41,6 +41,7 @@ from turntree.db.embedded.account import (
     find_account,
     is_root,
     lent_account,
+    make_home,
     read_plain,
 )
 from turntree.db.embedded.config import write_access, write_settings
@@ -226,15 +227,7 @@ class EmbeddedServer:
                 f"the path {str(self._root)!r} has a line break or another control character in it."
                 " Choose another home."
             )
-        if account.is_lent:
-            # The home stays root's: the server only has to pass through it, and through the folders
-            # above it that are created here, whatever root's umask is.
-            for folder in reversed([self._root, *self._root.parents]):
-                if not folder.exists():
-                    folder.mkdir(exist_ok=True)
-                    folder.chmod(0o755)
-        else:
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home(self._root)
         wall = account.find_wall(self._root)
         if wall is not None:
             raise ServerError(
