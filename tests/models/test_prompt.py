@@ -32,9 +32,9 @@ from turntree.core.principal import Principal
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Header, Outcome, interrupt_calls, read, seal
 from turntree.core.turn import erase as erase_line
-from turntree.models.context_window import ContextWindow, cut, make_view, view_of
+from turntree.models.context_window import ContextWindow, find_start, view_of
 from turntree.models.messages import show_exchange, show_turn
-from turntree.models.prompt import PromptPrefix, ToolSpec, assemble, parts_of
+from turntree.models.prompt import PromptPrefix, ToolSpec, assemble, parts_of, plan_prompt
 from turntree.testing.strategies import exchanges, messages, texts
 
 START_MS = 1_790_000_000_000
@@ -155,50 +155,44 @@ def test_the_end_of_a_thread_gives_the_prompt_of_all_of_it(
     view = view_of(thread)
     whole = assemble(view, PARTS, query, budget_tokens=budget)
     for missing in range(len(view.turns)):
-        end = ContextWindow(view.turns[missing:], view.costs[missing:], view.first, view.summary)
-        if sum(end.costs) > budget:
+        end = ContextWindow(view.turns[missing:], view.first, view.summary)
+        shown = plan_prompt(view, PARTS, query, budget_tokens=budget).thread.shown
+        if not shown or shown[0].depth >= end.turns[0].depth + 1:
             assert assemble(end, PARTS, query, budget_tokens=budget) == whole
 
 
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 2000))
-def test_a_cut_leaves_between_half_of_the_room_and_all_of_it(costs: list[int], room: int) -> None:
-    thread = talk(len(costs), words=1)
-    view = ContextWindow(tuple(thread), tuple(costs))
-    shown = cut(view, room)
-    cost = sum(costs[len(costs) - len(shown) :])
+def test_whole_turns_take_between_a_quarter_of_the_room_and_all_of_it(
+    costs: list[int], room: int
+) -> None:
+    start = find_start(range(1, len(costs) + 1), costs, room)
+    cost = sum(costs[start:])
     assert cost <= room
-    if len(shown) < len(thread):
-        # One more than was left out would not have fitted into the half of it.
-        assert cost + max(costs) > room // 2
+    if start:
+        # One more than was left out would not have fitted into a quarter of it.
+        assert cost + max(costs) > room // 4
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(60, 600))
-def test_a_cut_only_ever_moves_forward(costs: list[int], room: int) -> None:
-    thread, before = talk(len(costs), words=1), 0
+def test_the_first_whole_turn_only_ever_moves_forward(costs: list[int], room: int) -> None:
+    before = 0
     for length in range(1, len(costs) + 1):
-        shown = cut(ContextWindow(tuple(thread[:length]), tuple(costs[:length])), room)
-        start = shown[0].depth if shown else length + 1
+        start = find_start(range(1, length + 1), costs[:length], room)
         assert start >= before
         before = start
 
 
-def test_a_cut_stays_for_many_turns() -> None:
-    thread = talk(1000)
-    view = make_view(thread, first=1)
-    room = 40 * view.costs[500]
-    starts = [
-        cut(ContextWindow(view.turns[:n], view.costs[:n]), room)[0].depth
-        for n in range(1, len(thread) + 1)
-    ]
+def test_the_first_whole_turn_stays_for_many_turns() -> None:
+    starts = [find_start(range(1, n + 1), [25] * n, 1000) for n in range(1, 1001)]
     moves = sum(1 for a, b in itertools.pairwise(starts) if a != b)
-    # A cut that slid would have moved 960 times.
-    assert moves <= 1000 / 40 * 2.5
+    # Forty turns fit; a border that slid would have moved 960 times.
+    assert moves <= 1000 / 40 * 3
 
 
 def test_a_query_of_usual_size_moves_no_cut() -> None:
-    view = make_view(talk(300), first=1)
+    view = view_of(talk(300))
     short = assemble(view, PARTS, [user("go on")], budget_tokens=4000)
-    long = assemble(view, PARTS, [user("go on " * 300)], budget_tokens=4000)
+    long = assemble(view, PARTS, [user("go on " * 200)], budget_tokens=4000)
     longest = assemble(view, PARTS, [user("go on " * 1400)], budget_tokens=4000)
     assert short.prefix == long.prefix
     assert short.left_out > 200
@@ -206,18 +200,29 @@ def test_a_query_of_usual_size_moves_no_cut() -> None:
     assert longest.estimated_tokens <= 4000
 
 
-def test_a_turn_is_left_out_whole_and_the_model_is_told_how_many() -> None:
-    prompt = assemble(make_view(talk(64), first=1), PARTS, [user("?")], budget_tokens=700)
-    assert prompt.left_out + prompt.thread_turns == 64
-    first, second = prompt.messages[:2]
-    assert first.text == f"[{prompt.left_out} earlier turns are not shown.]"
-    assert second.role == "user"
-    assert second.text.startswith(f"{prompt.left_out + 1}?")
+def test_a_turn_is_whole_or_folded_or_a_title_and_the_rest_is_counted() -> None:
+    prompt = assemble(view_of(talk(64)), PARTS, [user("?")], budget_tokens=6000)
+    assert (prompt.left_out, prompt.thread_turns) == (0, 64)
+    assert not prompt.folded_turns
+    prompt = assemble(view_of(talk(300)), PARTS, [user("?")], budget_tokens=6000)
+    assert prompt.left_out + prompt.thread_turns == 300
+    assert prompt.titled_turns > 8
+    assert prompt.folded_turns
+    listed, folded = prompt.messages[:2]
+    first, head, *titles = listed.text.splitlines()
+    assert first == f"[{prompt.left_out} earlier turns are not shown.]"
+    assert "address" in head
+    assert len(titles) == prompt.titled_turns
+    assert titles[0].startswith(f"{prompt.left_out + 1}: {prompt.left_out + 1}? why")
+    at = prompt.left_out + prompt.titled_turns + 1
+    assert folded.text.startswith(f"{at}? why")
+    assert folded.text.endswith(f"[This turn is folded; address {at}]")
 
 
-def test_a_query_larger_than_the_budget_is_sent_alone() -> None:
-    prompt = assemble(make_view(talk(3), first=1), PARTS, [user("why " * 500)], budget_tokens=100)
-    assert (prompt.thread_turns, prompt.left_out) == (0, 3)
+def test_the_last_turn_is_shown_however_little_room_there_is() -> None:
+    prompt = assemble(view_of(talk(3)), PARTS, [user("why " * 500)], budget_tokens=100)
+    assert (prompt.thread_turns, prompt.titled_turns, prompt.left_out) == (1, 1, 2)
+    assert "\n3: 3? why" in prompt.messages[0].text
 
 
 def test_a_compaction_is_read_before_what_it_keeps_and_what_follows() -> None:

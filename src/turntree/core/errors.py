@@ -154,12 +154,19 @@ class ProviderError(TurntreeError):
         kind: Failure,
         *,
         retry_after_s: float | None = None,
+        sent_tokens: int | None = None,
+        limit_tokens: int | None = None,
         hint: Hint | None = None,
     ) -> None:
-        """Take the message, the kind of failure, and when the provider wants to be asked again."""
+        """Take the message, the kind of failure, and when the provider wants to be asked again.
+
+        A prompt that was too long may come with its length and the limit, as the provider counts.
+        """
         super().__init__(message, hint=hint)
         self.kind: Failure = kind
         self.retry_after_s = retry_after_s
+        self.sent_tokens = sent_tokens
+        self.limit_tokens = limit_tokens
 
 
 class SandboxUnavailable(InvalidOperation):

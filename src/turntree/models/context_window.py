@@ -1,53 +1,75 @@
-"""The part of a thread that a model sees, and where it is cut when it does not fit.
+"""The part of a thread that a model sees, and which of its turns are whole.
 
-A cut that moved with every turn would give every prompt a different beginning, and no provider
-could serve it from its cache. So a thread is cut at depths that stay for many turns: of all depths
-that would fill between half of the room and all of it, the one divisible by the highest power of
-two. As the thread grows, that depth changes only when it falls out of the range, or when a rounder
-one enters it: about once for every half of the room.
+A border that moved with every turn would give every prompt a different beginning, and no provider
+could serve it from its cache. So the whole turns begin at a depth that stays for many turns: of all
+depths that would fill between a quarter of the room and all of it, the one divisible by the highest
+power of two. As the thread grows, that depth changes only when it falls out of the range, or when a
+rounder one enters it. The turns before it are folded, those before them are titles, and these
+borders move only with the first.
 
-The cut depends only on the thread and the room, so two forks are cut alike. Finding it takes
+The borders depend only on the thread and the room, so two forks are shown alike. Finding them takes
 reading only the end of the thread.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from turntree.core.compaction import visible
-from turntree.core.message import Message
 from turntree.core.thread import ThreadTurn
-from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.models.token_estimate import MESSAGE_TOKENS, estimate_messages
+from turntree.models.folding import (
+    FOLDED_TURN_TOKENS,
+    TITLE_LINE_TOKENS,
+    PromptShares,
+    cost_of_turn,
+)
+
+FOLDED_TURNS_MAX: Final = 16
+TITLES_MAX: Final = 48
+BEFORE_WHOLE_MAX: Final = FOLDED_TURNS_MAX + TITLES_MAX
+"""How many turns before the whole ones a prompt shows at most."""
 
 
 @value
 class ContextWindow:
-    """The end of a thread, root first, with the cost of each turn in tokens.
+    """The end of a thread, root first.
 
-    Turns that could not fit anyway may be missing at its beginning.
+    Turns that could not be shown anyway may be missing at its beginning.
     """
 
     turns: tuple[ThreadTurn, ...] = ()
-    costs: tuple[int, ...] = ()
     first: int = 1
     """The depth of the first turn that the context may include."""
     summary: ThreadTurn | None = None
     """The newest compaction, which summarizes the turns before ``first``."""
 
     @property
-    def summary_cost(self) -> int:
-        """Estimated tokens of the summary."""
-        return 0 if self.summary is None else cost_of(self.summary.turn)
-
-    @property
-    def cost(self) -> int:
-        """Estimated tokens of the summary and all turns."""
-        return sum(self.costs) + self.summary_cost
-
-    @property
     def is_whole(self) -> bool:
         """Whether no turn is missing at the beginning."""
         return not self.turns or self.turns[0].depth <= self.first
+
+    @property
+    def next_depth(self) -> int:
+        """The depth of the turn that follows."""
+        ends = [*self.turns[-1:], *(() if self.summary is None else (self.summary,))]
+        return 1 + max((entry.depth for entry in ends), default=0)
+
+
+@value
+class DividedThread:
+    """The turns of a thread by how they are shown, root first."""
+
+    titled: tuple[ThreadTurn, ...] = ()
+    folded: tuple[ThreadTurn, ...] = ()
+    whole: tuple[ThreadTurn, ...] = ()
+    left_out: int = 0
+    """Number of turns before them, which are not shown."""
+    cost: int = 0
+
+    @property
+    def shown(self) -> tuple[ThreadTurn, ...]:
+        """All turns that are shown."""
+        return (*self.titled, *self.folded, *self.whole)
 
 
 def view_of(thread: Sequence[ThreadTurn]) -> ContextWindow:
@@ -57,53 +79,61 @@ def view_of(thread: Sequence[ThreadTurn]) -> ContextWindow:
     )
     newest = max((entry.depth for entry in thread if entry.turn.header.compaction), default=None)
     if newest is None:
-        return make_view(shown_turns, first=shown_turns[0].depth if shown_turns else 1)
+        first = shown_turns[0].depth if shown_turns else 1
+        return ContextWindow(tuple(shown_turns), first)
     summary, *rest = shown_turns
-    return make_view(rest, first=rest[0].depth if rest else newest + 1, summary=summary)
+    return ContextWindow(tuple(rest), rest[0].depth if rest else newest + 1, summary)
 
 
-def make_view(
-    turns: Sequence[ThreadTurn], *, first: int, summary: ThreadTurn | None = None
-) -> ContextWindow:
-    """Return the context window of turns, root first, that are the end of a thread."""
-    return ContextWindow(
-        tuple(turns), tuple(cost_of(entry.turn) for entry in turns), first, summary
-    )
+def divide(view: ContextWindow, shares: PromptShares, room: int) -> DividedThread:
+    """Return which turns of a window are shown within ``room`` tokens, and how.
 
-
-def cost_of(turn: Turn) -> int:
-    """Return the estimated tokens of a turn, without reading objects."""
-    messages = [message for message in turn.messages if isinstance(message, Message)]
-    # An erased message is shown as one word, an unsuccessful outcome as one sentence.
-    return estimate_messages(messages) + 2 * MESSAGE_TOKENS * (
-        1 + len(turn.messages) - len(messages)
-    )
-
-
-def cut(view: ContextWindow, room: int) -> tuple[ThreadTurn, ...]:
-    """Return the turns of a window that are shown within ``room`` tokens.
-
-    A turn is shown whole or not at all, so that no tool call is separated from its result.
+    The last turn is always among them: an agent must not forget what it has just done.
     """
-    whole_from = _fitting(view.costs, room)
-    if whole_from == 0 and view.is_whole:
-        return view.turns
-    assert whole_from > 0, "a view reaches back until it does not fit"
-    # The cut is not placed where the budget ends but at the roundest depth between half and all of
-    # it. So it moves only every few turns, and a provider's prompt cache stays valid in between.
-    half_from = _fitting(view.costs, room // 2)
-    if whole_from == len(view.turns):
-        return ()
-    candidates = range(whole_from, min(half_from, len(view.turns) - 1) + 1)
-    start = max(candidates, key=lambda index: _roundness(view.turns[index].depth))
-    return view.turns[start:]
+    costs: list[int] = []
+    total = 0
+    for entry in reversed(view.turns):
+        costs.append(cost_of_turn(entry.turn, shares))
+        total += costs[-1]
+        if total > room:
+            break
+    costs.reverse()
+    if total <= room and view.is_whole:
+        return DividedThread(whole=view.turns, cost=total)
+    depths = [entry.depth for entry in view.turns[len(view.turns) - len(costs) :]]
+    count = len(costs) - find_start(depths, costs, room * 3 // 4)
+    start = len(view.turns) - count
+    folded = min(start, FOLDED_TURNS_MAX, room // 8 // FOLDED_TURN_TOKENS)
+    titles = min(start - folded, TITLES_MAX, room // 8 // TITLE_LINE_TOKENS)
+    if start and not count and not folded:
+        titles = max(1, titles)
+    low = start - folded - titles
+    return DividedThread(
+        view.turns[low : low + titles],
+        view.turns[low + titles : start],
+        view.turns[start:],
+        _count_before(view, low),
+        titles * TITLE_LINE_TOKENS + folded * FOLDED_TURN_TOKENS + sum(costs[len(costs) - count :]),
+    )
 
 
-def count_left_out(view: ContextWindow, shown: Sequence[ThreadTurn]) -> int:
-    """Return the number of turns that the context may include but that are not shown."""
+def find_start(depths: Sequence[int], costs: Sequence[int], room: int) -> int:
+    """Return the index from which on turns are shown whole within ``room`` tokens."""
+    whole_from = _fitting(costs, room)
+    if whole_from == len(costs):
+        return whole_from
+    # Not where the room ends, but at the roundest depth that leaves a quarter of it or more. So it
+    # moves only every few turns, and a provider's prompt cache stays valid in between.
+    quarter_from = _fitting(costs, room // 4)
+    candidates = range(whole_from, min(quarter_from, len(costs) - 1) + 1)
+    return max(candidates, key=lambda index: _roundness(depths[index]))
+
+
+def _count_before(view: ContextWindow, low: int) -> int:
+    """Return the number of turns that the context may include before the one at ``low``."""
     if not view.turns:
         return 0
-    end = shown[0].depth if shown else view.turns[-1].depth + 1
+    end = view.turns[low].depth if low < len(view.turns) else view.turns[-1].depth + 1
     # A compaction comes between the turns that it keeps and those after it, and is shown
     # separately.
     between = view.summary is not None and view.first <= view.summary.depth < end

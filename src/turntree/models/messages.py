@@ -37,6 +37,7 @@ ERASED_TEXT: Final = "[erased]"
 SUMMARY_TEXT: Final = "What was said before this point, in short:\n\n"
 ENDED_TEXT: Final = "[That turn ended before it was finished: {outcome}.]"
 LEFT_OUT_TEXT: Final = "[{count} earlier turns are not shown.]"
+TITLES_TEXT: Final = "[Earlier turns, each by its address and its title:]"
 NATIVE: Final = "vendor"
 """The member of a message's meta that goes back to its author."""
 

@@ -7,7 +7,6 @@ manifest, then the thread, root first, then the query, then the reply so far. De
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
@@ -17,18 +16,33 @@ from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.manifest import Manifest
-from turntree.core.message import ErasedMessage, Message, line_of, to_json
+from turntree.core.message import ErasedMessage, Message, Text, line_of, to_json
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.models.context_window import ContextWindow, count_left_out, cut
-from turntree.models.messages import LEFT_OUT_TEXT, show_exchange, show_turn, told
+from turntree.models.context_window import ContextWindow, DividedThread, divide
+from turntree.models.folding import (
+    Excerpts,
+    PromptShares,
+    list_large,
+    shorten,
+    show_folded_exchange,
+    show_folded_turn,
+    show_whole_turn,
+    title_line,
+)
+from turntree.models.messages import (
+    LEFT_OUT_TEXT,
+    TITLES_TEXT,
+    show_exchange,
+    show_turn,
+    told,
+)
 from turntree.models.token_estimate import estimate_messages, estimate_text, estimate_tool
 
 RECIPE: Final = "prompt/1"
 TOOL_RECIPE: Final = "tool/1"
 TOOL_TIMEOUT_S = 60.0
 TOOL_TIMEOUT_MAX_S = 24 * 60 * 60.0
-OWN_SHARE: Final = 4
-"""A quarter of the budget is reserved for the turn itself, so that its query moves no cut."""
 
 
 @value
@@ -105,13 +119,17 @@ class Prompt:
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     left_out: int = 0
-    """Number of the thread's turns that did not fit into the budget."""
+    """Number of the thread's turns that are not shown, not even by their titles."""
     estimated_tokens: int = 0
     meta: Mapping[str, Json] = field(default_factory=dict[str, Json])
     thread_messages: int = 0
     """Number of messages that belong to the thread; the rest belong to the turn itself."""
     thread_turns: int = 0
     """Number of turns those messages show, without a summary."""
+    folded_turns: int = 0
+    """How many of them are folded to their query and last answer."""
+    titled_turns: int = 0
+    """How many of them are shown as their titles."""
 
     @property
     def lines(self) -> list[bytes]:
@@ -146,6 +164,8 @@ class Prompt:
             "messages": [to_json(message) for message in self.messages],
             "thread_messages": self.thread_messages,
             "thread_turns": self.thread_turns,
+            "folded_turns": self.folded_turns,
+            "titled_turns": self.titled_turns,
             "left_out": self.left_out,
             "estimated_tokens": self.estimated_tokens,
             "digest": self.digest,
@@ -190,17 +210,98 @@ def persona_text(persona: Persona) -> str:
     )
 
 
-def thread_room(
-    parts: PromptPrefix, view: ContextWindow, own_tokens: int, budget_tokens: int
-) -> int:
-    """Return the tokens of a budget that are left for the turns of a thread.
+@value
+class PromptPlan:
+    """How the room of a prompt is divided; the same for all calls of a turn."""
 
-    The turn's own share is rounded up to quarters of the budget: most turns need one quarter,
-    whatever the query, and so most forks are cut alike.
+    parts: PromptPrefix
+    view: ContextWindow
+    query: Sequence[Message | ErasedMessage]
+    shares: PromptShares
+    thread: DividedThread
+    query_tokens: int
+    """Room of the query; more of it is shown as its beginning and end."""
+    reply_tokens: int
+    """Room of the reply; when it is full, older steps are folded."""
+
+    @property
+    def large_objects(self) -> list[Digest]:
+        """The objects whose excerpts are needed to show the thread and the query."""
+        turns = (*self.thread.folded, *self.thread.whole)
+        thread = [digest for entry in turns for digest in list_large(entry.turn.messages)]
+        return list(dict.fromkeys((*thread, *list_large(self.query))))
+
+    def show_thread(self, excerpts: Excerpts) -> list[Message]:
+        """Return the messages that show the thread."""
+        thread: list[Message] = []
+        if (summary := self.view.summary) is not None:
+            thread += _show_summary(summary, self.shares)
+        # After the summary and before the turns, where the gap is. It changes only when a border
+        # moves, so the cached prefix stays the same meanwhile.
+        lines = [LEFT_OUT_TEXT.format(count=self.thread.left_out)] if self.thread.left_out else []
+        if self.thread.titled:
+            lines.append(TITLES_TEXT)
+            lines += [title_line(entry.turn, entry.depth) for entry in self.thread.titled]
+        if lines:
+            thread.append(told("\n".join(lines)))
+        for entry in self.thread.folded:
+            thread += show_folded_turn(entry.turn, entry.depth, excerpts)
+        for entry in self.thread.whole:
+            thread += show_whole_turn(entry.turn, entry.depth, self.shares, excerpts)
+        return thread
+
+    def assemble(
+        self,
+        thread: Sequence[Message],
+        reply: Sequence[Message | ErasedMessage],
+        excerpts: Excerpts,
+    ) -> Prompt:
+        """Return the prompt of a call, given the messages of the thread and the reply so far."""
+        own = show_folded_exchange(
+            self.query, reply, self.view.next_depth, self.shares, excerpts,
+            query_tokens=self.query_tokens, reply_tokens=self.reply_tokens,
+        )  # fmt: skip
+        return Prompt(
+            self.parts.system,
+            (*thread, *own.messages),
+            self.parts.tools,
+            self.thread.left_out,
+            self.parts.cost + _summary_cost(self.view, self.shares) + self.thread.cost + own.cost,
+            thread_messages=len(thread),
+            thread_turns=len(self.thread.shown),
+            folded_turns=len(self.thread.folded),
+            titled_turns=len(self.thread.titled),
+        )
+
+
+def plan_prompt(
+    view: ContextWindow,
+    parts: PromptPrefix,
+    query: Sequence[Message | ErasedMessage],
+    *,
+    budget_tokens: int,
+) -> PromptPlan:
+    """Return how a budget is divided between the thread, the query and the reply.
+
+    The query's share is an eighth of the room, or a quarter if it is longer: so most forks are
+    shown alike, whatever is asked in them. What a short thread leaves over goes to the query and
+    the reply.
     """
-    share = max(1, budget_tokens // OWN_SHARE)
-    own = share * max(1, math.ceil(own_tokens / share))
-    return max(0, budget_tokens - own - parts.cost - view.summary_cost)
+    shares = shares_of(parts, budget_tokens)
+    room = max(0, shares.room - _summary_cost(view, shares))
+    asked = estimate_messages(show_exchange(query, ()))
+    share = shares.short_query if asked <= shares.short_query else shares.query
+    thread = divide(view, shares, max(0, room - shares.reply - share))
+    query_tokens, reply_tokens = shares.query, shares.reply
+    if not thread.left_out and len(thread.whole) == len(view.turns):
+        query_tokens = max(query_tokens, room - shares.reply - thread.cost)
+        reply_tokens = max(reply_tokens, room - min(asked, query_tokens) - thread.cost)
+    return PromptPlan(parts, view, tuple(query), shares, thread, query_tokens, reply_tokens)
+
+
+def shares_of(parts: PromptPrefix, budget_tokens: int) -> PromptShares:
+    """Return the shares of what instructions and tools leave of a budget."""
+    return PromptShares(max(0, budget_tokens - parts.cost))
 
 
 def assemble(
@@ -210,32 +311,30 @@ def assemble(
     reply: Sequence[Message | ErasedMessage] = (),
     *,
     budget_tokens: int,
+    excerpts: Excerpts | None = None,
 ) -> Prompt:
-    """Return the prompt of a model call.
+    """Return the prompt of a model call."""
+    plan = plan_prompt(view, parts, query, budget_tokens=budget_tokens)
+    known = {} if excerpts is None else excerpts
+    return plan.assemble(plan.show_thread(known), reply, known)
 
-    If even the turn itself exceeds the budget, the prompt is sent as it is and the provider refuses
-    it.
-    """
-    own = show_exchange(query, reply)
-    own_tokens = estimate_messages(own)
-    shown = cut(view, thread_room(parts, view, own_tokens, budget_tokens))
-    left_out = count_left_out(view, shown)
-    thread: list[Message] = []
-    if view.summary is not None:
-        thread += show_turn(view.summary.turn)
-    # After the summary and before the turns, where the gap is. Its number changes only when the cut
-    # moves, so the cached prefix stays the same meanwhile.
-    if left_out:
-        thread.append(told(LEFT_OUT_TEXT.format(count=left_out)))
-    for entry in shown:
-        thread += show_turn(entry.turn)
-    turns_tokens = sum(view.costs[len(view.costs) - len(shown) :])
-    return Prompt(
-        parts.system,
-        (*thread, *own),
-        parts.tools,
-        left_out,
-        parts.cost + view.summary_cost + turns_tokens + own_tokens,
-        thread_messages=len(thread),
-        thread_turns=len(shown),
-    )
+
+def _summary_cost(view: ContextWindow, shares: PromptShares) -> int:
+    if view.summary is None:
+        return 0
+    return min(shares.query, estimate_messages(show_turn(view.summary.turn)))
+
+
+def _show_summary(summary: ThreadTurn, shares: PromptShares) -> list[Message]:
+    return [
+        Message(
+            message.role,
+            tuple(
+                Text(shorten(part.text, shares.query, str(summary.depth)))
+                if isinstance(part, Text)
+                else part
+                for part in message.parts
+            ),
+        )
+        for message in show_turn(summary.turn)
+    ]

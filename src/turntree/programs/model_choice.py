@@ -18,7 +18,12 @@ Level = Literal["turn", "session", "persona", "agent", "model", "provider"]
 LEVELS: Final[tuple[Level, ...]] = ("turn", "session", "persona", "agent", "model", "provider")
 DEFAULT_TAG = "default"
 """The tag of the default model, for when none is named and there are several."""
-_OURS = frozenset({"name", "provider", "description", "situations", "family", "context_tokens"})
+_OURS = frozenset(
+    {
+        "name", "provider", "description", "situations", "family", "context_tokens",
+        "learned_context_tokens",
+    }
+)  # fmt: skip
 """Members of a model's config that are not parameters."""
 
 

@@ -55,6 +55,25 @@ class ModelRequest(Protocol):
 
 
 @value
+class TooLongPrompt:
+    """A prompt that was too long for its model, as the provider said."""
+
+    estimated_tokens: int
+    sent_tokens: int | None = None
+    limit_tokens: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the next request records of it."""
+        document: dict[str, Json] = {
+            "reason": "too_long",
+            "estimated_tokens": self.estimated_tokens,
+            "sent_tokens": self.sent_tokens,
+            "limit_tokens": self.limit_tokens,
+        }
+        return {name: value for name, value in document.items() if value is not None}
+
+
+@value
 class PromptInput:
     """What a prompt is assembled from: the state of a run."""
 
@@ -66,6 +85,8 @@ class PromptInput:
     """Data of ``run.started``; the sender's options are in ``options``."""
     requested: Mapping[str, Json] | None = None
     """The recorded request, if it is being sent again."""
+    refused: TooLongPrompt | None = None
+    """Why the provider refused the last prompt, if it was too long."""
 
 
 PublishDelta = Callable[[int, ReplyDelta], None]

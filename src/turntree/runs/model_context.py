@@ -4,7 +4,7 @@ Prompts are not stored; the thread, the manifest and the budget are. The digest 
 whether they still give the same prompt, or whether something is missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound
@@ -14,7 +14,8 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.prompt import Prompt, assemble
+from turntree.models.prompt import Prompt
+from turntree.runs.prompt_assembler import PromptAssembler
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls
 from turntree.runs.request_builder import RequestFrame, restore_frame
 from turntree.runs.request_resolver import RequestResolver
@@ -67,11 +68,11 @@ class ModelContexts(Facet):
             )
         try:
             frame = await self.restore(thread_turn, taped[0].request)
+            calls = await self._restore_calls(thread_turn, frame, taped)
         except (NotFound, InvalidOperation, KeyError) as error:
             # People ask for a context to understand a failure. Say what is missing instead of
             # failing too.
             return TurnContext(thread_turn, (), f"its journal is incomplete: {error}")
-        calls = tuple(ModelCallContext(call, _prompt(frame, thread_turn, call)) for call in taped)
         turns = [
             thread_turn,
             *frame.view.turns,
@@ -79,7 +80,7 @@ class ModelContexts(Facet):
         ]
         return TurnContext(
             thread_turn,
-            calls,
+            tuple(calls),
             is_erased=any(
                 isinstance(message, ErasedMessage)
                 for entry in turns
@@ -96,7 +97,15 @@ class ModelContexts(Facet):
         """
         return await restore_frame(self.pinning, self.threads, placed.parent, request)
 
-
-def _prompt(frame: RequestFrame, thread_turn: ThreadTurn, call: RecordedCall) -> Prompt:
-    query, budget = thread_turn.turn.query, frame.budget_tokens
-    return assemble(frame.view, frame.parts, query, call.reply, budget_tokens=budget)
+    async def _restore_calls(
+        self, placed: ThreadTurn, frame: RequestFrame, taped: Sequence[RecordedCall]
+    ) -> list[ModelCallContext]:
+        assembler = PromptAssembler(frame.view, frame.parts, self.ledger.get_object)
+        calls: list[ModelCallContext] = []
+        for call in taped:
+            budget = call.request.get("budget_tokens")
+            assert isinstance(budget, int), "every request records its budget"
+            # After a refusal the budget is smaller; what is read for the larger one suffices.
+            prompt = await assembler.assemble(placed.turn.query, call.reply, budget_tokens=budget)
+            calls.append(ModelCallContext(call, prompt))
+        return calls

@@ -5,6 +5,7 @@ the two, so that a run can be inspected or replayed without calling a model.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from turntree.core.canonical import Json, digest_bytes
@@ -31,6 +32,8 @@ class RecordedCall:
     """The reply of the turn before this call."""
     response: Event | None
     """None if the call never finished."""
+    is_refused: bool = False
+    """Whether the provider refused the prompt as too long, and a shorter one followed."""
 
     @property
     def call(self) -> ModelCall | None:
@@ -60,6 +63,8 @@ def list_taped_calls(facts: Sequence[RunEvent], turn: Turn) -> list[RecordedCall
             first = first or event.data
             request = {**first, **event.data}
             response = next(_after(facts[index + 1 :]), None)
+            if "refused" in event.data and calls:
+                calls[-1] = replace(calls[-1], is_refused=True)
             calls.append(RecordedCall(len(calls) + 1, request, turn.reply[:replied], response))
         elif event.kind in _REPLIES:
             replied += 1

@@ -29,13 +29,14 @@ from turntree.core.turn import SealedTurn, Turn
 from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.prompt import Prompt, ToolSpec, assemble
+from turntree.models.prompt import Prompt, ToolSpec
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.attempt import Attempt
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import ModelCaller, PromptInput
 from turntree.runs.model_context import ModelContexts
+from turntree.runs.prompt_assembler import PromptAssembler
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls, with_words
 from turntree.runs.request_builder import BuiltRequest, RequestFrame
 from turntree.runs.run_files import NoFiles
@@ -88,7 +89,9 @@ class Replayer(Facet):
             )
         whole = with_words(facts, thread_turn.turn)
         frame = await self.contexts.restore(thread_turn, taped[0].request)
-        tape = _RecordedTools(self.ledger, thread_turn, whole, taped, frame)
+        # A refused request has no reply to give again; the shorter one that followed it has.
+        answered = [call for call in taped if not call.is_refused]
+        tape = _RecordedTools(self.ledger, thread_turn, whole, answered, frame)
         sealed = await tape.play()
         return ReplayResult(thread_turn.turn, sealed.turn, tuple(tape.prompts))
 
@@ -158,8 +161,12 @@ class _RecordedTools:
         if run.steps >= len(self.calls):
             raise _TapeEnded
         taped = self.calls[run.steps]
-        prompt = assemble(
-            frame.view, frame.parts, run.query, run.reply, budget_tokens=frame.budget_tokens
+        budget = taped.request.get("budget_tokens")
+        assembler = PromptAssembler(frame.view, frame.parts, self.get_object)
+        prompt = await assembler.assemble(
+            run.query,
+            run.reply,
+            budget_tokens=budget if isinstance(budget, int) else frame.budget_tokens,
         )
         self.prompts.append(prompt.digest == taped.input)
         answerer = _RecordedModel(self, taped)

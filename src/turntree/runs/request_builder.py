@@ -21,20 +21,28 @@ from turntree.core.usage import from_json as call_from_json
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.context_window import ContextWindow, cost_of, make_view, view_of
-from turntree.models.prompt import Prompt, PromptPrefix, assemble, parts_of, thread_room
+from turntree.models.context_window import BEFORE_WHOLE_MAX, ContextWindow, view_of
+from turntree.models.folding import PromptShares, cost_of_turn
+from turntree.models.prompt import Prompt, PromptPrefix, parts_of, shares_of
 from turntree.models.provider import Provider
-from turntree.models.token_estimate import FACTOR_MIN, learn_factor
+from turntree.models.token_estimate import learn_factor
+from turntree.models.window_size import WindowSize
 from turntree.programs.model_choice import without_provider
+from turntree.runs.model_call import TooLongPrompt
+from turntree.runs.prompt_assembler import PromptAssembler
 from turntree.runs.request_resolver import RequestResolver, ResolvedRequest
 
-CONTEXT_TOKENS: Final = 128_000
-"""Context size assumed for a model whose config gives none."""
 ANSWER_TOKENS: Final = 8_192
 """Tokens reserved for a reply without a ``max_tokens``."""
 # One per run in progress; a dropped one is assembled again.
 FRAMES_MAX: Final = 128
-NEARLY_FULL: Final = 0.4
+REFUSED_SHARE: Final = 0.8
+"""After a refusal, at most this share of the refused prompt is sent."""
+REFUSED_SHARE_UNTOLD: Final = 0.5
+"""The same if the provider did not say how long the prompt may be."""
+REFUSED_FACTOR_MAX: Final = 4.0
+"""A provider that counts more than this for each estimated token is not believed."""
+NEARLY_FULL: Final = 0.2
 """Share of the budget from which the error of token estimates is corrected."""
 FIRST_PAGE_TURNS: Final = 32
 """Turns in the first page of a thread; each further page is twice as long, so a long thread takes
@@ -68,6 +76,11 @@ class Question(Protocol):
         """Data of ``run.started``; the sender's options are in ``options``."""
         ...
 
+    @property
+    def refused(self) -> TooLongPrompt | None:
+        """Why the provider refused the last prompt, if it was too long."""
+        ...
+
 
 @value
 class BuiltRequest:
@@ -93,6 +106,8 @@ class RequestFrame:
     budget_tokens: int
     """In estimated tokens, corrected by ``factor``."""
     factor: float = 1.0
+    window: WindowSize | None = None
+    """None if it was decided by an earlier request."""
 
 
 @value
@@ -105,35 +120,37 @@ class RequestBuilder:
     build_provider: BuildProvider
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Opens the transaction in which everything for a run is read."""
-    _frames: OrderedDict[RunId, RequestFrame] = field(
-        default_factory=OrderedDict[RunId, RequestFrame]
+    _frames: OrderedDict[RunId, tuple[RequestFrame, PromptAssembler]] = field(
+        default_factory=OrderedDict[RunId, tuple[RequestFrame, PromptAssembler]]
     )
 
     async def __call__(self, question: Question) -> BuiltRequest:
-        """Return the next request of a run.
+        """Return the next request of a run; after a refusal, with less context.
 
         Raises:
             InvalidOperation: No model is configured, or a program that is named does not exist.
             ProviderNotConfigured: No provider runs the model.
         """
         run = question.run
-        frame = self._frames.get(run.id)
         # Decided by what was recorded: a worker may have assembled this and crashed before the
         # append.
         is_first = not run.requested and not run.steps
-        if frame is None:
+        known = self._frames.get(run.id)
+        if known is None or question.refused is not None:
             async with self.together():
                 frame = await self._frame(question, is_first=is_first)
-            self._frames[run.id] = frame
+            known = frame, PromptAssembler(frame.view, frame.parts, self.ledger.get_object)
+            self._frames[run.id] = known
             while len(self._frames) > FRAMES_MAX:
                 self._frames.popitem(last=False)
-        prompt = assemble(
-            frame.view, frame.parts, run.query, run.reply, budget_tokens=frame.budget_tokens
-        )
+        frame, assembler = known
+        prompt = await assembler.assemble(run.query, run.reply, budget_tokens=frame.budget_tokens)
         if frame.pinned.provider is None:
             raise without_provider(frame.pinned.address)
         pinned, provider = frame.pinned, self.build_provider(frame.pinned.provider)
         request = _request(frame, prompt, is_first=is_first)
+        if question.refused is not None:
+            request["refused"] = question.refused.to_json()
         return BuiltRequest(
             prompt,
             pinned.model,
@@ -146,20 +163,40 @@ class RequestBuilder:
     async def _frame(self, question: Question, *, is_first: bool) -> RequestFrame:
         try:
             if not is_first:
-                request = find_request(await self.ledger.facts(question.run.id))
+                facts = await self.ledger.facts(question.run.id)
+                request = {**find_request(facts), **_newest_budget(facts)}
                 provider = await self.pinning.find_provider(question.started, request)
                 frame = await restore_frame(self.pinning, self.threads, question.parent, request)
-                return replace(frame, pinned=replace(frame.pinned, provider=provider))
+                frame = replace(frame, pinned=replace(frame.pinned, provider=provider))
+                return await self._shrink(frame, question)
             pinned, objects = await self.pinning.choose(
                 question.session, question.parent, question.started
             )
         except NotFound as error:
             raise InvalidOperation(str(error), hint=error.hint) from error
         parts, budget = parts_of(pinned.entries, objects), budget_of(pinned)
-        room = thread_room(parts, ContextWindow(), 0, round(budget / FACTOR_MIN))
-        view = await read_view(self.threads, question.parent, room)
-        factor = await self._factor(question.parent, pinned.model, view.cost / budget)
-        return RequestFrame(pinned, parts, view, round(budget / factor), factor)
+        shares = shares_of(parts, budget)
+        view = await read_view(self.threads, question.parent, shares)
+        cost = sum(cost_of_turn(entry.turn, shares) for entry in view.turns)
+        factor = await self._factor(question.parent, pinned.model, cost / max(1, budget))
+        if factor != 1.0:
+            budget = round(budget / factor)
+            view = await read_view(self.threads, question.parent, shares_of(parts, budget))
+        return RequestFrame(pinned, parts, view, budget, factor, pinned.window)
+
+    async def _shrink(self, frame: RequestFrame, question: Question) -> RequestFrame:
+        """Return a frame with less context after a refusal, and remember the model's limit."""
+        if question.refused is None:
+            return frame
+        budget, factor = shrink_budget(frame, question.refused)
+        if (limit := question.refused.limit_tokens) is not None:
+            await self.pinning.remember_limit(frame.pinned.address, limit)
+        else:
+            await self.pinning.remember_limit(
+                frame.pinned.address, round(question.refused.estimated_tokens * frame.factor)
+            )
+        view = await read_view(self.threads, question.parent, shares_of(frame.parts, budget))
+        return replace(frame, view=view, budget_tokens=budget, factor=factor)
 
     async def _factor(self, parent: TurnId | None, model: str, full: float) -> float:
         """Return the correction of token estimates for a thread; 1 while there is ample room.
@@ -178,7 +215,7 @@ async def restore_frame(
     parent: TurnId | None,
     request: Mapping[str, Json],
 ) -> RequestFrame:
-    """Return what the requests of a run share, from what the first of them recorded.
+    """Return what the requests of a run share, from what one of them recorded.
 
     Raises:
         NotFound: An object or a turn is gone.
@@ -188,17 +225,35 @@ async def restore_frame(
     parts, budget = parts_of(pinned.entries, objects), request.get("budget_tokens")
     if not isinstance(budget, int):
         raise InvalidOperation("the request does not record its budget of tokens")
-    view = await read_view(threads, parent, thread_room(parts, ContextWindow(), 0, budget))
+    view = await read_view(threads, parent, shares_of(parts, budget))
     factor = request.get("estimate_factor", 1.0)
     return RequestFrame(
         pinned, parts, view, budget, float(factor) if isinstance(factor, int | float) else 1.0
     )
 
 
-async def read_view(threads: ThreadStore, head: TurnId | None, room_tokens: int) -> ContextWindow:
-    """Return the end of a thread, as far back as fits into ``room_tokens``, and little more.
+def shrink_budget(frame: RequestFrame, refused: TooLongPrompt) -> tuple[int, float]:
+    """Return the budget after a refusal, in estimated tokens, and the correction of estimates.
 
-    What is read depends only on the thread and the room, as ``models.context_window`` requires.
+    The provider's own count corrects the estimate, and its limit replaces the window. Without them
+    half of the refused prompt is sent.
+    """
+    estimated, factor = max(1, refused.estimated_tokens), frame.factor
+    if refused.sent_tokens is not None:
+        factor = round(min(REFUSED_FACTOR_MAX, max(1.0, refused.sent_tokens / estimated)), 2)
+    if refused.limit_tokens is None:
+        return round(estimated * REFUSED_SHARE_UNTOLD), factor
+    room = refused.limit_tokens - answer_tokens(frame.pinned.settings, refused.limit_tokens)
+    return round(min(estimated * REFUSED_SHARE, room / factor)), factor
+
+
+async def read_view(
+    threads: ThreadStore, head: TurnId | None, shares: PromptShares
+) -> ContextWindow:
+    """Return the end of a thread, as far back as a prompt with these shares shows it.
+
+    What is shown of it depends only on the thread and the shares, as ``models.context_window``
+    requires.
 
     Raises:
         NotFound: No such turn.
@@ -214,28 +269,30 @@ async def read_view(threads: ThreadStore, head: TurnId | None, room_tokens: int)
         return view_of([*earlier, last])
     compaction = await threads.find_compaction(head)
     if compaction is None:
-        return make_view(await _read_back(threads, last, 1, room_tokens), first=1)
+        return ContextWindow(tuple(await _read_back(threads, last, 1, shares)), 1)
     at, first_kept = compaction
     (summary,) = [last] if at == last.depth else await threads.list_range(head, low=at, high=at)
     first = at + 1 if first_kept is None else first_kept
-    turns = await _read_back(threads, last, first, room_tokens)
-    return make_view([entry for entry in turns if entry.depth != at], first=first, summary=summary)
+    turns = await _read_back(threads, last, first, shares)
+    return ContextWindow(tuple(entry for entry in turns if entry.depth != at), first, summary)
 
 
 async def _read_back(
-    threads: ThreadStore, last: ThreadTurn, first: int, room_tokens: int
+    threads: ThreadStore, last: ThreadTurn, first: int, shares: PromptShares
 ) -> Sequence[ThreadTurn]:
-    """Return turns from the last one back until they no longer fit, or to depth ``first``."""
-    turns = [last] if last.depth >= first else []
-    cost, size = sum(cost_of(entry.turn) for entry in turns), FIRST_PAGE_TURNS
-    low = last.depth
-    while low > first and cost <= room_tokens:
-        high, low = low - 1, max(first, low - size)
-        page = await threads.list_range(last.turn.id, low=low, high=high)
+    """Return turns from the last one back until no earlier one is shown, or to depth ``first``."""
+    turns, page, size = list[ThreadTurn](), [last] if last.depth >= first else [], FIRST_PAGE_TURNS
+    low, cost, before = last.depth, 0, 0
+    while True:
         turns[:0] = page
-        cost += sum(cost_of(entry.turn) for entry in page)
+        for entry in reversed(page):
+            before += cost > shares.thread
+            cost += cost_of_turn(entry.turn, shares) if not before else 0
+        if low <= first or before >= BEFORE_WHOLE_MAX:
+            return turns
+        high, low = low - 1, max(first, low - size)
+        page = [*await threads.list_range(last.turn.id, low=low, high=high)]
         size *= 2
-    return turns
 
 
 def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:
@@ -250,12 +307,25 @@ def find_request(facts: Sequence[RunEvent]) -> Mapping[str, Json]:
     raise InvalidOperation("the run's journal has no request with a manifest")
 
 
+def _newest_budget(facts: Sequence[RunEvent]) -> dict[str, Json]:
+    """Return the budget of the newest request: a refusal made it smaller."""
+    newest = [fact.event.data for fact in facts if fact.event.kind == "model_call.started"][-1]
+    return {
+        "budget_tokens": newest.get("budget_tokens"),
+        "estimate_factor": newest.get("estimate_factor", 1.0),
+    }
+
+
 def budget_of(pinned: ResolvedRequest) -> int:
     """Return the tokens available for a prompt: the context without the reply."""
-    context = pinned.context_tokens or CONTEXT_TOKENS
-    max_tokens = pinned.settings.get("max_tokens")
+    return pinned.window.tokens - answer_tokens(pinned.settings, pinned.window.tokens)
+
+
+def answer_tokens(settings: Mapping[str, Json], window_tokens: int) -> int:
+    """Return the tokens of a window that are reserved for the reply."""
+    max_tokens = settings.get("max_tokens")
     answer = max_tokens if isinstance(max_tokens, int) else ANSWER_TOKENS
-    return context - min(answer, context // 2)
+    return min(answer, window_tokens // 2)
 
 
 def learn_from(facts: Sequence[RunEvent], model: str) -> float:
@@ -282,12 +352,19 @@ def _request(frame: RequestFrame, prompt: Prompt, *, is_first: bool) -> dict[str
         "prompt": prompt.digest,
         "tools": [tool.name for tool in prompt.tools],
         "turns": prompt.thread_turns,
+        "turns_folded": prompt.folded_turns or None,
+        "turns_titled": prompt.titled_turns or None,
         "turns_omitted": prompt.left_out,
         "estimated_tokens": prompt.estimated_tokens,
         "budget_tokens": frame.budget_tokens,
     }
     if frame.factor != 1.0:
         document["estimate_factor"] = frame.factor
+    if frame.window is not None and is_first:
+        document |= {
+            "window_tokens": frame.window.tokens,
+            "window_source": frame.window.source,
+        }
     if is_first:
         document |= {**pinned.told, "input_refs": _before(frame.view)}
     return {name: value for name, value in document.items() if value is not None}

@@ -6,22 +6,26 @@ forks with the same settings share a manifest. This module must never know a pro
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Final, cast
 
+import anyio.to_thread
 import orjson
 
 from turntree.auth.permissions import right
 from turntree.auth.persona import Persona
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.manifest import EntryKind, Manifest, ManifestEntry
+from turntree.core.principal import Principal
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec, parts_of
+from turntree.models.window_size import DEFAULT_TOKENS, LEARNED, WindowSize, find_window_size
 from turntree.programs.model_choice import Choice, check_provider, choose_for
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
@@ -47,7 +51,7 @@ class ResolvedRequest:
     settings: Mapping[str, Json]
     manifest: Digest
     entries: Manifest
-    context_tokens: int | None = None
+    window: WindowSize = WindowSize(DEFAULT_TOKENS, "default")
     told: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What the first request of a run records of it: the source of each value, and versions."""
 
@@ -114,7 +118,7 @@ class RequestResolver:
             choice.parameters,
             await self._put(canonical(entries.to_json())),
             entries,
-            _number(choice.model.config.get("context_tokens")),
+            await _find_window(choice),
             {name: value for name, value in recorded.items() if value is not None},
         )
         return pinned, await self.read(entries)
@@ -152,6 +156,19 @@ class RequestResolver:
             entries,
         )
         return pinned, await self.read(entries)
+
+    async def remember_limit(self, model: str, tokens: int) -> None:
+        """Store the limit that a refusal revealed in the model's config, if it is a smaller one."""
+        # The runtime learned it, not the sender, who may not be allowed to configure the model.
+        programs = replace(self.programs, by=Principal("system", "runtime"))
+        program = await programs.find(model)
+        if program is None:
+            return
+        known = [program.config.get(name) for name in ("context_tokens", LEARNED)]
+        if all(not isinstance(one, int) or tokens < one for one in known):
+            # Another worker that learned the same meanwhile is no error.
+            with suppress(Conflict):
+                await programs.configure(program.name, {LEARNED: tokens})
 
     async def find_provider(
         self, started: Mapping[str, Json], request: Mapping[str, Json]
@@ -380,5 +397,12 @@ def _mapping(value: Json) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _number(value: Json) -> int | None:
-    return value if isinstance(value, int) else None
+async def _find_window(choice: Choice) -> WindowSize:
+    provider_type = None if choice.provider is None else choice.provider.config.get("provider_type")
+    # The list of windows is loaded from a file, once.
+    return await anyio.to_thread.run_sync(
+        find_window_size,
+        choice.model.config,
+        str(choice.values["model_id"].value),
+        None if provider_type is None else str(provider_type),
+    )

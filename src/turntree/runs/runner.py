@@ -8,7 +8,7 @@ have happened.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, assert_never
 
 import orjson
@@ -65,6 +65,7 @@ from turntree.runs.model_call import (
     ModelCallResult,
     ModelRequest,
     PromptInput,
+    TooLongPrompt,
 )
 from turntree.runs.run_files import FileRecorder, NoFiles
 from turntree.runs.tool_calls import ToolCaller
@@ -202,9 +203,14 @@ class Runner:
             await attempt.append(
                 Draft("model_call.started", request.request, correlation_id=f"{run.id}/{run.seq}")
             )
-        position = StreamPosition(attempt.run.seq, attempt.epoch)
         try:
-            result = await self.asking.ask(request, run.id, position)
+            try:
+                result = await self._ask_once(attempt, request)
+            except ProviderError as error:
+                if error.kind != "too_long":
+                    raise
+                request = await self._ask_for_less(attempt, question, request, error)
+                result = await self._ask_once(attempt, request)
             message = _fit(result.answer.message, attempt)
         except ProviderError as error:
             await self.fail(attempt, f"provider_{error.kind}", str(error), error.hint)
@@ -213,6 +219,33 @@ class Runner:
             await self.fail(attempt, "unfit_answer", str(error), error.hint)
         else:
             await attempt.append(_response(request, result, message, attempt))
+
+    async def _ask_once(self, attempt: Attempt, request: ModelRequest) -> ModelCallResult:
+        position = StreamPosition(attempt.run.seq, attempt.epoch)
+        return await self.asking.ask(request, attempt.run.id, position)
+
+    async def _ask_for_less(
+        self,
+        attempt: Attempt,
+        question: PromptInput,
+        request: ModelRequest,
+        error: ProviderError,
+    ) -> ModelRequest:
+        """Record and return a request with less context, after one that was too long."""
+        estimated = request.prompt.estimated_tokens
+        refused = TooLongPrompt(estimated, error.sent_tokens, error.limit_tokens)
+        less = await self.assemble(replace(question, run=attempt.run, refused=refused))
+        # Less of the thread did not make it shorter: the turn itself is too long.
+        if less.prompt.estimated_tokens >= estimated:
+            raise error
+        await attempt.append(
+            Draft(
+                "model_call.started",
+                less.request,
+                correlation_id=f"{attempt.run.id}/{attempt.run.seq}",
+            )
+        )
+        return less
 
     async def _call(self, attempt: Attempt, requested: Sequence[ToolUse | ObjectRef]) -> None:
         uses = [await self._whole(use) for use in requested]

@@ -28,7 +28,7 @@ from turntree.models.providers.connection import CONNECT_TIMEOUT_S, Connection
 from turntree.models.providers.errors import CAUGHT, failure_of
 from turntree.models.providers.parameters import Api, check_model, settings_of
 from turntree.models.providers.public_addresses import PublicTransport
-from turntree.models.providers.request import VendorRequest, asked, objects_in
+from turntree.models.providers.request import VendorRequest, asked, objects_in, vendor_name
 from turntree.models.providers.response import DeltaReader, answer_of
 from turntree.models.providers.vendor_metadata import ReplyAuthor
 
@@ -139,14 +139,15 @@ class DirectProvider:
             model_settings=chosen,
             model_request_parameters=given.parameters,
         )
-        spoken = DeltaReader()
+        tools = {vendor_name(tool.name): tool.name for tool in prompt.tools}
+        spoken = DeltaReader(tools)
         try:
             async with _opened(asking) as response:
                 async with aclosing(cast("AsyncGenerator[Any, None]", aiter(response))) as events:
                     async for event in events:
                         for delta in spoken.deltas(event):
                             yield delta
-                yield answer_of(response.get(), self._author, model)
+                yield answer_of(response.get(), self._author, model, tools)
         except CAUGHT as error:
             raise self._failure(error) from error
 
@@ -164,7 +165,8 @@ class DirectProvider:
                 model_settings=chosen,
                 model_request_parameters=given.parameters,
             )
-            return answer_of(response, self._author, model)
+            tools = {vendor_name(tool.name): tool.name for tool in prompt.tools}
+            return answer_of(response, self._author, model, tools)
         except CAUGHT as error:
             raise self._failure(error) from error
 

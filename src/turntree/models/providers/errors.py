@@ -5,7 +5,7 @@ retry; nothing is retried here.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import httpx2
@@ -23,6 +23,43 @@ _TOO_MANY: Final = 429
 _DENIED: Final = frozenset({401, 402, 403})
 _SERVER_ERROR: Final = 500
 _BAD_REQUEST: Final = 400
+_TOO_LARGE: Final = 413
+_TOKENS: Final = r"(\d[\d,_]*)"
+_TOO_LONG: Final = re.compile(
+    r"context[ _](?:length|window|size|limit)|prompt is too long|too many tokens"
+    r"|maximum number of tokens|too large for model|maximum prompt length",
+    re.IGNORECASE,
+)
+"""Words with which services that the library does not know refuse a long prompt."""
+_SENT: Final = tuple(
+    re.compile(text, re.IGNORECASE)
+    for text in (
+        rf"{_TOKENS} in the messages",
+        rf"{_TOKENS} input tokens",
+        rf"resulted in {_TOKENS} tokens",
+        rf"too long: {_TOKENS} tokens",
+        rf"context limit: {_TOKENS} \+",
+        rf"input token count \({_TOKENS}\)",
+        rf"prompt contains {_TOKENS} tokens",
+        rf"request \({_TOKENS} tokens\)",
+        rf"requested {_TOKENS} tokens",
+        rf"prompt_tokens\W+{_TOKENS}",
+    )
+)
+"""How vendors say how long a prompt was, the most exact first."""
+_ALLOWED: Final = tuple(
+    re.compile(text, re.IGNORECASE)
+    for text in (
+        rf"maximum context length (?:is|of) {_TOKENS}",
+        rf"> {_TOKENS}",
+        rf"tokens allowed \({_TOKENS}\)",
+        rf"{_TOKENS} maximum context length",
+        rf"context (?:size|window|length) (?:of |is )?\(?{_TOKENS}",
+        rf"maximum prompt length is {_TOKENS}",
+        rf"n_ctx\W+{_TOKENS}",
+    )
+)
+"""How vendors say how long a prompt may be."""
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 CAUGHT: Final = (
@@ -65,8 +102,25 @@ def failure_of(error: Exception, provider: str, hide: Callable[[str], str]) -> P
     """Return the failure that an error means; ``hide`` removes credentials from its message."""
     if (refused := _not_public(error)) is not None:
         return ProviderError(f"{provider}: {refused}", "denied", hint=refused.hint)
-    message = _one_line(hide(f"{provider}: {_told(error)}"))
-    return ProviderError(message, _kind(error), retry_after_s=_retry_after(error))
+    said = _told(error)
+    message, kind = _one_line(hide(f"{provider}: {said}")), _kind(error)
+    if kind == "refused" and _is_too_long(error, said):
+        kind = "too_long"
+    if kind != "too_long":
+        return ProviderError(message, kind, retry_after_s=_retry_after(error))
+    sent, limit = _find_number(_SENT, said), _find_number(_ALLOWED, said)
+    return ProviderError(message, kind, sent_tokens=sent, limit_tokens=limit)
+
+
+def _is_too_long(error: Exception, said: str) -> bool:
+    status: object = getattr(error, "status_code", None)
+    return status == _TOO_LARGE or (status == _BAD_REQUEST and bool(_TOO_LONG.search(said)))
+
+
+def _find_number(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
+    """Return the number that the first pattern that occurs in a text finds."""
+    found = next((match for pattern in patterns if (match := pattern.search(text))), None)
+    return None if found is None else int(re.sub(r"\D", "", found[1]))
 
 
 def _one_line(text: str) -> str:

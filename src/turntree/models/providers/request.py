@@ -69,6 +69,11 @@ class VendorRequest:
     parameters: ModelRequestParameters
 
 
+def vendor_name(tool: str) -> str:
+    """Return the name of a tool as vendors allow it: ``ledger_read`` for ``ledger.read``."""
+    return tool.replace(".", "_")
+
+
 def objects_in(prompt: Prompt) -> list[Digest]:
     """Return the objects that a prompt needs to be sent."""
     digests = [
@@ -99,7 +104,7 @@ def asked(
         mapping.add(place, message)
     tools = [
         ToolDefinition(
-            name=tool.name,
+            name=vendor_name(tool.name),
             description=tool.description,
             parameters_json_schema=cast("dict[str, Any]", _plain(tool.parameters)),
         )
@@ -172,7 +177,7 @@ class _Mapping:
             case ToolUse(call_id, tool, args):
                 self.tools[call_id] = tool
                 arguments = args if isinstance(args, str) else canonical(args).decode()
-                yield ToolCallPart(tool, arguments, tool_call_id=call_id, **own)
+                yield ToolCallPart(vendor_name(tool), arguments, tool_call_id=call_id, **own)
             case OpaquePart(document):
                 yield from _returned(document, self.author)
             case Media():
@@ -187,7 +192,7 @@ class _Mapping:
         text = output if isinstance(output, str) else canonical(output).decode()
         is_told = result.status in {"ok", "error"}
         return ToolReturnPart(
-            self.tools.get(result.call_id, LOST_TOOL),
+            vendor_name(self.tools.get(result.call_id, LOST_TOOL)),
             (text or NOTHING) if is_told else f"{result.status}: {text}",
             tool_call_id=result.call_id,
             timestamp=_EPOCH,

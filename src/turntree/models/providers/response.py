@@ -5,6 +5,7 @@ parts as opaque ones. Each token is counted once: cached input is not counted as
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import orjson
@@ -43,8 +44,13 @@ _BESIDE: Final = ("id", "provider_details")
 _NATIVE: Final[TypeAdapter[ModelResponsePart]] = TypeAdapter(ModelResponsePart)
 
 
-def answer_of(response: ModelResponse, author: ReplyAuthor, asked_model: str) -> ModelReply:
-    """Return a complete reply.
+def answer_of(
+    response: ModelResponse,
+    author: ReplyAuthor,
+    asked_model: str,
+    tools: Mapping[str, str] = MappingProxyType({}),
+) -> ModelReply:
+    """Return a complete reply; ``tools`` gives the names of tools that vendors call otherwise.
 
     Raises:
         ProviderError: The response is truncated or empty.
@@ -57,6 +63,8 @@ def answer_of(response: ModelResponse, author: ReplyAuthor, asked_model: str) ->
     beside: list[Mapping[str, Json]] = []
     for native in response.parts:
         part = _part(native, author)
+        if isinstance(part, ToolUse):
+            part = ToolUse(part.call_id, tools.get(part.tool, part.tool), part.args)
         if part != Text("") or _beside(native):
             parts.append(part)
             beside.append({} if isinstance(part, OpaquePart) else _beside(native))
@@ -89,9 +97,10 @@ def usage_of(usage: RequestUsage) -> Usage:
 class DeltaReader:
     """Turns stream events into deltas, and tracks the call that each belongs to."""
 
-    def __init__(self) -> None:
-        """Start without events."""
+    def __init__(self, tools: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Start without events; ``tools`` is that of ``answer_of``."""
         self._calls: dict[int, tuple[str, str]] = {}
+        self._tools = tools
 
     def deltas(self, event: ModelResponseStreamEvent) -> list[ReplyDelta]:
         """Return the deltas of an event; the start of a part carries its first text."""
@@ -115,7 +124,8 @@ class DeltaReader:
                 return [ReplyDelta("text", text)]
             case ThinkingPart(content=text) if text:
                 return [ReplyDelta("reasoning", text)]
-            case ToolCallPart(tool_name=name, args=args, tool_call_id=call_id):
+            case ToolCallPart(tool_name=called, args=args, tool_call_id=call_id):
+                name = self._tools.get(called, called)
                 self._calls[index] = (name, call_id)
                 first = ReplyDelta("tool", "", name, call_id)
                 return (

@@ -45,6 +45,8 @@ class ModelConfig(Params):
     description: str | None = None
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     """Size of its context window in tokens."""
+    learned_context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The limit that its provider stated when it refused a prompt; used if it is the smaller."""
     situations: dict[str, Params] | None = None
 
 
