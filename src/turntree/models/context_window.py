@@ -17,7 +17,7 @@ from typing import Final
 from turntree.core.compaction import visible
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.models.folding import (
+from turntree.models.messages import (
     FOLDED_TURN_TOKENS,
     TITLE_LINE_TOKENS,
     PromptShares,

@@ -20,21 +20,19 @@ from turntree.core.message import ErasedMessage, Message, Text, line_of, to_json
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.models.context_window import ContextWindow, DividedThread, divide
-from turntree.models.folding import (
+from turntree.models.messages import (
+    LEFT_OUT_TEXT,
+    TITLES_TEXT,
     Excerpts,
     PromptShares,
     list_large,
     shorten,
+    show_exchange,
     show_folded_exchange,
     show_folded_turn,
+    show_turn,
     show_whole_turn,
     title_line,
-)
-from turntree.models.messages import (
-    LEFT_OUT_TEXT,
-    TITLES_TEXT,
-    show_exchange,
-    show_turn,
     told,
 )
 from turntree.models.token_estimate import estimate_messages, estimate_text, estimate_tool

@@ -15,9 +15,8 @@ from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import Prompt
-from turntree.runs.prompt_assembler import PromptAssembler
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls
-from turntree.runs.request_builder import RequestFrame, restore_frame
+from turntree.runs.request_builder import PromptAssembler, RequestFrame, restore_frame
 from turntree.runs.request_resolver import RequestResolver
 
 

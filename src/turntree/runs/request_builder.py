@@ -6,14 +6,15 @@ whichever worker has the run: a config that changes during a turn affects the ne
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, RunId, SessionId, TurnId
+from turntree.core.message import ErasedMessage, Message
 from turntree.core.program import Program
 from turntree.core.run import Run, RunEvent
 from turntree.core.thread import ThreadTurn
@@ -22,14 +23,25 @@ from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.context_window import BEFORE_WHOLE_MAX, ContextWindow, view_of
-from turntree.models.folding import PromptShares, cost_of_turn
-from turntree.models.prompt import Prompt, PromptPrefix, parts_of, shares_of
+from turntree.models.messages import (
+    Excerpt,
+    PromptShares,
+    cost_of_turn,
+    excerpt_of,
+    list_large,
+)
+from turntree.models.prompt import (
+    Prompt,
+    PromptPlan,
+    PromptPrefix,
+    parts_of,
+    plan_prompt,
+    shares_of,
+)
 from turntree.models.provider import Provider
 from turntree.models.token_estimate import learn_factor
-from turntree.models.window_size import WindowSize
-from turntree.programs.model_choice import without_provider
+from turntree.programs.model_choice import WindowSize, without_provider
 from turntree.runs.model_call import TooLongPrompt
-from turntree.runs.prompt_assembler import PromptAssembler
 from turntree.runs.request_resolver import RequestResolver, ResolvedRequest
 
 ANSWER_TOKENS: Final = 8_192
@@ -108,6 +120,47 @@ class RequestFrame:
     factor: float = 1.0
     window: WindowSize | None = None
     """None if it was decided by an earlier request."""
+
+
+@dataclass(slots=True)
+class PromptAssembler:
+    """Assembles the prompts of one run, from a thread and what precedes it.
+
+    The thread is shown the same way in all calls of a run, so its messages are made once. Replays
+    and inspections use it too.
+    """
+
+    view: ContextWindow
+    parts: PromptPrefix
+    get_object: Callable[[Digest], Awaitable[bytes]]
+    _excerpts: dict[Digest, Excerpt] = field(default_factory=dict[Digest, Excerpt])
+    _planned: tuple[int, PromptPlan, list[Message]] | None = None
+
+    async def assemble(
+        self,
+        query: Sequence[Message | ErasedMessage],
+        reply: Sequence[Message | ErasedMessage],
+        *,
+        budget_tokens: int,
+    ) -> Prompt:
+        """Return the prompt that follows a reply so far.
+
+        Raises:
+            NotFound: An object is gone.
+        """
+        known = self._planned
+        if known is None or known[0] != budget_tokens or known[1].query != tuple(query):
+            plan = plan_prompt(self.view, self.parts, query, budget_tokens=budget_tokens)
+            await self._read(plan.large_objects)
+            known = (budget_tokens, plan, plan.show_thread(self._excerpts))
+            self._planned = known
+        await self._read(list_large(reply))
+        return known[1].assemble(known[2], reply, self._excerpts)
+
+    async def _read(self, digests: Iterable[Digest]) -> None:
+        for digest in digests:
+            if digest not in self._excerpts:
+                self._excerpts[digest] = excerpt_of(await self.get_object(digest))
 
 
 @value

@@ -25,8 +25,15 @@ from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec, parts_of
-from turntree.models.window_size import DEFAULT_TOKENS, LEARNED, WindowSize, find_window_size
-from turntree.programs.model_choice import Choice, check_provider, choose_for
+from turntree.programs.model_choice import (
+    DEFAULT_TOKENS,
+    LEARNED,
+    Choice,
+    WindowSize,
+    check_provider,
+    choose_for,
+    find_window_size,
+)
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
 from turntree.runs.attempt import sender_of
