@@ -37,8 +37,8 @@ from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import ModelCaller, PromptInput
 from turntree.runs.model_context import ModelContexts
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls, with_words
-from turntree.runs.run_files import NoFiles
 from turntree.runs.request_builder import BuiltRequest, PromptAssembler, RequestFrame
+from turntree.runs.run_files import NoFiles
 from turntree.runs.runner import Runner
 from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.toolset import ToolContext
