@@ -8,6 +8,7 @@ import contextlib
 import re
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from playwright.async_api import (
     ConsoleMessage,
     Error,
     Page,
+    Request,
     Response,
     async_playwright,
     expect,
@@ -40,6 +42,8 @@ ARGUMENTS = (
 LOCAL = {"127.0.0.1", "localhost"}
 PAGE_S_MAX = 30.0
 QUIET_S_MAX = 5.0
+QUIET_S = 0.25
+"""A page that asked for nothing for so long has all it wants; it gathers changes for less."""
 REFUSED = 400
 REFUSAL_CHARS_MAX = 500
 Theme = Literal["light", "dark"]
@@ -55,7 +59,10 @@ class Watched:
     foreign: list[str] = field(default_factory=list[str])
     """Requests to anything but this machine."""
     dialogs: list[str] = field(default_factory=list[str])
+    refusals: list[str] = field(default_factory=list[str])
+    """What the server refused, with its answer: the console says only that it did."""
     requests: list[str] = field(default_factory=list[str])
+    unanswered: set[Request] = field(default_factory=set[Request])
 
     async def go(self, path: str) -> None:
         """Open a path of the page, and wait until it has loaded."""
@@ -66,9 +73,11 @@ class Watched:
 
     async def quiet(self) -> None:
         """Wait until every answer has come, and none is asked for because of the last one."""
-        # The stream belongs to a shared worker, so that the network of a page does become idle.
-        with contextlib.suppress(Error):
-            await self.page.wait_for_load_state("networkidle", timeout=QUIET_S_MAX * 1000)
+        # "networkidle" would never come: the script of a shared worker is never told to have ended.
+        end, asked = time.monotonic() + QUIET_S_MAX, -1
+        while (self.unanswered or len(self.requests) != asked) and time.monotonic() < end:
+            asked = len(self.requests)
+            await asyncio.sleep(QUIET_S)
         await settle(self.page)
 
 
@@ -95,11 +104,13 @@ async def entered(
     theme: Theme = "light",
     path: str = "/",
     now_ms: int | None = None,
+    before: str = "",
     **options: Any,
 ) -> AsyncGenerator[Watched, None]:
     """Lend a page that came in by an address of the command line, at a path, in a fresh profile.
 
-    With ``now_ms`` its clock stands still; what waits goes on.
+    With ``now_ms`` its clock stands still; what waits goes on. ``before`` is a script that runs in
+    every page before its own.
     """
     context = await browser.new_context(
         viewport={"width": width, "height": height},
@@ -110,6 +121,8 @@ async def entered(
         **options,
     )
     context.set_default_timeout(PAGE_S_MAX * 1000)
+    if before:
+        await context.add_init_script(before)
     if now_ms is not None:
         await context.clock.set_fixed_time(now_ms / 1000)
     try:
@@ -138,20 +151,25 @@ def watch(page: Page) -> Watched:
             watched.errors.append(f"{message.text} ({message.location['url']})")
 
     async def tell_refusal(response: Response) -> None:
-        # The console says only that there was one.
         if response.status >= REFUSED:
             with contextlib.suppress(Error):
                 asked = (
                     f"{response.request.method} {response.url} {response.request.post_data or ''}"
                 )
                 answer = (await response.text())[:REFUSAL_CHARS_MAX]
-                print(f"{asked} -> {response.status} {answer}", file=sys.stderr)
+                watched.refusals.append(f"{asked} -> {response.status} {answer}")
+                print(watched.refusals[-1], file=sys.stderr)
 
-    def see(url: str) -> None:
-        watched.requests.append(url)
-        parts = urlsplit(url)
+    def see(request: Request) -> None:
+        watched.requests.append(request.url)
+        parts = urlsplit(request.url)
         if parts.scheme not in {"data", "blob"} and parts.hostname not in LOCAL:
-            watched.foreign.append(url)
+            watched.foreign.append(request.url)
+        if request.resource_type != "eventsource" and "stream.worker" not in parts.path:
+            watched.unanswered.add(request)
+
+    def forget(request: Request) -> None:
+        watched.unanswered.discard(request)
 
     async def dismiss(dialog: Any) -> None:
         watched.dialogs.append(dialog.message)
@@ -160,7 +178,9 @@ def watch(page: Page) -> Watched:
     page.on("console", hear)
     page.on("pageerror", lambda error: watched.errors.append(str(error)))
     page.on("response", tell_refusal)
-    page.on("request", lambda request: see(request.url))
+    page.on("request", see)
+    page.on("requestfinished", forget)
+    page.on("requestfailed", forget)
     page.on("dialog", dismiss)
     return watched
 

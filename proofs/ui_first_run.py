@@ -2,12 +2,12 @@
 
 A home with transcripts of three tools, `turntree ui`, and a real Chromium in which everything is
 done with the pointer and the keyboard: open the address, import by a click, search for a
-half-sentence, open the hit, fork it, go back in a session whose turns changed files, and undo.
-Afterwards the files are equal to what they were, byte by byte; no request left the machine, and
-the console is empty.
+half-sentence, open the hit, fork it, go back in a session whose turns changed files, undo, and
+continue in three other tools. Afterwards the files are equal to what they were, byte by byte; no
+request left the machine, and the console is empty.
 
-In full the built wheel runs in a fresh environment, and nothing there can reach Node. ``--quick``
-takes the environment at hand and fewer turns.
+In full the built wheel runs in a fresh environment, nothing there can reach Node, and the sample
+data is looked at first. ``--quick`` takes the environment at hand and fewer turns.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pathlib import Path
 from playwright.async_api import Page
 
 import turntree
-from proofs.browser import Watched, chromium, entered, is_built
+from proofs.browser import Watched, entered, is_built
 from proofs.corpus import Corpus
 from proofs.figures import Proof, run
 from proofs.sample_home import REMEMBERED, write_sample_home
@@ -36,6 +36,8 @@ ROOT = Path(__file__).parent.parent
 FIRST_HIT_S_MAX = 3.0
 IMPORT_S_MAX = 120
 TOOLS = 3
+OTHERS = ("Codex", "opencode", "Gemini CLI")
+"""Where a thread is continued."""
 BEGAN_MS = 1_780_000_000_000
 EDITS = (
     {"menu.txt": "quince jam\n", "prices.txt": "9\n"},
@@ -60,9 +62,11 @@ async def prove(proof: Proof) -> None:
             program = await asyncio.to_thread(install, world.folder)
             found = shutil.which("node", path=str(program.parent))
             proof.at_most("programs called node in reach", found is not None, "programs", 0)
-        with world.serving(program=program) as ui:
-            async with chromium() as browser, entered(browser, ui.url) as seen:
-                await sit_down(proof, world, seen)
+        async with (
+            world.opened_page(program=program) as (ui, browser),
+            entered(browser, ui.url) as seen,
+        ):
+            await sit_down(proof, world, seen)
     proof.note("all of it", time.monotonic() - began, "s")
 
 
@@ -103,6 +107,8 @@ async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
     page = seen.page
     await page.get_by_role("link", name="See what is on this machine").click()
     await page.get_by_role("button", name="Import everything").wait_for()
+    if not proof.quick:
+        await look_at_sample(proof, page)
     found = await page.get_by_role("checkbox").count()
     proof.at_least("tools found", found, "tools", TOOLS)
     began = time.monotonic()
@@ -123,10 +129,43 @@ async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
     await page.locator(".turn").get_by_text("Northgate").first.wait_for()
     await fork(proof, page)
     await rewind(proof, world, page)
+    await continue_elsewhere(proof, world, page)
     for error in seen.errors:
         print(error, file=sys.stderr)
     proof.at_most("console errors", len(seen.errors), "errors", 0)
     proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
+
+
+async def look_at_sample(proof: Proof, page: Page) -> None:
+    """Look at the sample data, and come back to what was found."""
+    await page.get_by_role("button", name="Look at sample data first").click()
+    note = page.get_by_text("This is sample data")
+    await note.wait_for(timeout=IMPORT_S_MAX * 1000)
+    await page.locator(".recent a").first.wait_for()
+    shown = await page.locator(".recent a").count()
+    proof.at_least("sessions of the sample data that are listed", shown, "sessions", 1)
+    await page.get_by_role("button", name="Back to my own history").click()
+    await note.wait_for(state="detached")
+    await page.get_by_role("button", name="Import everything").wait_for()
+
+
+async def continue_elsewhere(proof: Proof, world: UiWorld, page: Page) -> None:
+    """Write the session for other tools, and see that each has a new file and a command."""
+    ready = 0
+    for name in OTHERS:
+        before = read_folder(world.person).keys()
+        ways = page.get_by_role("region", name="Go on from here")
+        await ways.get_by_role("button", name=name).click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("button", name=f"Continue in {name}").click()
+        await dialog.get_by_role("heading", name=f"Ready in {name}").wait_for()
+        command = await dialog.locator(".command code").first.inner_text()
+        await dialog.get_by_role("button", name="Done").click()
+        await dialog.wait_for(state="detached")
+        written = read_folder(world.person).keys() - before
+        print(f"{name}: {command} ({len(written)} files)", file=sys.stderr)
+        ready += name.split()[0].lower() in command and len(written) > 0
+    proof.at_least("other tools that have the session", ready, "tools", len(OTHERS))
 
 
 async def fork(proof: Proof, page: Page) -> None:

@@ -74,17 +74,25 @@ LOOK = """() => {
 }"""
 
 
+UNFOLD = """() => {
+  const folded = [...document.querySelectorAll('main details:not([open]) > summary')];
+  for (const summary of folded) summary.click();
+  return folded.length;
+}"""
+
+
 async def prove(proof: Proof) -> None:
     """Take every figure."""
-    async with harmful_site() as site:
-        with ui_world() as world:
+    rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
+    with ui_world() as world:
+        async with harmful_site() as site, chromium(rules) as browser:
             if proof.begins("texts"):
-                await show_texts(proof, world, site)
+                await show_texts(proof, world, site, browser)
             if proof.begins("attacks"):
-                await attack(proof, world, site)
+                await attack(proof, world, site, browser)
 
 
-async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite) -> None:
+async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite, browser: Browser) -> None:
     """Record the texts, open every page that shows one, and look at what became of them."""
     # Every third is another trick each time, because their number is no multiple of three.
     texts = list(hostile_texts(site.port))[:: 3 if proof.quick else 1]
@@ -93,9 +101,8 @@ async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite) -> None:
     proof.note("hostile texts recorded", len(texts), "texts")
     calls: list[object] = []
     seen = Findings()
-    rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
     with world.serving() as ui:
-        async with chromium(rules) as browser, entered(browser, ui.url) as watched:
+        async with entered(browser, ui.url) as watched:
             # By the context, so that a script in a frame would be heard as well.
             await watched.page.context.expose_function("pwned", lambda *given: calls.append(given))
             for path in paths_to_look_at(labels, quick=proof.quick):
@@ -213,9 +220,8 @@ async def look(watched: Watched, ui: RunningUi, path: str, seen: Findings) -> No
     try:
         await page.goto(f"{ui.origin}{path}", timeout=TEXT_S_MAX * 1000)
         await settle(page)
-        for summary in await page.locator("main details:not([open]) > summary").all():
-            with contextlib.suppress(Error):
-                await summary.click(timeout=300)
+        if await page.evaluate(UNFOLD):
+            await settle(page)
         found: dict[str, Any] = await page.evaluate(LOOK)
         seen.text.append(await page.evaluate("document.body.innerText.slice(0, 400000)"))
     except Error as error:
@@ -513,13 +519,12 @@ QUICK = frozenset(
 )
 
 
-async def attack(proof: Proof, world: UiWorld, site: HarmfulSite) -> None:
+async def attack(proof: Proof, world: UiWorld, site: HarmfulSite, browser: Browser) -> None:
     """Try every attack with all defences, then without the one that it names."""
     wanted = [one for one in ATTACKS if not proof.quick or one.defence in QUICK]
     succeeded: list[str] = []
     unnoticed: list[str] = []
-    rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
-    async with turntree.open(world.settings) as tree, chromium(rules) as browser:
+    async with turntree.open(world.settings) as tree:
         for besides in sorted({one.besides for one in wanted}, key=sorted):
             async with weakened(tree, world.settings, besides) as server:
                 scene = Scene(server, site, browser)

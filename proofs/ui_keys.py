@@ -18,10 +18,12 @@ from typing import Any, Final
 
 from playwright.async_api import Page, expect
 
-from proofs.browser import Watched, chromium, entered, settle
+import turntree
+from proofs.browser import Watched, entered, settle
 from proofs.figures import Proof, run
 from proofs.ui_world import UiWorld, ui_world
 from turntree.api import Tree
+from turntree.core.ids import TurnId
 from turntree.core.message import assistant, user
 from turntree.demo.planting import plant_demo
 from turntree.system.clock import SystemClock
@@ -40,6 +42,10 @@ NAMED: Final = frozenset(
     {"row", "option", "treeitem", "link", "button", "tab", "textbox", "searchbox", "combobox",
      "checkbox", "radio", "article", "menuitem", "switch", "slider"}
 )  # fmt: skip
+HALF_TYPED: Final = '"n in: the'
+"""Each of its beginnings is asked for, and some are no query yet."""
+KEY_MS: Final = 100
+"""Slower than the page waits for the next key before it asks."""
 WAIT_S: Final = 30.0
 WALK_QUICK, WALK_FULL = 25, 120
 FOCUS: Final = """() => {
@@ -125,13 +131,16 @@ async def prove(proof: Proof) -> None:
     with ui_world() as world:
         folder = world.person / "shop"
         folder.mkdir()
+        turns: list[TurnId] = []
         await world.plant(
-            lambda tree: plant(tree, folder, with_demo=not proof.quick), SystemClock()
+            lambda tree: plant(tree, folder, turns, with_demo=not proof.quick), SystemClock()
         )
-        with world.serving() as ui:
-            async with chromium() as browser, entered(browser, ui.url) as watched:
-                hands = Hands(watched.page)
-                await walk(proof, world, watched, hands, folder)
+        async with (
+            world.opened_page() as (ui, browser),
+            entered(browser, ui.url) as watched,
+        ):
+            hands = Hands(watched.page)
+            await walk(proof, world, watched, hands, folder, turns[1])
     for line in (*hands.losses, *hands.nameless[:20], *watched.errors):
         print(line, file=sys.stderr)
     proof.note("looks for the focus", hands.looks, "looks")
@@ -142,12 +151,18 @@ async def prove(proof: Proof) -> None:
     proof.note("whole walk", time.monotonic() - began, "s")
 
 
-async def walk(proof: Proof, world: UiWorld, watched: Watched, hands: Hands, folder: Path) -> None:
+async def walk(
+    proof: Proof, world: UiWorld, watched: Watched, hands: Hands, folder: Path, turn: TurnId
+) -> None:
     """Search, fork, compare, rewind and undo, without a pointer."""
     page = hands.page
-    turn = world.documents("show", f"{LABEL}~2", "--json")[0]["id"]
     await hands.press("Tab")
     await hands.check_names()
+    await hands.press("/")
+    await page.keyboard.type(HALF_TYPED, delay=KEY_MS)
+    await watched.quiet()
+    proof.at_most("refusals while a query was typed", len(watched.refusals), "refusals", 0)
+    await hands.press("Control+a", "Delete", "Escape")
     await hands.search(BACK_TO)
     proof.at_least("hits opened by keys", int(BACK_TO in await page.inner_text("main")), "hits", 1)
     await hands.check_names()
@@ -156,8 +171,9 @@ async def walk(proof: Proof, world: UiWorld, watched: Watched, hands: Hands, fol
     bar = page.locator(".undo-bar")
     await bar.wait_for(timeout=WAIT_S * 1000)
     await hands.look("a fork")
-    made = [one for one in world.documents("session", "list", "--json") if one["label"] == FORK]
-    proof.at_least("forks with every letter of their name", len(made), "forks", 1)
+    async with turntree.open(world.settings) as tree:
+        made = await tree.sessions.ledger.find(FORK)
+    proof.at_least("forks with every letter of their name", int(made is not None), "forks", 1)
 
     await hands.press("c")
     await hands.press("j")
@@ -193,8 +209,8 @@ async def walk(proof: Proof, world: UiWorld, watched: Watched, hands: Hands, fol
         await hands.press("Tab")
 
 
-async def plant(tree: Tree, folder: Path, *, with_demo: bool) -> None:
-    """Take turns that change files, and pin what each found and left."""
+async def plant(tree: Tree, folder: Path, turns: list[TurnId], *, with_demo: bool) -> None:
+    """Take turns that change files, pin what each found and left, and note them in a list."""
     if with_demo:
         await plant_demo(tree)
     await tree.sessions.get_or_create(LABEL)
@@ -211,6 +227,7 @@ async def plant(tree: Tree, folder: Path, *, with_demo: bool) -> None:
             path.write_text(text)
         after = keeper.snapshot(resource.place)
         placed = await tree.turns.record(LABEL, [user(words)], [assistant(f"{words}: done.")])
+        turns.append(placed.turn.id)
         await tree.resources.pin(placed.turn.id, resource, before, after, began, clock.now())
 
 

@@ -8,25 +8,32 @@ all of it once in the end. A program that watches the page's elements notes ever
 """
 
 import asyncio
-import json
+import contextlib
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pexpect
-from playwright.async_api import BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Error, Page
 
+import turntree
 from proofs.agents import claude
 from proofs.agents.programs import NotInstalled, ensure_claude
-from proofs.browser import Watched, chromium, entered, is_built, watch
+from proofs.browser import Watched, entered, is_built, watch
 from proofs.corpus import Corpus
 from proofs.figures import Proof, run
 from proofs.sample_home import write_sample_home
 from proofs.ui_world import COMMAND, RunningUi, UiWorld, ui_world
+from turntree.api import Tree
+from turntree.boot.open import importing_on, load_importers
+from turntree.core.canonical import Json
+from turntree.system.clock import SystemClock
 from turntree.testing.scripted.server import Reply, Rule, ScriptedModel
+from turntree.transcripts.importer import ToolPaths
 
 TABS = 8
 TURN_S_MAX = 3.0
@@ -35,7 +42,11 @@ WORDS = 60
 WORDS_FULL = 150
 WORD_S = 0.06
 CLAUDE_S_MAX = 120
-PATHS = ("/", "/graph", "/sessions", "/search", "/costs", "/welcome", "/sessions", "/")
+TALE = "tale"
+SHORTLY = "tell all tabs"
+"""The beginning of messages whose answer is short."""
+PATHS = ("/graph", "/sessions", "/search", "/costs", "/welcome", "/sessions", "/")
+NO_SHARED_WORKER = "delete globalThis.SharedWorker"
 NOTE_TEXTS = """() => {
   window.heard = [];
   const note = () => {
@@ -58,29 +69,45 @@ async def prove(proof: Proof) -> None:
         proof.at_least("pages that are built", 0, "pages", 1)
         return
     with ui_world() as world, ScriptedModel(rules=_rules()) as model:
-        furnish(world, WORDS if proof.quick else WORDS_FULL)
-        async with chromium() as browser:
-            with world.serving() as ui:
-                async with entered(browser, ui.url) as seen:
-                    if proof.begins("terminal"):
-                        await show_turns(proof, world, model, seen)
-                    if proof.begins("tabs"):
-                        await show_tabs(proof, seen.page.context, ui)
-                    if proof.begins("restart"):
-                        await show_restart(proof, world, ui, seen)
-                    proof.at_most("console errors", _count_errors(seen), "errors", 0)
-                    proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
+        write_sample_home(world.person, Corpus(1), 2, 3)
+        words = WORDS if proof.quick else WORDS_FULL
+        await world.plant(lambda tree: furnish(tree, world, words), SystemClock())
+        async with (
+            world.opened_page() as (ui, browser),
+            entered(browser, ui.url) as seen,
+        ):
+            if proof.begins("terminal"):
+                await show_turns(proof, world, model, seen)
+            if proof.begins("tabs"):
+                await show_tabs(proof, seen.page.context, ui, "shared worker")
+                for page in seen.page.context.pages[1:]:
+                    await page.close()
+            if proof.begins("leader"):
+                await show_leader(proof, browser, ui, seen)
+            if proof.begins("restart"):
+                await show_restart(proof, world, ui, seen)
+            proof.at_most("console errors", _count_errors(seen), "errors", 0)
+            proof.at_most("requests to other machines", len(seen.foreign), "requests", 0)
     proof.note("all of it", time.monotonic() - began, "s")
 
 
-def furnish(world: UiWorld, words: int) -> None:
+async def furnish(tree: Tree, world: UiWorld, words: int) -> None:
     """Import a little of Claude Code, which is followed from then on; make a model that talks."""
-    write_sample_home(world.person, Corpus(1), 2, 3)
-    world.run("import")
-    rules = [{"when": "", "replies": [{"text": _story(words)}]}]
-    world.run("provider", "create", "script", "--type", "scripted", "--set",
-              f"rules={json.dumps(rules)}", "--set", f"word_delay_s={WORD_S}")  # fmt: skip
-    world.run("model", "create", "teller", "--backend", "scripted-1", "--provider", "script")
+    importer = load_importers()["claude-code"]
+    database: Any = tree._on.database  # noqa: SLF001 - the tree's own, as the command line has it.
+    found = importer.discover(ToolPaths(world.person, {}))
+    await importing_on(database, SystemClock()).run([(importer, one) for one in found])
+    script: dict[str, Json] = {
+        "provider_type": "scripted",
+        "word_delay_s": WORD_S,
+        "rules": [
+            {"when": SHORTLY, "replies": [{"text": "Heard."}]},
+            {"when": "", "replies": [{"text": _story(words)}]},
+        ],
+    }
+    await tree.programs.create("provider", "script", script)
+    await tree.programs.create("model", "teller", {"modelId": "scripted-1", "provider": "script"})
+    await tree.sessions.create(TALE)
 
 
 async def show_turns(proof: Proof, world: UiWorld, model: ScriptedModel, seen: Watched) -> None:
@@ -127,14 +154,67 @@ def run_claude(
     return ended
 
 
-async def show_tabs(proof: Proof, context: BrowserContext, ui: RunningUi) -> None:
-    """Count the streams of eight tabs, which all have to hear of a turn."""
+async def show_tabs(
+    proof: Proof, context: BrowserContext, ui: RunningUi, by: str, others: int = 0
+) -> None:
+    """Count the streams of eight tabs beside others, and see that all tabs hear of a turn."""
     tabs = [watch(await context.new_page()) for _ in range(TABS - 1)]
-    for tab, path in zip(tabs, PATHS[1:], strict=True):
+
+    async def show(tab: Watched, path: str) -> None:
         await tab.page.goto(f"{ui.origin}{path}")
         await tab.page.locator("main").wait_for()
+
+    await asyncio.gather(*map(show, tabs, PATHS))
+    streams = await count_streams(context.pages[0]) - others
+    proof.at_most(f"streams of eight tabs, by a {by}", streams, "streams", 1)
+    words = f"{SHORTLY} by a {by}"
+    await say(ui.world, words)
+    heard = await count_hearing(context.pages, words)
+    proof.at_least(f"tabs that heard of a turn, by a {by}", heard, "tabs", TABS)
+    errors = sum(len(tab.errors) for tab in tabs)
+    proof.at_most(f"console errors of the tabs, by a {by}", errors, "errors", 0)
+
+
+async def show_leader(proof: Proof, browser: Browser, ui: RunningUi, seen: Watched) -> None:
+    """Open eight tabs in a browser without shared workers, and close the one that leads."""
+    others = await count_streams(seen.page)
+    address = await asyncio.to_thread(ui.new_url)
+    async with entered(browser, address, before=NO_SHARED_WORKER) as first:
+        context = first.page.context
+        await show_tabs(proof, context, ui, "leading tab", others)
+        # The first tab asked first for the lock, so it leads.
+        await first.page.close()
+        words = f"{SHORTLY} without the first"
+        await say(ui.world, words)
+        heard = await count_hearing(context.pages, words)
+        proof.at_least("tabs that heard of a turn without it", heard, "tabs", TABS - 1)
+        streams = await count_streams(context.pages[0]) - others
+        proof.at_most("streams of seven tabs without it", streams, "streams", 1)
+
+
+async def say(world: UiWorld, words: str) -> None:
+    """Send a message to a new session; the server's own worker answers."""
+    async with turntree.open(world.settings) as tree:
+        await tree.runs.post(words.replace(" ", "-"), words)
+
+
+async def count_hearing(pages: Sequence[Page], words: str) -> int:
+    """Return how many tabs come to list a turn."""
+
+    async def hears(page: Page) -> bool:
+        shown = page.locator(".recent").get_by_text(words).first
+        with contextlib.suppress(Error):
+            await shown.wait_for(state="attached")
+            return True
+        return False
+
+    return sum(await asyncio.gather(*map(hears, pages)))
+
+
+async def count_streams(page: Page) -> int:
+    """Return how many streams the server has open."""
     # A client of our own is told how many listen, itself included.
-    hello = await tabs[0].page.evaluate(
+    hello = await page.evaluate(
         """() => new Promise((done) => {
           const source = new EventSource('/api/v1/stream');
           source.addEventListener('hello', (message) => {
@@ -143,31 +223,17 @@ async def show_tabs(proof: Proof, context: BrowserContext, ui: RunningUi) -> Non
           });
         })"""
     )
-    proof.at_most("streams of eight tabs", hello["clients"] - 1, "streams", 1)
-    await asyncio.to_thread(ui.world.run, "send", "told", "tell all tabs", "--no-wait")
-    heard = 0
-    for tab in (*tabs, watch(context.pages[0])):
-        await (
-            tab.page.locator(".recent")
-            .get_by_text("tell all tabs")
-            .first.wait_for(state="attached")
-        )
-        heard += 1
-    proof.at_least("tabs that heard of a turn", heard, "tabs", TABS)
-    proof.at_most("console errors of the tabs", sum(len(tab.errors) for tab in tabs), "errors", 0)
-    for tab in tabs:
-        await tab.page.close()
+    return int(hello["clients"]) - 1
 
 
 async def show_restart(proof: Proof, world: UiWorld, ui: RunningUi, seen: Watched) -> None:
     """Restart the server while a reply is written, and hold every state of the page against it."""
     words = WORDS if proof.quick else WORDS_FULL
     story, page = _story(words), seen.page
-    await asyncio.to_thread(world.run, "session", "create", "tale")
-    await page.goto(f"{ui.origin}/s/tale")
+    await page.goto(f"{ui.origin}/s/{TALE}")
     await page.get_by_text("This session has no turns yet").wait_for()
     await page.evaluate(NOTE_TEXTS)
-    turntree = [sys.executable, "-c", COMMAND, "send", "tale", "tell me a story"]
+    turntree = [sys.executable, "-c", COMMAND, "send", TALE, "tell me a story"]
     sending = await asyncio.create_subprocess_exec(
         *turntree, cwd=world.work, env=world.environment, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

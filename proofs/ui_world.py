@@ -4,6 +4,7 @@ Everything goes the way of a person: the embedded server, the command line as a 
 that it prints. The data comes from a clock that does not run, so that two runs show the same.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -11,13 +12,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from playwright.async_api import Browser
+
 import turntree
+from proofs.browser import chromium
 from turntree.api import Tree
 from turntree.boot.open import Settings
 from turntree.core.clock import Clock
@@ -126,6 +131,20 @@ class UiWorld:
                 yield running
             finally:
                 running.stop()
+
+    @asynccontextmanager
+    async def opened_page(
+        self, *arguments: str, program: Path | None = None
+    ) -> AsyncGenerator[tuple["RunningUi", Browser], None]:
+        """Lend a running server and a browser; each starts while the other does."""
+        async with AsyncExitStack() as stack:
+            serving = partial(stack.enter_context, self.serving(program=program))
+            starting = asyncio.create_task(asyncio.to_thread(serving))
+            try:
+                browser = await stack.enter_async_context(chromium(*arguments))
+            finally:
+                running = await starting
+            yield running, browser
 
 
 @dataclass(frozen=True, slots=True)
