@@ -31,9 +31,11 @@ AGENTS = ("claude-code", "codex", "cursor", "gemini", "opencode")
 PROJECTS = ("shop", "ledger", "site", "tools", "notes", "engine", "mail", "maps")
 VERBS = ("why does", "fix", "test", "review", "measure", "document", "rename", "split", "trace")
 NOUNS = (
-    "login", "redirect", "cart", "index", "parser", "queue", "cache", "schema", "invoice",
-    "layout", "scroll", "search",
+    "redirect", "index", "cache", "schema", "invoice", "layout", "search", "header", "backup",
 )  # fmt: skip
+RARE_NOUNS = ("login", "cart", "scroll", "parser", "queue")
+RARE_SHARE = 0.025
+"""Each rare noun is in about two turns of a hundred, as what people look for is."""
 CALLS = (ModelCall("claude-x", Usage(900, 400, 12_000), "anthropic"),)
 
 
@@ -135,6 +137,9 @@ class ForestWriter:
         label = f"{agent}/{project}/{id[-8:]}"
         self.sessions.append(PlantedSession(id, label, turn, spawned_by))
 
+    def _noun(self) -> str:
+        return self.draw.choice(RARE_NOUNS if self.draw.random() < RARE_SHARE else NOUNS)
+
     def _turn(
         self, parent: PlantedTurn | None, at_ms: int, agent: str, project: str
     ) -> Iterator[ImportedTurn]:
@@ -158,12 +163,12 @@ class ForestWriter:
             provider=CALLS[0].provider,
             compaction=compaction,
         )
-        words = f"{draw.choice(VERBS)} the {draw.choice(NOUNS)} of the {draw.choice(NOUNS)}"
+        words = f"{draw.choice(VERBS)} the {self._noun()} of the {self._noun()}"
         query = [] if compaction else [user(f"{words} in {project}, number {len(self.turns)}")]
         reply = [
-            assistant(ToolUse("call_1", "Bash", {"command": f"rg {draw.choice(NOUNS)} src"})),
+            assistant(ToolUse("call_1", "Bash", {"command": f"rg {self._noun()} src"})),
             tool(ToolResult("call_1", "ok", f"{draw.randrange(99)} matches")),
-            assistant(f"It was the {draw.choice(NOUNS)}. " + words.capitalize() + " is done."),
+            assistant(f"It was the {self._noun()}. " + words.capitalize() + " is done."),
         ]
         sealed = seal(header, query, [reply[-1]] if compaction else reply)
         if chance > 0.98:

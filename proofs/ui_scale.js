@@ -76,11 +76,6 @@
             : setTimeout(look, 10);
         look();
       }),
-    hide(selector, isHidden) {
-      const sheet = new CSSStyleSheet();
-      sheet.replaceSync(isHidden ? `${selector} { display: none !important }` : "");
-      document.adoptedStyleSheets = [sheet];
-    },
     // Frame times while scrolling by some pixels a frame.
     scroll: (pixels, frames) =>
       new Promise((done) => {

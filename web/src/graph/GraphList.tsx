@@ -3,7 +3,6 @@ import {
   memo,
   type Ref,
   useCallback,
-  useEffect,
   useImperativeHandle,
   useLayoutEffect,
   useMemo,
@@ -16,6 +15,7 @@ import { type Place, placeKey, timeOf, titleOfSegment } from "../core/forest.ts"
 import { age, count, figure, moment, short, shortId } from "../core/format.ts";
 import type { GraphRow } from "../core/layout.ts";
 import { useNow } from "../parts/useNow.ts";
+import { type Cursor, useCursor } from "./cursor.ts";
 import { drawLanes, laneX, type Measures } from "./drawLanes.ts";
 import { Minimap } from "./Minimap.tsx";
 import { type Graph, threadMap } from "./useGraph.ts";
@@ -23,6 +23,8 @@ import { type Graph, threadMap } from "./useGraph.ts";
 const ROW = 30;
 const HEAD = 28;
 const OVER = 6;
+/** Lanes are drawn by tiles, so that scrolling draws only what comes in; dashes go on from tile to tile. */
+const TILE = 8;
 /** Browsers clamp an element at some 17 to 33 million pixels; beyond this, positions are mapped. */
 const SPACER_MAX = 15_000_000;
 
@@ -33,9 +35,12 @@ export interface ListHandle {
 interface Props {
   ref: Ref<ListHandle>;
   graph: Graph;
+  cursor: Cursor;
   selected: Place | null;
   running: ReadonlySet<number>;
   marked: string;
+  /** Without lanes it is a plain list of the same rows. */
+  hasLanes: boolean;
   select: (place: Place) => void;
   enter: (place: Place, kind: GraphRow["kind"]) => void;
   step: (by: number) => void;
@@ -43,7 +48,8 @@ interface Props {
 }
 
 /** A window of rows over one drawing of their lanes. */
-export function GraphList({ ref, graph, selected, running, marked, select, enter, step, goto }: Props) {
+export function GraphList(props: Props) {
+  const { ref, graph, cursor, selected, running, marked, hasLanes, select, enter, step, goto } = props;
   const { rows, layout } = graph;
   const now = useNow();
   const version = useRowVersion();
@@ -58,7 +64,7 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
   const ratio = spacer > view ? (whole - view) / (spacer - view) : 1;
   /** The position in the whole list, and how far what is drawn is shifted into the spacer. */
   const at = Math.max(0, Math.min(top * ratio, whole - view));
-  const shift = top - at;
+  const shift = Math.round(top - at);
   const first = Math.max(0, Math.floor(at / ROW) - OVER);
   const last = Math.min(rows.length, Math.ceil((at + view) / ROW) + OVER);
 
@@ -80,8 +86,8 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
   );
 
   const row = selected ? rows.rowOf(selected.segment, selected.depth) : -1;
-  const latest = useRef({ at, view, row });
-  latest.current = { at, view, row };
+  const latest = useRef({ at, view });
+  latest.current = { at, view };
   // When rows come or fold, what the reader looks at stays where it is.
   const anchor = useRef<{ rows: Graph["rows"]; place: Place; offset: number } | null>(null);
   useLayoutEffect(() => {
@@ -96,24 +102,36 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
     const line = top >= 0 && (isSeen || at > 0) ? rows.at(top) : null;
     anchor.current = line ? { rows, place: line, offset: top * ROW - at } : null;
   });
-  // The selected row comes into view when the selection moves, not when the reader scrolls.
-  const selectedKey = selected ? placeKey(selected.segment, selected.depth) : -1;
-  useEffect(() => {
-    const { at: from, view: room, row: chosen } = latest.current;
-    if (selectedKey < 0 || chosen < 0) return;
-    const y = chosen * ROW;
-    if (y < from + ROW) scrollTo(y - ROW * 3);
-    else if (y + ROW > from + room - ROW) scrollTo(y + ROW * 4 - room);
-  }, [selectedKey, scrollTo]);
+  // The cursor comes into view when it moves, not when the reader scrolls.
+  const reveal = useCallback(
+    (chosen: number) => {
+      const { at: from, view: room } = latest.current;
+      const y = chosen * ROW;
+      if (y < from + ROW) scrollTo(y - ROW * 3);
+      else if (y + ROW > from + room - ROW) scrollTo(y + ROW * 4 - room);
+    },
+    [scrollTo],
+  );
 
   const laneWidth = Math.max(5, Math.min(16, (size.width * 0.34) / Math.max(1, layout.lanes)));
   const measures: Measures = useMemo(() => ({ row: ROW, lane: laneWidth, edge: 20 }), [laneWidth]);
   const gutter = laneX(measures, Math.max(1, layout.lanes - 1)) + 20;
   const thread = useMemo(() => threadMap(graph.forest, selected), [graph.forest, selected]);
-  const strokes = useMemo(
-    () => drawLanes({ ...graph, thread, running, from: first, to: last }, measures),
-    [graph, thread, running, first, last, measures],
-  );
+  const tiles = [];
+  for (let from = first - (first % TILE); hasLanes && from < last; from += TILE) {
+    tiles.push(
+      <Lanes
+        key={from}
+        graph={graph}
+        thread={thread}
+        running={running}
+        from={from}
+        measures={measures}
+        width={gutter}
+        y={from * ROW + shift}
+      />,
+    );
+  }
 
   const pick = useCallback(
     (place: Place) => {
@@ -213,7 +231,8 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
           </span>
         </div>
         <div className="graph-spacer" role="rowgroup" style={{ height: spacer }}>
-          <Lanes strokes={strokes} width={gutter} height={(last - first) * ROW} y={first * ROW + shift} />
+          <CursorBar cursor={cursor} rows={rows} shift={shift} reveal={reveal} />
+          {tiles}
           {items}
         </div>
       </div>
@@ -229,21 +248,46 @@ export function GraphList({ ref, graph, selected, running, marked, select, enter
 
 const tone = (at: number): string => `var(--tone-${at})`;
 
+/** The turn that is selected. A key moves this first, and the rest of the page after the paint. */
+function CursorBar(props: {
+  cursor: Cursor;
+  rows: Graph["rows"];
+  shift: number;
+  reveal: (row: number) => void;
+}) {
+  const { rows, reveal } = props;
+  const place = useCursor(props.cursor);
+  const row = place ? rows.rowOf(place.segment, place.depth) : -1;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another place, not another list, is a move
+  useLayoutEffect(() => {
+    if (row >= 0) reveal(row);
+  }, [place]);
+  return row < 0 ? null : <div className="graph-cursor" style={{ top: row * ROW + props.shift }} />;
+}
+
 const Lanes = memo(function Lanes(props: {
-  strokes: ReturnType<typeof drawLanes>;
+  graph: Graph;
+  thread: ReadonlyMap<number, number>;
+  running: ReadonlySet<number>;
+  from: number;
+  measures: Measures;
   width: number;
-  height: number;
   y: number;
 }) {
-  const { strokes } = props;
+  const { graph, thread, running, from, measures } = props;
+  const to = Math.min(from + TILE, graph.rows.length);
+  const strokes = useMemo(
+    () => drawLanes({ ...graph, thread, running, from, to }, measures),
+    [graph, thread, running, from, to, measures],
+  );
   const paths = (group: ReadonlyMap<number, string>, more: React.SVGProps<SVGPathElement>) =>
     [...group].map(([at, d]) => <path key={at} d={d} stroke={tone(at)} {...more} />);
   return (
     <svg
       className="graph-lanes"
       width={props.width}
-      height={props.height}
-      style={{ transform: `translateY(${props.y}px)` }}
+      height={(to - from) * ROW}
+      style={{ top: props.y }}
       aria-hidden="true"
       fill="none"
       strokeLinecap="round"
@@ -286,7 +330,8 @@ const Row = memo(function Row(props: RowProps) {
   const { graph, index, data, isSelected, hits } = props;
   const line = graph.rows.at(index);
   const place = { segment: line.segment, depth: line.depth };
-  const style = { transform: `translateY(${props.y}px)` };
+  // Not a transform: each would be a layer of its own to the browser, at every paint.
+  const style = { top: props.y };
   if (line.kind === "tree") return <TreeRow {...props} line={line} style={style} />;
   const names = [
     "graph-row",

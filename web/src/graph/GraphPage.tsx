@@ -1,6 +1,6 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { FoldVertical, GitFork, Sprout } from "lucide-react";
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { startTransition, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useActKeys } from "../act/useActs.ts";
 import { refreshForest, useForest } from "../api/forest.ts";
 import { findRows, knownRow, readPlace } from "../api/rows.ts";
@@ -14,6 +14,7 @@ import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { useHotkeys } from "../parts/useHotkeys.ts";
 import type { Address } from "../shell/address.ts";
+import { afterPaint, Cursor } from "./cursor.ts";
 import { GraphList, type ListHandle } from "./GraphList.tsx";
 import { TurnPanel } from "./TurnPanel.tsx";
 import { keyOf, neighbour, useGraph } from "./useGraph.ts";
@@ -63,6 +64,7 @@ function GraphView({ forest }: { forest: Forest }) {
   const light = useLight();
   const running = useRunning(forest);
   const [open, setOpen] = useState<ReadonlySet<number>>(NONE_OPEN);
+  const [cursor] = useState(() => new Cursor());
   const [selection, setSelection] = useState<Selection | null>(null);
   const list = useRef<ListHandle>(null);
   const isFolded = search.fold !== "off";
@@ -104,19 +106,24 @@ function GraphView({ forest }: { forest: Forest }) {
     return first ? { segment: first.segment, depth: first.depth } : null;
   }, [selection, forest, rows]);
 
-  // The list is drawn first; the panel follows when the selection rests.
-  const described = useDeferredValue(selected);
-
+  // The cursor is ahead of the selection while keys are pressed; otherwise it is where the selection is.
+  const latest = useRef(selection);
+  useLayoutEffect(() => {
+    if (selection === latest.current) cursor.move(selected);
+  }, [cursor, selection, selected]);
   const select = useCallback(
     (place: Place, isTold = true) => {
-      const id = forest.columns.segments.id[place.segment]!;
-      setSelection({ id, depth: place.depth });
+      const next = { id: forest.columns.segments.id[place.segment]!, depth: place.depth };
+      latest.current = next;
+      cursor.move(place);
+      // The thread, its lanes and the panel are drawn after the cursor is painted.
+      afterPaint(() => startTransition(() => setSelection(next)));
       if (!isTold) return;
       void readPlace(forest, place.segment, place.depth).then((row) => {
         if (row) tellLater(() => change({ turn: row.turn }));
       });
     },
-    [forest, change],
+    [cursor, forest, change],
   );
 
   // A turn that the address names, once: afterwards the page itself writes the address.
@@ -130,13 +137,19 @@ function GraphView({ forest }: { forest: Forest }) {
     named.current = turn;
     void findRows([turn])
       .then(([row]) => {
-        if (row) setSelection({ id: row.segment, depth: row.depth });
+        if (!row) return;
+        latest.current = { id: row.segment, depth: row.depth };
+        setSelection(latest.current);
       })
       .catch(() => undefined);
   }, [search]);
 
-  const row = selected ? rows.rowOf(selected.segment, selected.depth) : -1;
-  const line = row >= 0 ? rows.at(row) : null;
+  /** Where the cursor is: a key may come before the last one is drawn. */
+  const here = () => {
+    const place = cursor.get();
+    const row = place ? rows.rowOf(place.segment, place.depth) : -1;
+    return { place, row, line: row >= 0 ? rows.at(row) : null };
+  };
   const selectRow = (next: number, direction = 1) => {
     let at = Math.max(0, Math.min(rows.length - 1, next));
     // A heading is no turn: go on to the next row, or back from the edge.
@@ -146,10 +159,12 @@ function GraphView({ forest }: { forest: Forest }) {
     select({ segment: target.segment, depth: target.depth });
     list.current?.focus();
   };
+  const step = (by: number) => selectRow(here().row + by, by < 0 ? -1 : 1);
   const goto = (to: Parameters<typeof neighbour>[2]) => {
-    if (!selected) return;
+    const { place, line } = here();
+    if (!place) return;
     // From a folded run the way back starts at its oldest turn.
-    const from = to === "parent" && line?.kind === "run" ? line.oldest : selected;
+    const from = to === "parent" && line?.kind === "run" ? line.oldest : place;
     const next = neighbour(graph, from, to);
     if (next) select(next);
     list.current?.focus();
@@ -173,8 +188,9 @@ function GraphView({ forest }: { forest: Forest }) {
     [forest, navigate],
   );
   const mark = async () => {
-    if (!selected) return;
-    const found = await readPlace(forest, selected.segment, selected.depth);
+    const { place } = here();
+    if (!place) return;
+    const found = await readPlace(forest, place.segment, place.depth);
     if (!found) return;
     if (!search.mark) change({ mark: found.turn });
     else if (search.mark === found.turn) change({ mark: "" });
@@ -193,12 +209,13 @@ function GraphView({ forest }: { forest: Forest }) {
   const nextHit = (direction: 1 | -1) => {
     const hits = [...graph.litRows.keys()].sort((a, b) => a - b);
     if (hits.length === 0) return;
+    const { row } = here();
     const next = direction > 0 ? hits.find((one) => one > row) : hits.findLast((one) => one < row);
     selectRow(next ?? (direction > 0 ? hits[0]! : hits[hits.length - 1]!));
   };
   useHotkeys({
-    j: () => selectRow(row + 1, 1),
-    k: () => selectRow(row - 1, -1),
+    j: () => step(1),
+    k: () => step(-1),
     h: () => goto("parent"),
     l: () => goto("main"),
     "[": () => goto("older fork"),
@@ -206,8 +223,9 @@ function GraphView({ forest }: { forest: Forest }) {
     ".": () => nextHit(1),
     ",": () => nextHit(-1),
     z: () => {
-      if (selected && (line?.kind === "run" || rows.openRun(selected.segment, selected.depth) !== null))
-        toggleRun(selected);
+      const { place, line } = here();
+      if (place && (line?.kind === "run" || rows.openRun(place.segment, place.depth) !== null))
+        toggleRun(place);
       else change({ fold: isFolded ? "off" : "" });
     },
     [FOLD_ALL]: () => change({ fold: isFolded ? "off" : "" }),
@@ -216,9 +234,10 @@ function GraphView({ forest }: { forest: Forest }) {
   });
 
   useActKeys(() => {
-    const found = selected ? knownRow(forest, selected.segment, selected.depth) : undefined;
-    if (!selected || !found) return null;
-    const session = sessionOf(forest, selected);
+    const { place } = here();
+    const found = place ? knownRow(forest, place.segment, place.depth) : undefined;
+    if (!place || !found) return null;
+    const session = sessionOf(forest, place);
     const head = session ? knownHead(forest, session) : null;
     return {
       turn: { id: found.turn, digest: bareDigest(found.digest), title: found.title },
@@ -306,12 +325,14 @@ function GraphView({ forest }: { forest: Forest }) {
           <GraphList
             ref={list}
             graph={graph}
+            cursor={cursor}
             selected={selected}
             running={running}
             marked={search.mark ?? ""}
+            hasLanes={search.lanes !== "off"}
             select={select}
             enter={enter}
-            step={(by) => selectRow(row + by, by < 0 ? -1 : 1)}
+            step={step}
             goto={goto}
           />
         )}
@@ -344,8 +365,8 @@ function GraphView({ forest }: { forest: Forest }) {
         </footer>
       </section>
       <aside className="graph-panel" aria-label="The selected turn">
-        {described ? (
-          <TurnPanel graph={graph} place={described} mark={markSelected} isMarked={Boolean(search.mark)} />
+        {selected ? (
+          <TurnPanel graph={graph} place={selected} mark={markSelected} isMarked={Boolean(search.mark)} />
         ) : null}
       </aside>
     </div>

@@ -12,9 +12,12 @@ import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Time, Tokens } from "../parts/Figures.tsx";
 import { Skeleton } from "../parts/States.tsx";
+import { useLater } from "../parts/useLater.ts";
 import type { Graph } from "./useGraph.ts";
 
 const WORDS_MAX = 1200;
+/** A reader who goes on with `j` asks for none of the turns in between. */
+const REST_MS = 90;
 
 /** What the selected turn was, in short. */
 export const TurnPanel = memo(function TurnPanel(props: {
@@ -28,10 +31,11 @@ export const TurnPanel = memo(function TurnPanel(props: {
   useRowVersion();
   const acts = useActs();
   const row = rowAt(forest, place.segment, place.depth);
+  const rested = useLater(row?.turn, REST_MS);
   const turn = useQuery({
     queryKey: ["turn", row?.turn],
     queryFn: ({ signal }) => read<TurnDocument>(`/turns/${segment(row!.turn)}`, {}, signal),
-    enabled: row !== undefined,
+    enabled: row !== undefined && row.turn === rested,
     staleTime: Number.POSITIVE_INFINITY,
   }).data;
   if (!row) return <Skeleton label="Reading the turn" />;

@@ -45,7 +45,6 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   const [selected, setSelected] = useState("");
   const asked = useLater(words.trim(), 70);
   const hits = useQuery(quickSearch(asked));
-  const light = useLight();
   const list = useRef<HTMLDivElement>(null);
   const isPicture = path === "/" || path === "/graph";
 
@@ -136,7 +135,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
     ? commands.filter((row) => row.name.toLowerCase().includes(text.toLowerCase()))
     : commands;
   const found = text ? (hits.data?.hits ?? []) : [];
-  const total = light.words === text ? light.total : (hits.data?.total ?? 0);
+  const known = hits.data?.total ?? 0;
   const turnRow: Row[] = ID.test(text)
     ? [
         {
@@ -176,6 +175,8 @@ export default function Palette(props: { close: () => void; help: () => void }) 
           value={words}
           onValueChange={(next) => {
             hasChosen.current = false;
+            // Before this list is drawn: the picture waits for the answer.
+            lightWords(next);
             setWords(next);
           }}
           placeholder="Any half-sentence you remember, a session, a command"
@@ -190,17 +191,17 @@ export default function Palette(props: { close: () => void; help: () => void }) 
         <Command.List ref={list} label="What was found">
           <Rows heading="Open" rows={turnRow} />
           {text && (found.length > 0 || hits.isSuccess) ? (
-            <Command.Group heading={headingOf(total, isPicture)}>
+            <Command.Group heading={<Heading words={text} found={known} isPicture={isPicture} />}>
               {found.map((hit) => (
                 <Hit key={hit.turn} hit={hit} words={text} open={() => go(placeOf(hit) as NavigateOptions)} />
               ))}
-              {found.length > 0 && total > found.length ? (
+              {found.length > 0 && known > found.length ? (
                 <Command.Item
                   value="all results"
                   onSelect={() => go({ to: "/search", search: { q: text } } as NavigateOptions)}
                 >
                   <ArrowRight aria-hidden="true" />
-                  <span className="palette-name clip">All {count(total, "turn")}</span>
+                  <span className="palette-name clip">All {count(known, "turn")}</span>
                   <span className="palette-aside">
                     <kbd>⇧↵</kbd>
                   </span>
@@ -280,9 +281,12 @@ function hitValue(hit: SearchHitDocument): string {
   return `hit ${hit.turn}`;
 }
 
-function headingOf(total: number, isPicture: boolean): string {
+/** How many turns say the words. It alone follows the light: the list need not be drawn for it. */
+function Heading(props: { words: string; found: number; isPicture: boolean }) {
+  const light = useLight();
+  const total = light.words === props.words ? light.total : props.found;
   if (total === 0) return "No turn says this";
-  return `${count(total, "turn")}${isPicture ? ", lit in the picture" : ""}`;
+  return `${count(total, "turn")}${props.isPicture ? ", lit in the picture" : ""}`;
 }
 
 function sessionsNamed(words: string): { label: string; title: string }[] {

@@ -21,6 +21,8 @@ export interface Address {
   /** What else a page keeps: a view, a fold, a mark. */
   view?: string;
   fold?: string;
+  /** "off" for the graph as a plain list. */
+  lanes?: string;
   mark?: string;
   /** A turn in view, by its depth. */
   depth?: string;
@@ -41,6 +43,7 @@ const NAMES: readonly (keyof Address)[] = [
   "archived",
   "view",
   "fold",
+  "lanes",
   "mark",
   "depth",
 ];

@@ -58,17 +58,22 @@ function keepInView(row: HTMLElement, box: HTMLElement): void {
   if (top < 40 || top > box.clientHeight - 60) box.scrollTop += top - box.clientHeight / 3;
 }
 
-function SpineRow({
-  row,
-  isFirst,
-  isHere,
-  jump,
-}: {
+interface SpineRowProps {
   row: OutlineRow;
   isFirst: boolean;
   isHere: boolean;
   jump: (depth: number) => void;
-}) {
+}
+
+/** Rows are made anew for each turn that is read; most of them say the same as before. */
+function isSameRow(before: SpineRowProps, now: SpineRowProps): boolean {
+  if (before.isFirst !== now.isFirst || before.isHere !== now.isHere || before.jump !== now.jump)
+    return false;
+  const known = new Map(Object.entries(before.row));
+  return Object.entries(now.row).every(([name, value]) => known.get(name) === value);
+}
+
+const SpineRow = memo(function SpineRow({ row, isFirst, isHere, jump }: SpineRowProps) {
   if (row.is === "branch") {
     const name = row.label ? tail(row.label) : "unnamed";
     const words = (
@@ -136,7 +141,7 @@ function SpineRow({
       </span>
     </button>
   );
-}
+}, isSameRow);
 
 /** The line and its mark: hollow ends the thread, a diamond summarizes, a cross failed. */
 function Rail(props: {

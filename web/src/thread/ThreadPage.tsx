@@ -1,6 +1,6 @@
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ListTree, PanelRight } from "lucide-react";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
@@ -352,7 +352,8 @@ function namedKeys(keys: readonly (readonly [string, () => void])[]): Hotkeys {
 }
 
 /** The title of a thread and what is known of the whole. */
-function Lead({ thread, title, label }: { thread: ThreadState; title: string; label: string | null }) {
+const Lead = memo(function Lead(props: { thread: ThreadState; title: string; label: string | null }) {
+  const { thread, title, label } = props;
   const now = useNow();
   const known = [...thread.turns.values()];
   const agents = [...new Set(known.map((turn) => turn.agent))];
@@ -375,4 +376,4 @@ function Lead({ thread, title, label }: { thread: ThreadState; title: string; la
       </p>
     </header>
   );
-}
+});

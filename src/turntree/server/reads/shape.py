@@ -14,6 +14,7 @@ from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
 from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.server.context import ServerContext
+from turntree.server.reads.skeleton import keep_skeleton
 from turntree.server.route import ApiRoute
 from turntree.wire.shape import (
     ActivityDocument,
@@ -32,13 +33,14 @@ from turntree.wire.shape import (
 )
 
 RANGES_MAX: Final = 256
+EVERYTHING: Final = "0"
 
 
 @value
 class ShapeRequest:
     """What the client has already."""
 
-    after: str = "0"
+    after: str = EVERYTHING
     """The position of an earlier answer; 0 for everything."""
 
 
@@ -81,7 +83,14 @@ class PlacesRequest:
 
 async def get_shape(context: ServerContext, asked: ShapeRequest) -> bytes:
     """Return the skeleton of the tree, or what changed after a position."""
-    return write_shape(await context.tree.shape.read(asked.after))
+    if asked.after != EVERYTHING:
+        return write_shape(await context.tree.shape.read(asked.after))
+    kept = await keep_skeleton(context.tree)
+    if not kept.is_whole:
+        return write_shape(await context.tree.shape.read())
+    if "shape" not in kept.answers:
+        kept.answers["shape"] = write_shape(kept.skeleton)
+    return kept.answers["shape"]
 
 
 def write_shape(skeleton: Skeleton) -> bytes:
@@ -103,6 +112,14 @@ def write_shape(skeleton: Skeleton) -> bytes:
 
 async def get_activity(context: ServerContext, asked: ActivityRequest) -> bytes:
     """Return how many turns each agent took a day."""
+    kept = await keep_skeleton(context.tree)
+    name = f"activity in {asked.zone}"
+    if not kept.is_whole or name not in kept.answers:
+        kept.answers[name] = await _write_activity(context, asked)
+    return kept.answers[name]
+
+
+async def _write_activity(context: ServerContext, asked: ActivityRequest) -> bytes:
     activity = await context.tree.shape.activity(zone=asked.zone)
     days: dict[str, int] = {}
     agents: dict[str, int] = {}

@@ -4,21 +4,44 @@ Lists need the agent, the project and the title of sessions. The skeleton has th
 and a server answers many reads between two changes.
 """
 
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
+
+import anyio
 
 from turntree.api import Tree
 from turntree.ledger.shape import Skeleton
 
-_LAST: WeakKeyDictionary[Tree, tuple[object, Skeleton]] = WeakKeyDictionary()
+
+@dataclass(frozen=True, slots=True)
+class KeptSkeleton:
+    """A skeleton, the position at which it was read, and answers that hold until that moves."""
+
+    position: object
+    skeleton: Skeleton
+    is_whole: bool
+    """Whether nothing is hidden: what is taken from a viewer's sight moves no position."""
+    answers: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+_LAST: WeakKeyDictionary[Tree, KeptSkeleton] = WeakKeyDictionary()
+_READING: WeakKeyDictionary[Tree, anyio.Lock] = WeakKeyDictionary()
 
 
 async def read_skeleton(tree: Tree) -> Skeleton:
     """Return the skeleton of the tree as it is now."""
-    position = await tree.shape.store.find_position()
-    known = _LAST.get(tree)
-    if known is not None and known[0] == position:
-        return known[1]
-    # The position is older than what is read now: what comes in between is read again.
-    skeleton = await tree.shape.read()
-    _LAST[tree] = position, skeleton
-    return skeleton
+    return (await keep_skeleton(tree)).skeleton
+
+
+async def keep_skeleton(tree: Tree) -> KeptSkeleton:
+    """Return the skeleton of the tree as it is now, with the answers that were made from it."""
+    # A page asks for several things at once: the first question reads for all of them.
+    async with _READING.setdefault(tree, anyio.Lock()):
+        position, is_whole = await tree.shape.store.find_position()
+        known = _LAST.get(tree)
+        if known is not None and known.position == position and known.is_whole == is_whole:
+            return known
+        # The position is older than what is read now: what comes in between is read again.
+        kept = KeptSkeleton(position, await tree.shape.read(), is_whole)
+        _LAST[tree] = kept
+        return kept
