@@ -40,8 +40,9 @@ class Compaction:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Compaction":
-        """Return the details that a document describes."""
-        members: dict[str, Any] = {"first_kept": None, **document}
+        """Return the details that a document describes; members of later releases are skipped."""
+        known = {name: document[name] for name in cls.__annotations__ if name in document}
+        members: dict[str, Any] = {"first_kept": None, **known}
         return cls(**members)
 
 

@@ -80,7 +80,10 @@ def from_json(document: Mapping[str, Any]) -> ModelCall:
     """Return the call that a document describes."""
     return ModelCall(
         document["model"],
-        Usage(**document["usage"]),
+        # A later release may record more than this one knows.
+        Usage(
+            **{name: n for name, n in document["usage"].items() if name in Usage.__annotations__}
+        ),
         document.get("provider"),
         document.get("call_id"),
     )

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 23
-DIGEST: Final = "3324cd98ee730fc330d810f2fd90d0de68815a4a9a3c7ae35bf0e174e4d3a725"
+NUMBER: Final = 27
+DIGEST: Final = "223ff7a152593fbdb4c909dd639a09c851536a933f96322b30e475304903fa22"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -67,6 +67,11 @@ class Attempt:
         return None if session is None else SessionId(str(session))
 
     @property
+    def has_folder(self) -> bool:
+        """Whether the run's session works in a folder."""
+        return "workspace_path" in self.started
+
+    @property
     def parent(self) -> tuple[TurnId | None, Digest | None]:
         """The turn that the run continues, and its digest; None for both at the root."""
         parent, digest = self.started.get("parent"), self.started.get("parent_digest")

@@ -96,7 +96,7 @@ class RunFiles:
     async def begin(self, attempt: Attempt) -> Mapping[str, Json]:
         """Take the state before the first call that may write; return what its event records."""
         session = attempt.session
-        if session is None or "workspace_path" not in attempt.started:
+        if session is None:
             return {}
         if attempt.run.id in self._folders or _recorded(attempt):
             return {}

@@ -162,6 +162,8 @@ class Runner:
             data: dict[str, Json] = {"reason": reason}
             if by is not None:
                 data["by"] = by
+            if stops := _list_open(attempt):
+                data["stops"] = stops
             await attempt.append(Draft("run.interrupted", data, said))
         step = attempt.run.next_step()
         if isinstance(step, Seal):
@@ -256,7 +258,7 @@ class Runner:
         caller = await self._calling(attempt)
         denied = [_denial(use.tool, attempt) for use in uses if caller.withholds(use.tool)]
         writing = [use.call_id for use in uses if caller.may_write(use.tool)]
-        files = await self.files.begin(attempt) if writing else {}
+        files = await self.files.begin(attempt) if writing and attempt.has_folder else {}
         intents = (
             _intent(use, attempt, caller, files if use.call_id == writing[0] else {})
             if writing
@@ -309,7 +311,9 @@ class Runner:
 
         async def record(result: ToolResult) -> None:
             use = running.pop(result.call_id)
-            message = await self.files.describe(attempt, result, is_last=not running)
+            message = tool(result)
+            if attempt.has_folder or not attempt.stamps:
+                message = await self.files.describe(attempt, result, is_last=not running)
             await attempt.append(_result(result, message, attempt, caller.explain(use, result)))
             self.hub.tell(attempt.run.id)
 
@@ -340,7 +344,9 @@ class Runner:
     ) -> None:
         """Seal a run's turn, and advance its session if the session has to remember the turn."""
         run = attempt.run
-        await self.files.finish(attempt)
+        is_filed = attempt.has_folder and bool(run.begun)
+        if is_filed:
+            await self.files.finish(attempt)
         parent, parent_digest = attempt.parent
         at = attempt.moment(run.id, run.seq)
         header = Header(
@@ -362,12 +368,13 @@ class Runner:
         # session keeps its new head.
         for session in (attempt.session, None) if advances else (None,):
             try:
-                async with self.together() if run.begun else nullcontext():
+                async with self.together() if is_filed else nullcontext():
                     await self.ledger.seal(
                         sealed, parent, by=str(header.by), at=at, session=session,
                         calls=run.calls, journal=journal, epoch=attempt.epoch,
                     )  # fmt: skip
-                    await self.files.record(attempt, header.by, at)
+                    if is_filed:
+                        await self.files.record(attempt, header.by, at)
             except Conflict:
                 if session is None:
                     raise
@@ -463,6 +470,23 @@ def _lost_result(result: ToolResult, attempt: Attempt) -> Draft:
 def _correlation(attempt: Attempt) -> str | None:
     """Return the id that a model call, its response and its tool calls share."""
     return None if attempt.requested is None else attempt.requested.event.correlation_id
+
+
+def _list_open(attempt: Attempt) -> list[Json]:
+    """Return the model call or the tool calls that have started and not finished."""
+    opened: dict[str, Json] = {}
+    for fact in attempt.facts:
+        event = fact.event
+        key = str(event.data.get("call_id", "model"))
+        match event.kind:
+            case "model_call.started" | "tool_call.started":
+                ref = EventRef(events.record(event).id, attempt.run.id, event.seq)
+                opened[key] = ref_to_json(ref)
+            case "model_call.finished" | "tool_call.finished":
+                opened.pop(key, None)
+            case _:
+                pass
+    return [*opened.values()]
 
 
 def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:

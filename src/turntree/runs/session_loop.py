@@ -28,6 +28,8 @@ from turntree.runs.worker_store import WorkerStore
 FAILURES_MAX = 3
 """Fail a run after this many internal errors."""
 _REASONS: Mapping[str | None, str] = {"cron": "schedule", "agent": "subagent"}
+_INTERNAL = ("fold", "rest", "source_event")
+"""Members of a message's options that the sender did not choose."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -206,11 +208,11 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
         "reason": _REASONS.get(first.message.source, "user"),
         "by": first.by,
     }
+    if "source_event" in first.options:
+        data["source_event"] = first.options["source_event"]
     if begin.workspace_path is not None:
         data["workspace_path"] = begin.workspace_path
-    if options := {
-        name: value for name, value in first.options.items() if name not in ("fold", "rest")
-    }:
+    if options := {name: value for name, value in first.options.items() if name not in _INTERNAL}:
         data["options"] = options
     match options.get("max_steps"):
         case int(bound) if bound > 0:

@@ -60,6 +60,60 @@ RETURNS int LANGUAGE sql AS $$
     WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakeup_number
 $$;
 
+-- Refuses a message that its session or its agent would not answer, and says what to do.
+CREATE OR REPLACE FUNCTION turntree.require_answer(p_ws uuid, p_session uuid, p_agent text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_state text;
+  v_name text;
+BEGIN
+  SELECT p.state, n.name INTO v_state, v_name FROM turntree.programs p
+    LEFT JOIN turntree.session_names n ON n.workspace_id = p.workspace_id AND n.session_id = p.id AND n.reason IS NULL
+    WHERE p.workspace_id = p_ws AND p.id = p_session;
+  IF v_state = 'completed' THEN
+    RAISE EXCEPTION '% is completed and takes no more messages: fork it to continue', v_name USING ERRCODE = 'TT003',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'session.fork', 'revision', v_name))::text;
+  ELSIF v_state = 'paused' THEN
+    RAISE EXCEPTION '% is paused', v_name USING ERRCODE = 'TT003', DETAIL = jsonb_build_object('hint', jsonb_build_object(
+      'action', 'program.set_state', 'kind', 'program', 'program', v_name, 'state', 'active'))::text;
+  END IF;
+  -- The agent that the message names answers, or else the session's owner.
+  SELECT p.state, p.name INTO v_state, v_name FROM turntree.programs p
+    WHERE p.workspace_id = p_ws AND p.kind = 'agent' AND CASE WHEN p_agent IS NOT NULL
+      THEN p.name = regexp_replace(p_agent, '^@\((.*)\)$', '\1')
+      ELSE p.id = (SELECT r.target_id FROM turntree.programs x JOIN turntree.program_refs r ON r.workspace_id = p_ws
+          AND r.program_id = x.id AND r.version = x.version AND r.path = 'owner'
+        WHERE x.workspace_id = p_ws AND x.id = p_session LIMIT 1) END;
+  IF v_state IN ('paused', 'error') THEN
+    RAISE EXCEPTION 'the agent % is %', v_name, CASE v_state WHEN 'paused' THEN 'paused' ELSE 'in error' END
+      USING ERRCODE = 'TT003', DETAIL = jsonb_build_object('hint', jsonb_build_object(
+        'action', 'program.set_state', 'kind', 'agent', 'program', v_name, 'state', 'idle'))::text;
+  END IF;
+END $$;
+
+-- Records that a message was sent to a session, as the event that its turn came from. The first one makes the session
+-- active.
+CREATE OR REPLACE FUNCTION turntree.record_message(
+  p_ws uuid, p_session uuid, p_seq int, p_run uuid, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq int;
+  v_data constant text := '{"by":' || turntree.canonical_text(p_by) || ',"run":"' || p_run || '","seq":' || p_seq || '}';
+BEGIN
+  UPDATE turntree.programs SET state = 'active', updated_at = p_at::timestamptz
+    WHERE workspace_id = p_ws AND id = p_session AND kind = 'session' AND state = 'created';
+  IF FOUND THEN
+    PERFORM turntree.record_session_event(p_ws, p_session, 'session.state_changed', p_at,
+      '{"by":' || turntree.canonical_text(p_by) || ',"from":"created","to":"active"}');
+  END IF;
+  UPDATE turntree.sessions SET event_seq = event_seq + 1
+    WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
+  PERFORM turntree.insert_event(p_ws, p_session, v_seq, 'session.message', p_at, v_data);
+  UPDATE turntree.queued_messages SET options = options || jsonb_build_object('source_event', jsonb_build_object(
+      'event_id', 'sha256:' || encode(sha256(convert_to(
+        turntree.event_body(p_session, v_seq, 'session.message', p_at, v_data), 'UTF8')), 'hex'),
+      'stream', p_session, 'seq', v_seq))
+    WHERE workspace_id = p_ws AND session_id = p_session AND seq = p_seq AND NOT options ? 'source_event';
+END $$;
+
 -- Adds a message to a session's queue. wake is the number of the wake-up that the caller must deliver, or null. The
 -- option rest is the digest of the messages that follow in the same call: the idempotency key covers all of them.
 CREATE OR REPLACE FUNCTION turntree.post_message(
@@ -102,6 +156,8 @@ BEGIN
     run_id := i.run_id; seq := i.seq; repeated := true;
     RETURN;
   END IF;
+  PERFORM turntree.require_answer(p_ws, p_session, p_options ->> 'agent');
+  PERFORM turntree.record_message(p_ws, p_session, seq, run_id, p_by, p_at);
   IF position('"object":"sha256:' IN p_payload) > 0 THEN
     PERFORM turntree.hold_objects(p_ws, run_id, p_payload);
   END IF;

@@ -41,12 +41,28 @@ $$;
 
 -- Returns a tool call or its result from the turn's body, with the id of its message.
 CREATE OR REPLACE FUNCTION turntree.tool_part(p_ws uuid, p_turn uuid, p_call text, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT p.j || jsonb_build_object('message_id', p_turn || '/' || (l.o - 1))
+  SELECT p.j || jsonb_build_object('message_id', p_turn || '/' || (l.o - 1), 'at', turntree.document(l.line) -> 'at')
     FROM turntree.turn_bodies b, string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
       jsonb_array_elements(turntree.document(l.line) -> 'parts') AS p (j)
     WHERE b.workspace_id = p_ws AND b.turn_id = p_turn AND p.j ->> 'call_id' = p_call
       AND p_kind IN (p.j ->> 'kind', p.j ->> 'part')
     LIMIT 1
+$$;
+
+-- Returns the id that a reference names: an id as it is, or a document that holds an address, a path, an external id
+-- or an event.
+CREATE OR REPLACE FUNCTION turntree.ref_id(p_ref jsonb) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT CASE jsonb_typeof(p_ref) WHEN 'string' THEN p_ref #>> '{}' WHEN 'object' THEN
+    coalesce(p_ref ->> 'uri', p_ref ->> 'path', p_ref ->> 'event_id', (p_ref ->> 'kind') || ':' || (p_ref ->> 'id')) END
+$$;
+
+-- Returns when a tool call started or finished: its event says it, or else the message of an imported turn.
+CREATE OR REPLACE FUNCTION turntree.call_time(p_ws uuid, p_turn uuid, p_call text, p_kind text, p_part text)
+RETURNS timestamptz LANGUAGE sql STABLE AS $$
+  SELECT coalesce((SELECT (d.j ->> 'at')::timestamptz FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) AS j) d
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = p_kind AND d.j #>> '{data,call_id}' = p_call
+      ORDER BY e.seq LIMIT 1),
+    (turntree.tool_part(p_ws, p_turn, p_call, p_part) ->> 'at')::timestamptz)
 $$;
 
 -- Returns an object that is a JSON document.

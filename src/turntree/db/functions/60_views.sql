@@ -37,7 +37,7 @@ SELECT t.id, t.parent_id AS parent_turn_id, t.kind::text AS turn_type,
         AND f.parent_id = t.segment_id AND f.fork_depth = t.depth) AS has_children,
     (SELECT count(*) FROM turntree.tool_calls c
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id) AS tool_call_count,
-    turntree.run_source(t.workspace_id, t.id) ->> 'source_event' AS source_event_id,
+    turntree.ref_id(turntree.run_source(t.workspace_id, t.id) -> 'source_event') AS source_event_id,
     turntree.run_source(t.workspace_id, t.id) ->> 'workspace_path' AS workspace_path,
     t.outcome::text AS outcome, t.digest::bytea AS digest, t.depth
   FROM turntree.turns t
@@ -49,7 +49,7 @@ SELECT r.id, (turntree.run_source(r.workspace_id, r.id) ->> 'parent')::uuid, 'no
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false,
     (SELECT count(*) FROM turntree.events e WHERE e.workspace_id = r.workspace_id
       AND e.stream_id = r.id AND e.kind = 'tool_call.started'),
-    turntree.run_source(r.workspace_id, r.id) ->> 'source_event',
+    turntree.ref_id(turntree.run_source(r.workspace_id, r.id) -> 'source_event'),
     turntree.run_source(r.workspace_id, r.id) ->> 'workspace_path', NULL, NULL, NULL
   FROM turntree.runs r WHERE r.status <> 'finished';
 
@@ -92,7 +92,8 @@ SELECT l.name AS label, s.head_id AS thread_id,
 CREATE OR REPLACE VIEW ledger.messages WITH (security_invoker = true) AS
 SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role', 'erased') AS role,
     turntree.message_text(d.j, 'text') AS content, d.j ->> 'source' AS source, (l.o - 1)::int AS sequence,
-    turntree.unix_ms(t.started_at) AS created_at, turntree.message_text(d.j, 'reasoning') AS thinking,
+    turntree.unix_ms(coalesce((d.j ->> 'at')::timestamptz, t.started_at)) AS created_at,
+    turntree.message_text(d.j, 'reasoning') AS thinking,
     d.j -> 'context' AS context_json, d.j -> 'meta' AS metadata_json, d.j -> 'parts' AS parts
   FROM turntree.turns t,
     LATERAL (SELECT body FROM turntree.turn_bodies b WHERE b.workspace_id = t.workspace_id AND b.turn_id = t.id OFFSET 0) b,
@@ -102,7 +103,7 @@ SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role',
 CREATE OR REPLACE VIEW ledger.tool_calls WITH (security_invoker = true) AS
 SELECT c.call_id AS id, c.turn_id,
     turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id' AS message_id,
-    c.tool AS tool_name, NULL::int AS tool_number,
+    c.tool AS tool_name, c.sequence::int + 1 AS tool_number,
     turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') -> 'args' AS params_json,
     turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_result') -> 'output' AS result_json,
     CASE WHEN c.status <> 'ok'
@@ -112,7 +113,10 @@ SELECT c.call_id AS id, c.turn_id,
         AND n.session_id = w.session_id AND n.reason IS NULL
       WHERE w.workspace_id = c.workspace_id AND w.parent_turn_id = c.turn_id AND w.call_id = c.call_id
       LIMIT 1) AS spawned_session_label,
-    turntree.unix_ms(t.started_at) AS started_at, turntree.unix_ms(t.sealed_at) AS completed_at,
+    turntree.unix_ms(coalesce(turntree.call_time(c.workspace_id, c.turn_id, c.call_id, 'tool_call.started', 'tool_use'),
+      t.started_at)) AS started_at,
+    turntree.unix_ms(coalesce(turntree.call_time(c.workspace_id, c.turn_id, c.call_id, 'tool_call.finished', 'tool_result'),
+      t.sealed_at)) AS completed_at,
     c.sequence::int AS sequence, c.status AS outcome
   FROM turntree.tool_calls c
   JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id;

@@ -1,12 +1,5 @@
 -- Links: relations between two things that an event states, read from its body and stored next to it.
 
--- Returns the id that a reference names: an id as it is, or a document that holds an address, a path, an external id
--- or an event.
-CREATE OR REPLACE FUNCTION turntree.ref_id(p_ref jsonb) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT CASE jsonb_typeof(p_ref) WHEN 'string' THEN p_ref #>> '{}' WHEN 'object' THEN
-    coalesce(p_ref ->> 'uri', p_ref ->> 'path', p_ref ->> 'event_id', (p_ref ->> 'kind') || ':' || (p_ref ->> 'id')) END
-$$;
-
 -- Returns the node id of an event: its stream and its position. A reference without a position is looked up in the
 -- stream of the event that contains it; there is no index on digests, because each append would pay for it.
 CREATE OR REPLACE FUNCTION turntree.event_node(p_ws uuid, p_stream uuid, p_ref jsonb) RETURNS text LANGUAGE sql STABLE AS $$
@@ -49,9 +42,13 @@ RETURNS TABLE (kind text, from_kind text, from_id text, to_kind text, to_id text
   ), links (kind, from_kind, from_id, to_kind, to_id) AS (
     SELECT 'MCP_RESOURCE_UPDATED', 'Event', id, 'Resource', x ->> 'uri' FROM e WHERE p_kind = 'mcp.resource_updated'
     UNION ALL SELECT 'INTERRUPTS', 'Event', e.id, 'Event', turntree.event_node(p_ws, p_stream, a.ref)
-      FROM e, jsonb_array_elements(turntree.array_or_empty(x -> 'affects')) AS a (ref) WHERE p_kind = 'run.interrupted'
-    UNION ALL SELECT 'SUBSTITUTES', 'Event', turntree.event_node(p_ws, p_stream, x -> 'replacement'), 'Event',
-      turntree.event_node(p_ws, p_stream, x -> 'original') FROM e WHERE p_kind = 'event.substituted'
+      FROM e, jsonb_array_elements(turntree.array_or_empty(x -> 'affects') || turntree.array_or_empty(x -> 'stops')) AS a (ref)
+      WHERE p_kind = 'run.interrupted'
+    -- An import that reads a turn anew names two turns: the first event of each stands for it.
+    UNION ALL SELECT 'SUBSTITUTES', 'Event',
+      coalesce(turntree.event_node(p_ws, p_stream, x -> 'replacement'), (x ->> 'replacement_turn') || '/event/0'), 'Event',
+      coalesce(turntree.event_node(p_ws, p_stream, x -> 'original'), (x ->> 'original_turn') || '/event/0')
+      FROM e WHERE p_kind = 'event.substituted'
     UNION ALL SELECT 'EVENT_CONSUMES', 'Event', id, 'Resource', resource FROM e
       WHERE p_kind IN ('snapshot.created', 'resource.attached')
     UNION ALL SELECT 'EVENT_PRODUCES', 'Event', id, 'Snapshot', snapshot FROM e

@@ -1,0 +1,96 @@
+"""What the record of an ordinary turn says, typed on the command line and asked for in SQL."""
+
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.talker import SUM, TOOLS, furnish
+
+
+@pytest.fixture
+def talk(turntree: Call) -> Call:
+    furnish(turntree, [SUM])
+    return turntree
+
+
+def ask(turntree: Call, statement: str) -> list[dict[str, Any]]:
+    answer = turntree("sql", "--json", "--whole", statement)
+    assert answer.code == 0, answer.err
+    return answer.documents
+
+
+def test_every_message_and_every_call_has_times_of_its_own(talk: Call) -> None:
+    talk("send", "main", "the sum", "--tools", TOOLS)
+    times = [row["created_at"] for row in ask(talk, "SELECT * FROM messages ORDER BY sequence")]
+    assert len(times) == 4
+    assert times == sorted(times)
+    (turn,) = ask(talk, "SELECT started_at, completed_at FROM turns")
+    (call,) = ask(talk, "SELECT started_at, completed_at, tool_number FROM tool_calls")
+    assert times[1] <= call["started_at"] <= call["completed_at"] <= times[3]
+    assert (call["started_at"], call["completed_at"]) != (turn["started_at"], turn["completed_at"])
+    assert call["tool_number"] == 1
+
+
+def test_one_correlation_id_runs_through_a_model_call_and_its_tools(talk: Call) -> None:
+    talk("send", "main", "the sum", "--tools", TOOLS)
+    rows = ask(talk, "SELECT e.kind, e.correlation_id, e.data FROM turns t, history(t.id) e")
+    chains: dict[str, list[str]] = {}
+    for row in rows:
+        if row["correlation_id"] is not None:
+            chains.setdefault(row["correlation_id"], []).append(row["kind"])
+    first, second = chains.values()
+    assert first == [
+        "model_request", "model_response", "tool_call", "tool_result",
+    ]  # fmt: skip
+    assert second == ["model_request", "model_response"]
+    (started,) = [row["data"] for row in rows if row["kind"] == "tool_call"]
+    assert started["server"]
+    assert started["args_digest"].startswith("sha256:")
+    asked = rows[started["requested_by"]["seq"]]
+    assert asked["kind"] == "model_response"
+
+
+def test_a_turn_names_the_event_of_its_message(talk: Call) -> None:
+    talk("send", "main", "hello")
+    (turn,) = ask(talk, "SELECT id, source_event_id FROM turns")
+    told = ask(
+        talk,
+        "SELECT e.kind, e.digest, e.data FROM sessions s, history(s.id) e"
+        " WHERE s.label = 'main' ORDER BY e.seq",
+    )
+    kinds = [row["kind"] for row in told]
+    assert "session.message" in kinds
+    (message,) = [row for row in told if row["kind"] == "session.message"]
+    assert message["digest"] == turn["source_event_id"]
+    assert message["data"]["run"] == turn["id"]
+
+
+def test_the_first_message_makes_a_session_active_and_a_completed_one_takes_none(
+    talk: Call,
+) -> None:
+    talk("session", "create", "desk", "--model", "echo")
+    assert talk("program", "show", "desk", "--json").document["state"] == "created"
+    talk("send", "desk", "hello")
+    assert talk("program", "show", "desk", "--json").document["state"] == "active"
+    assert talk("program", "set-state", "desk", "paused").code == 0
+    refused = talk("send", "desk", "again")
+    assert refused.code == 1
+    assert "desk is paused" in refused.err
+    assert talk("program", "set-state", "desk", "active").code == 0
+    assert talk("program", "set-state", "desk", "completed").code == 0
+    refused = talk("send", "desk", "again")
+    assert refused.code == 1
+    assert "desk is completed" in refused.err
+    assert "turntree fork desk LABEL" in refused.err
+    assert talk("fsck").code == 0
+
+
+def test_a_paused_agent_does_not_answer(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--prompt", "You are atlas.", "--model", "echo")
+    talk("session", "create", "desk", "--owner", "atlas")
+    assert talk("send", "desk", "hello").code == 0
+    assert talk("agent", "set-state", "atlas", "paused").code == 0
+    refused = talk("send", "desk", "hello")
+    assert refused.code == 1
+    assert "the agent atlas is paused" in refused.err
