@@ -19,6 +19,7 @@ from turntree.core.message import (
     tool,
     user,
 )
+from turntree.core.principal import Principal
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
@@ -53,7 +54,7 @@ async def test_a_message_becomes_a_turn(shop: Workshop) -> None:
     placed = await shop.turn(run)
     assert [said.text for said in placed.turn.messages] == ["hello", "hello!"]
     assert (placed.turn.header.model, placed.turn.header.provider) == ("scripted-1", "scripted")
-    assert str(placed.turn.header.by) == "human:ana"
+    assert placed.turn.header.by == Principal("agent", "assistant", Principal("human", "ana"))
     assert await shop.kinds(run) == [
         "run.started", "model_call.started", "model_call.finished", "run.finished",
     ]  # fmt: skip

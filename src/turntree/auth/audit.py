@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from turntree.auth.delegation import DelegationChain
-from turntree.auth.permissions import Decision, Pattern, Permissions, Right, actions, holds
+from turntree.auth.permissions import (
+    EVERYTHING,
+    Decision,
+    Pattern,
+    Permissions,
+    Right,
+    actions,
+    holds,
+)
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
@@ -23,8 +31,9 @@ USED: Final = "permission.used"
 DENIED: Final = "permission.denied"
 KINDS: Final = (GRANTED, USED, DENIED)
 
-READING: Final = Pattern("action:read")
-"""Reading leaves no event, so its use cannot be ruled out."""
+UNLIMITED: Final = frozenset((*EVERYTHING.allow, Pattern("action:read")))
+"""Grants that are never reported as unused: those that limit nothing, and reading, which leaves no
+event."""
 
 FindingKind = Literal["ungranted", "widened", "unreadable", "denied", "unused"]
 
@@ -261,7 +270,8 @@ class _Tally:
         return {
             one: count
             for one, count in self.granted.items()
-            if one != READING and not any(holds(Pattern(one), Right(used)) for used in self.used)
+            if one not in UNLIMITED
+            and not any(holds(Pattern(one), Right(used)) for used in self.used)
         }
 
     def findings(self, holder: _Holder) -> Iterable[AuditFinding]:

@@ -9,7 +9,7 @@ It must never read the environment (boot passes it in), and it never shows a cre
 its representation nor in a token nor in an error.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
@@ -56,6 +56,8 @@ class ExecutionContext:
     config: Mapping[str, Json] = field(default_factory=dict[str, Json])
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Fallback for credentials that were not passed in."""
+    note: Callable[[Decision], None] | None = field(default=None, repr=False, compare=False)
+    """Told of every look-up of a credential, allowed or not. The tools of a run have one."""
 
     @classmethod
     def begin(
@@ -145,6 +147,8 @@ class ExecutionContext:
             NotFound: It is neither in the context nor in the environment.
         """
         decision = self.decide(permission.right("credential", name))
+        if self.note is not None:
+            self.note(decision)
         if not decision.allowed:
             raise PermissionDenied(f"the credential {name} is out of reach: {decision.reason}")
         value = self.credentials.get(name) or self.environment.get(name)
@@ -154,6 +158,22 @@ class ExecutionContext:
                 f"`export {name}=…` sets it"
             )
         return value
+
+    def may_list(self, name: str) -> bool:
+        """Whether a variable of the environment is a credential that the permissions name."""
+        return (
+            name in self.environment and self.decide(permission.right("credential", name)).allowed
+        )
+
+    def may_read(self, name: str) -> bool:
+        """Whether a variable may be read as a credential, which is noted.
+
+        Unlike in ``get_credential``, a refusal is not: libraries ask for many variables, and for
+        them this one does not exist.
+        """
+        if allowed := self.may_list(name):
+            self.get_credential(name)
+        return allowed
 
     def get_config(self, name: str, default: Any = None) -> Any:
         """Return a setting, or the default if it is not set."""

@@ -58,6 +58,21 @@ def pattern(kind: RightKind, text: str) -> Pattern:
     return Pattern(f"{kind}:{text}")
 
 
+def read_pattern(text: object) -> Pattern:
+    """Return a pattern that names its kind: ``tool:fs.*``.
+
+    Raises:
+        InvalidOperation: The kind is unknown, or the pattern is invalid.
+    """
+    kind, _, name = str(text).partition(":")
+    for known in KINDS:
+        if known == kind:
+            return pattern(known, name)
+    raise InvalidOperation(
+        f"{text!r} is not a permission: write KIND:NAME, with a kind of {', '.join(KINDS)}"
+    )
+
+
 def holds(whole: Pattern, part: Pattern | Right) -> bool:
     """Whether ``whole`` covers everything that ``part`` covers."""
     if not whole.endswith("*"):
@@ -156,6 +171,15 @@ class Permissions:
             if any(sides.values()):
                 document[f"{kind}s"] = {name: side for name, side in sides.items() if side}
         return document
+
+    @classmethod
+    def of_patterns(cls, allow: Iterable[object], deny: Iterable[object] = ()) -> "Permissions":
+        """Return the permissions of patterns that name their kind: ``tool:fs.*``.
+
+        Raises:
+            InvalidOperation: One of them is not a pattern.
+        """
+        return cls(tuple(map(read_pattern, allow)), tuple(map(read_pattern, deny)))
 
     @classmethod
     def from_json(cls, document: Document) -> "Permissions":

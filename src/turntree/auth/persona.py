@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from turntree.auth.permissions import Pattern, Permissions, actions, pattern
+from turntree.auth.permissions import (
+    Pattern,
+    Permissions,
+    actions,
+    credentials,
+    pattern,
+    tools,
+)
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
@@ -263,6 +270,30 @@ class Persona:
             )
         except (KeyError, TypeError) as error:
             raise InvalidOperation(f"not a persona: {error}") from error
+
+
+def persona_of(agent: str, version: int, config: Document) -> Persona:
+    """Return the persona in an agent's config.
+
+    Without a list of permissions it has every tool and every action. It has only those credentials
+    that are listed.
+
+    Raises:
+        InvalidOperation: The config names a role or a toolset that does not exist.
+    """
+    get = config.get
+    given: Document = get("permissions") or {}
+    allow = (*tools("*"), *actions("*")) if (own := given.get("allow")) is None else own
+    listed = Permissions.of_patterns(allow, given.get("deny") or ())
+    return Persona(
+        agent,
+        version,
+        Identity(get("name") or agent, get("soul") or "", get("emoji")),
+        Permissions((*listed.allow, *credentials(*(get("credentials") or ()))), listed.deny),
+        sandbox=get("sandbox"),
+        role=get("role") or "unified",
+        toolset=get("toolset"),
+    )
 
 
 def worker_of(

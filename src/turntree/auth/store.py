@@ -86,12 +86,15 @@ class PermissionStore:
 
     async def find_persona(
         self, session: SessionId | None, head: TurnId | None
-    ) -> Mapping[str, Any] | None:
-        """Return the persona a session was created under, else the one of its turn."""
-        row = await self.database.fetch_one(
+    ) -> tuple[Mapping[str, Any] | None, bool]:
+        """Return the persona a session was created under, else that of its turn, and which it is.
+
+        The second value is whether the session was created under it.
+        """
+        chosen, inherited = await self.database.fetch_one(
             SQL["find_persona"], session=as_uuid(session), head=as_uuid(head)
-        )
-        return None if row is None else row[0]
+        ) or (None, None)
+        return (inherited, False) if chosen is None else (chosen, True)
 
 
 def _moment(fact: Fact) -> Timestamp:

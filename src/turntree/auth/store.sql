@@ -65,9 +65,9 @@ SELECT turntree.object_document(%(workspace)b, p.object) FROM (
 -- name: find_persona
 -- A session switches its persona at its beginning or not at all, so only its first events are read, however long its
 -- stream is.
-SELECT coalesce(
+SELECT
     (SELECT turntree.object_document(e.workspace_id, turntree.document(e.body) #>> '{data,digest}') FROM turntree.events e
       WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'session.persona_changed'
       ORDER BY e.seq DESC LIMIT 1),
     turntree.object_document(%(workspace)b,
-      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object'));
+      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object');

@@ -21,7 +21,7 @@ from turntree.agents.assignments import Assignments
 from turntree.agents.inference import Inference
 from turntree.agents.task_supervisor import TaskSupervisor
 from turntree.api import Tree
-from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
@@ -55,6 +55,7 @@ from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
 from turntree.runs.worker_store import WorkerStore
+from turntree.system.guarded_environment import VariableReader, guard_environment
 from turntree.tools.code_programs import CodeTools
 from turntree.tools.toolset import Toolset
 
@@ -249,6 +250,7 @@ class WorkerRuntime:
             database, hub = self.parts.database, self.tree.runs.hub
             ledger = Ledger(database)
             toolsets = self.parts.load_toolsets()
+            guard_environment(_find_reader)
             programs = replace(
                 self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
             )
@@ -262,6 +264,11 @@ class WorkerRuntime:
                 specs, versions = await pinning.list_programs(request)
                 return CodeTools(replace(programs, by=sender), specs, versions) if specs else None
 
+            async def context_of(
+                started: Mapping[str, Json], request: Mapping[str, Json]
+            ) -> ExecutionContext:
+                return await pinning.context_of(started, request, self._environment_for)
+
             self._runner = Runner(
                 ledger,
                 assembly,
@@ -269,6 +276,7 @@ class WorkerRuntime:
                 ToolCaller(toolsets, redactor=self.tree.runs.redactor),
                 hub,
                 own_tools=own_tools,
+                context_of=context_of,
                 files=RunFiles(self._worker_resources()),
                 together=database.keep_together,
             )
@@ -283,6 +291,20 @@ class WorkerRuntime:
             attachments=AttachmentStore(database),
             pins=TurnSnapshotStore(database),
         )
+
+    def _environment_for(self, owner: str | None) -> Mapping[str, str]:
+        """Return the variables that an agent's tools may get credentials from.
+
+        The environment is this user's, so only agents of this user get something of it.
+        """
+        context = self.parts.context
+        return context.environment if owner == str(context.principal) else {}
+
+
+def _find_reader() -> VariableReader | None:
+    """Return the context of the tool that runs here; None outside of tools."""
+    context = find_current()
+    return None if context is None or context.note is None else context
 
 
 @asynccontextmanager

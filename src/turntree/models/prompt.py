@@ -199,13 +199,9 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
 
 
 def persona_text(persona: Persona) -> str:
-    """Return the instructions that describe an agent to itself."""
-    introduction = f"You are {persona.identity.name}."
-    return (
-        f"{introduction}\n\n{persona.identity.soul}"
-        if persona.identity.soul.strip()
-        else introduction
-    )
+    """Return the instructions that describe an agent to itself; none if it has no character."""
+    identity = persona.identity
+    return f"You are {identity.name}.\n\n{identity.soul}" if identity.soul.strip() else ""
 
 
 @value

@@ -18,6 +18,7 @@ from turntree.core.principal import Principal
 from turntree.core.run import Run, RunEvent
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
+from turntree.runs.acting import acting_in
 from turntree.runs.inbox_store import InboxStore
 
 Moment = Callable[[RunId, int], Timestamp]
@@ -80,6 +81,17 @@ class Attempt:
         return TurnId(str(parent)), Digest(str(digest))
 
     @property
+    def acting(self) -> Principal:
+        """The agent that acts, and on whose behalf."""
+        return acting_in(self.started)
+
+    @property
+    def first_request(self) -> Mapping[str, Json] | None:
+        """The data of the first ``model_call.started``, which records what the later ones share."""
+        kind = "model_call.started"
+        return next((fact.event.data for fact in self.facts if fact.event.kind == kind), None)
+
+    @property
     def requested(self) -> RunEvent | None:
         """The newest ``model_call.started``."""
         for fact in reversed(self.facts):
@@ -131,19 +143,3 @@ class Attempt:
         for data in objects:
             await self.ledger.put_object(data)
         return RunEvent.of(event, message)
-
-
-def principal_of(by: str, agent: Json = None) -> Principal:
-    """Return the principal that acts in a run: the agent on behalf of the sender, or the sender."""
-    kind, _, id = by.partition(":")
-    match kind:
-        case "human" | "agent" | "session" | "system" if id:
-            asker = Principal(kind, id)
-        case _:
-            asker = Principal("human", by)
-    return Principal("agent", agent, asker) if isinstance(agent, str) and agent else asker
-
-
-def sender_of(started: Mapping[str, Json]) -> Principal:
-    """Return the principal that sent the first message of a run."""
-    return principal_of(str(started["by"]))

@@ -5,7 +5,7 @@ manifest, which the turn's header names. Nothing specific to one session enters 
 forks with the same settings share a manifest. This module must never know a prompt.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Final, cast
@@ -13,8 +13,9 @@ from typing import Any, Final, cast
 import anyio.to_thread
 import orjson
 
-from turntree.auth.permissions import right
-from turntree.auth.persona import Persona
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Permissions, right
+from turntree.auth.persona import TOOLSETS, Persona, persona_of
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Conflict, InvalidOperation
@@ -36,7 +37,7 @@ from turntree.programs.model_choice import (
 )
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
-from turntree.runs.attempt import sender_of
+from turntree.runs.acting import chain_of, rights_in, sender_of
 from turntree.tools.code_programs import spec_of
 from turntree.tools.toolset import Toolset
 
@@ -103,11 +104,12 @@ class RequestResolver:
         """
         programs, home, persona, agent, choice = await self._resolve(session, parent, started)
         code = [] if agent is None else await _list_code(programs, agent)
-        tools, lacking = offered(self.toolsets, agent, persona, code)
-        entries = await self._pin(choice, persona, agent, tools, code)
+        rights = rights_in(started, persona)
+        tools, lacking = offered(self.toolsets, agent, rights, code)
+        entries = await self._pin(choice, persona, rights, agent, tools, code)
         pins: dict[str, Json] = {
             name: {"address": program.address, "version": program.version.number,
-                   "digest": program.version.digest}
+                   "digest": program.version.digest, "owner": str(program.owner)}
             for name, program in (("session", home), ("agent", agent))
             if program is not None
         }  # fmt: skip
@@ -117,6 +119,7 @@ class RequestResolver:
             "versions": {**document, **pins},
             "situation": _mapping(started.get("options")).get("situation"),
             "missing_tools": lacking or None,
+            "role": None if persona is None else persona.role,
         }
         pinned = ResolvedRequest(
             str(choice.values["model_id"].value),
@@ -192,6 +195,25 @@ class RequestResolver:
         model = await programs.get(str(_pin_of(request, "model")))
         return await check_provider(programs, model, str(address))
 
+    async def context_of(
+        self,
+        started: Mapping[str, Json],
+        request: Mapping[str, Json],
+        environment: Callable[[str | None], Mapping[str, str]],
+    ) -> ExecutionContext:
+        """Return the context of a run's tools, with the permissions that its request pinned.
+
+        ``environment`` returns the variables that an agent's owner may have credentials from.
+
+        Raises:
+            NotFound: An object is gone.
+        """
+        entries = await self.read_manifest(Digest(str(request["manifest"])))
+        (granted,) = [one.object for one in entries.entries if one.kind == "permissions"]
+        rights = Permissions.from_json(orjson.loads(await self._get(granted)))
+        owner = _mapping(_mapping(request.get("versions")).get("agent")).get("owner")
+        return ExecutionContext(chain_of(started, rights), environment=environment(owner))
+
     async def list_programs(
         self, request: Mapping[str, Json]
     ) -> tuple[tuple[ToolSpec, ...], dict[str, Digest]]:
@@ -227,8 +249,10 @@ class RequestResolver:
         options = _mapping(started.get("options"))
         programs = await self._gather(session, started, options)
         home = None if session is None else await programs.store.find(session, by=str(programs.by))
-        persona = await self._find_persona(session, parent)
+        persona, is_chosen = await self._find_persona(session, parent)
         agent = await _find_agent(programs, options, home, persona)
+        if agent is not None and not is_chosen:
+            persona = persona_of(agent.name, agent.version.number, agent.config)
         situation = options.get("situation")
         choice = await choose_for(
             programs,
@@ -254,14 +278,16 @@ class RequestResolver:
 
     async def _find_persona(
         self, session: SessionId | None, parent: TurnId | None
-    ) -> Persona | None:
-        document = await self.permissions.find_persona(session, parent)
-        return None if document is None else Persona.from_json(document)
+    ) -> tuple[Persona | None, bool]:
+        """Return the persona of a thread, and whether its session was created under it."""
+        document, is_chosen = await self.permissions.find_persona(session, parent)
+        return None if document is None else Persona.from_json(document), is_chosen
 
     async def _pin(
         self,
         choice: Choice,
         persona: Persona | None,
+        rights: Permissions,
         agent: Program | None,
         tools: Sequence[ToolSpec],
         code: Sequence[Program],
@@ -271,11 +297,11 @@ class RequestResolver:
         async def add(kind: EntryKind, name: str, data: bytes) -> None:
             entries.append(ManifestEntry(kind, name, await self._put(data)))
 
+        toolset = TOOLSETS["full"] if persona is None else persona.get_toolset()
         if persona is not None:
-            toolset = persona.get_toolset()
             await add("persona", persona.agent, persona.body)
-            await add("toolset", toolset.name, canonical(toolset.to_json()))
-            await add("permissions", "granted", canonical(persona.granted.to_json()))
+        await add("toolset", toolset.name, canonical(toolset.to_json()))
+        await add("permissions", "granted", canonical(rights.to_json()))
         if agent is not None and (prompt := agent.config.get("system_prompt")):
             await add("prompt", agent.address, str(prompt).encode())
         for spec in tools:
@@ -322,13 +348,13 @@ class RequestResolver:
 def offered(
     toolsets: Iterable[Toolset],
     agent: Program | None,
-    persona: Persona | None,
+    rights: Permissions,
     code: Sequence[Program] = (),
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the tools offered to a model, by name, and the listed names that do not exist.
 
-    An agent that lists tools or functions gets only those; a persona's permissions narrow them
-    further. If a listed tool is a ``code`` program, it replaces a function of the same name.
+    An agent that lists tools or functions gets only those, as far as the run's permissions go. If
+    a listed tool is a ``code`` program, it replaces a function of the same name.
 
     Raises:
         InvalidOperation: Two tools have the same name, or a program's name cannot be a tool's.
@@ -347,10 +373,7 @@ def offered(
     offered_specs = [
         spec for name, spec in sorted(specs.items()) if listed is None or name in listed
     ]
-    if persona is not None:
-        offered_specs = [
-            spec for spec in offered_specs if persona.granted.permits(right("tool", spec.name))
-        ]
+    offered_specs = [spec for spec in offered_specs if rights.permits(right("tool", spec.name))]
     return offered_specs, [name for name in listed or () if name not in specs]
 
 

@@ -14,7 +14,8 @@ from typing import Any, assert_never
 import orjson
 
 from turntree.auth import audit
-from turntree.auth.permissions import Decision, right
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Decision, Right, right
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import (
@@ -56,7 +57,8 @@ from turntree.core.usage import ModelCall
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
-from turntree.runs.attempt import Attempt, Draft, principal_of, sender_of
+from turntree.runs.acting import sender_of
+from turntree.runs.attempt import Attempt, Draft
 from turntree.runs.live import StreamPosition
 from turntree.runs.live_hub import LiveHub
 from turntree.runs.model_call import (
@@ -89,6 +91,8 @@ async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None: 
     return None
 
 
+RunContext = Callable[[Mapping[str, Json], Mapping[str, Json]], Awaitable[ExecutionContext]]
+"""Returns the context of a run's tools, from the data of its start and of its first request."""
 OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Toolset | None]]
 """Returns a run's own tools, as its request pinned them, for the sender of its message."""
 
@@ -112,6 +116,8 @@ class Runner:
     hub: LiveHub
     gate: Gate = let_through
     own_tools: OwnTools = no_own_tools
+    context_of: RunContext | None = None
+    """None where no tool can be reached, in a replay."""
     retaken_max: int = RETAKEN_MAX
     files: FileRecorder = field(default_factory=NoFiles)
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
@@ -308,24 +314,36 @@ class Runner:
 
     async def _make(self, attempt: Attempt, uses: Sequence[ToolUse], caller: ToolCaller) -> None:
         running = {use.call_id: use for use in uses}
+        looked_up: dict[str, dict[Right, Decision]] = {}
+
+        def note(call: str, decision: Decision) -> None:
+            looked_up.setdefault(call, {})[decision.right] = decision
 
         async def record(result: ToolResult) -> None:
             use = running.pop(result.call_id)
             message = tool(result)
             if attempt.has_folder or not attempt.stamps:
                 message = await self.files.describe(attempt, result, is_last=not running)
-            await attempt.append(_result(result, message, attempt, caller.explain(use, result)))
+            decisions = looked_up.pop(result.call_id, {}).values()
+            await attempt.append(
+                *(_judged(one, attempt) for one in decisions),
+                _result(result, message, attempt, caller.explain(use, result)),
+            )
             self.hub.tell(attempt.run.id)
 
         run, session = attempt.run.id, attempt.session
         calls = [(use, ToolContext(run, session, use.call_id)) for use in uses]
-        await caller.call_all(calls, record)
+        await replace(caller, note=note).call_all(calls, record)
 
     async def _calling(self, attempt: Attempt) -> ToolCaller:
-        own, requested = None, attempt.requested
-        if requested is not None:
-            own = await self.own_tools(sender_of(attempt.started), requested.event.data)
-        return self.calling.besides(own).among(attempt.offered)
+        request = attempt.first_request
+        if request is None:
+            return self.calling.among(attempt.offered)
+        own = await self.own_tools(sender_of(attempt.started), request)
+        caller = self.calling.besides(own).among(attempt.offered)
+        if self.context_of is None:
+            return caller
+        return caller.acting(await self.context_of(attempt.started, request))
 
     async def _whole(self, use: ToolUse | ObjectRef) -> ToolUse:
         if isinstance(use, ToolUse):
@@ -352,7 +370,7 @@ class Runner:
         header = Header(
             TurnId(run.id),
             parent_digest,
-            _acting(attempt),
+            attempt.acting,
             attempt.facts[0].event.at,
             at,
             outcome=outcome,
@@ -426,15 +444,14 @@ def _response(
     return Draft("model_call.finished", present, message, requested.event.correlation_id)
 
 
-def _acting(attempt: Attempt) -> Principal:
-    started = attempt.started
-    return principal_of(str(started["by"]), _options(started).get("agent"))
+def _judged(decision: Decision, attempt: Attempt) -> Draft:
+    return Draft(audit.kind_of(decision), audit.judged_data(attempt.acting, decision))
 
 
 def _denial(tool: str, attempt: Attempt) -> Draft:
     """Return the event that a model called an installed tool which it was not offered."""
-    decision = Decision(right("tool", tool), allowed=False, reason="the tool was not given to it")
-    return Draft(audit.DENIED, audit.judged_data(_acting(attempt), decision))
+    reason = "the tool was not given to it"
+    return _judged(Decision(right("tool", tool), allowed=False, reason=reason), attempt)
 
 
 def _intent(use: ToolUse, attempt: Attempt, caller: ToolCaller, files: Mapping[str, Json]) -> Draft:
@@ -504,8 +521,10 @@ def _asked(attempt: Attempt) -> dict[str, Any]:
         return retry
     data, calls = requested.event.data, attempt.run.calls
     manifest = data.get("manifest")
+    role = (attempt.first_request or {}).get("role")
     return {
         **retry,
+        **({} if role is None else {"agent_role": role}),
         "model": calls[-1].model if calls else data.get("model"),
         "provider": calls[-1].provider if calls else data.get("provider"),
         "manifest": None if manifest is None else Digest(str(manifest)),

@@ -18,6 +18,7 @@ from turntree.core.ids import RunId, SessionId
 from turntree.core.message import Message, partial
 from turntree.core.run import Run, RunEvent, Seal
 from turntree.ledger.store import Ledger
+from turntree.runs.acting import ASSISTANT
 from turntree.runs.attempt import Attempt, Moment
 from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
@@ -207,6 +208,7 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
         "parent_digest": begin.head_digest,
         "reason": _REASONS.get(first.message.source, "user"),
         "by": first.by,
+        "agent": first.options.get("agent") or ASSISTANT,
     }
     if "source_event" in first.options:
         data["source_event"] = first.options["source_event"]

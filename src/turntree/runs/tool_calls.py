@@ -6,10 +6,14 @@ crash. This module must never know the journal.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import anyio
 
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Decision, right
 from turntree.core.canonical import Json, canonical
 from turntree.core.errors import first_of
 from turntree.core.message import ToolResult, ToolUse
@@ -36,6 +40,10 @@ class ToolCaller:
     """Names of the tools offered to the model, if known: no other may be called."""
     redactor: Redactor = BY_FORMAT
     """Removes secrets from results, before a model or the ledger gets them."""
+    context: ExecutionContext | None = None
+    """Who calls; None where no tool can be reached, in a replay."""
+    note: Callable[[str, Decision], None] = lambda _call, _decision: None
+    """Told of each credential that a call looks up."""
 
     def besides(self, own: Toolset | None) -> "ToolCaller":
         """Return a caller with a run's own tools in front, which take precedence."""
@@ -44,6 +52,10 @@ class ToolCaller:
     def among(self, names: Iterable[str] | None) -> "ToolCaller":
         """Return a caller limited to the tools that were offered to the model."""
         return self if names is None else replace(self, offered=frozenset(names))
+
+    def acting(self, context: ExecutionContext) -> "ToolCaller":
+        """Return a caller whose tools run in a context and may do only what it permits."""
+        return replace(self, context=context)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -58,11 +70,7 @@ class ToolCaller:
     def may_write(self, tool: str) -> bool:
         """Return whether a call may change files: not if it is refused or its tool only reads."""
         found = self._find(tool)
-        return (
-            found is not None
-            and not found[1].is_read_only
-            and (self.offered is None or tool in self.offered)
-        )
+        return found is not None and not found[1].is_read_only and self._may_call(tool)
 
     def server_of(self, tool: str) -> str:
         """Return where a tool runs: the name of its toolset, or the worker itself."""
@@ -77,14 +85,13 @@ class ToolCaller:
         if result.status == "ok":
             return None
         found = self._find(use.tool)
-        is_offered = self.offered is None or use.tool in self.offered
         code = (
             str(result.status)
             if result.status != "error"
             else "not_found"
             if found is None
             else "failed"
-            if is_offered
+            if self._may_call(use.tool)
             else "denied"
         )
         message = (
@@ -93,10 +100,8 @@ class ToolCaller:
         return {"code": code, "message": message[:ERROR_SIGNS_MAX], "details": {"tool": use.tool}}
 
     def withholds(self, tool: str) -> bool:
-        """Return whether a tool is installed but was not offered to the model."""
-        return (
-            self.offered is not None and tool not in self.offered and self._find(tool) is not None
-        )
+        """Return whether a tool is installed but may not be called here."""
+        return self._find(tool) is not None and not self._may_call(tool)
 
     async def call_all(
         self,
@@ -126,14 +131,16 @@ class ToolCaller:
         found = self._find(use.tool)
         # A model may guess the name of a tool or know it from elsewhere. One that was not offered
         # is reported as unknown, so that the result does not reveal what is installed.
-        if found is None or (self.offered is not None and use.tool not in self.offered):
+        if found is None or not self._may_call(use.tool):
             names = [spec.name for spec in self.specs] if self.offered is None else self.offered
             known = ", ".join(sorted(names)) or "none"
             return ToolResult(
                 use.call_id, "error", f"there is no tool {use.tool!r}; there are: {known}"
             )
         toolset, spec = found
-        task = asyncio.ensure_future(_contained(toolset, use, occasion))
+        # A task copies the context in which it is created, and so do the threads it starts.
+        with nullcontext() if (context := self._context_of(use)) is None else context.entered():
+            task = asyncio.ensure_future(_contained(toolset, use, occasion))
         try:
             await asyncio.wait({task}, timeout=spec.timeout_s)
         finally:
@@ -150,6 +157,16 @@ class ToolCaller:
         if task.cancelled():
             return ToolResult(use.call_id, "error", "the tool canceled itself")
         return task.result()
+
+    def _context_of(self, use: ToolUse) -> ExecutionContext | None:
+        if self.context is None:
+            return None
+        return replace(self.context, note=partial(self.note, use.call_id))
+
+    def _may_call(self, tool: str) -> bool:
+        if self.offered is not None and tool not in self.offered:
+            return False
+        return self.context is None or self.context.decide(right("tool", tool)).allowed
 
     def _find(self, tool: str) -> tuple[Toolset, ToolSpec] | None:
         for toolset in self.toolsets:

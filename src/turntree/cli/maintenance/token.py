@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from turntree.auth.permissions import EVERYTHING, KINDS, Pattern, Permissions, pattern
+from turntree.auth.permissions import EVERYTHING, Permissions
 from turntree.auth.token import TokenRecord
 from turntree.boot.open import begin_context, load_token_key
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
-from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.principal import Principal
 
@@ -53,7 +52,7 @@ def issue(
     """
 
     async def act(opened: CliContext) -> tuple[str, str, Timestamp]:
-        rights = Permissions(tuple(_pattern(one) for one in allow)) if allow else EVERYTHING
+        rights = Permissions.of_patterns(allow) if allow else EVERYTHING
         context = begin_context(opened.settings)
         acting = (
             context.child(rights)
@@ -107,16 +106,6 @@ async def _list(opened: CliContext) -> tuple[list[TokenRecord], Timestamp]:
 
 async def _revoke(opened: CliContext, *, nonce: str, reason: str) -> TokenRecord:
     return await opened.tree.tokens.revoke(nonce, reason=reason)
-
-
-def _pattern(text: str) -> Pattern:
-    kind, _, name = text.partition(":")
-    for known in KINDS:
-        if known == kind:
-            return pattern(known, name)
-    raise InvalidOperation(
-        f"{text!r} is not a permission: write KIND:NAME, with a kind of {', '.join(KINDS)}"
-    )
 
 
 def _state(one: TokenRecord, now: Timestamp) -> str:

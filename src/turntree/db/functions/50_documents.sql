@@ -85,6 +85,17 @@ CREATE OR REPLACE FUNCTION turntree.manifest_tools(p_ws uuid, p_turn uuid) RETUR
     WHERE e.j ->> 'kind' = 'tool'
 $$;
 
+-- The permissions a turn exercised: the tools that ran, and what its run recorded as used. A refused call did not run:
+-- it ended in an error, and the manifest does not offer its tool. A turn of another program may have no manifest.
+CREATE OR REPLACE FUNCTION turntree.permissions_used(p_ws uuid, p_turn uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_agg(DISTINCT u.used ORDER BY u.used) FROM (
+    SELECT 'tool:' || c.tool AS used FROM turntree.tool_calls c WHERE c.workspace_id = p_ws AND c.turn_id = p_turn
+      AND (c.status <> 'error' OR coalesce(turntree.manifest_tools(p_ws, p_turn) ? c.tool,
+        turntree.turn_header(p_ws, p_turn) ->> 'manifest' IS NULL))
+    UNION SELECT turntree.document(e.body) #>> '{data,permission}' FROM turntree.events e
+      WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = 'permission.used') u
+$$;
+
 -- Returns the data of a run's first event: its parent, its model, what started it and where.
 CREATE OR REPLACE FUNCTION turntree.run_source(p_ws uuid, p_run uuid) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT turntree.document(body) -> 'data' FROM turntree.events

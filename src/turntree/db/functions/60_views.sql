@@ -14,8 +14,7 @@ SELECT t.id, t.parent_id AS parent_turn_id, t.kind::text AS turn_type,
     turntree.manifest_tools(t.workspace_id, t.id) AS tools_available,
     turntree.object_document(t.workspace_id, turntree.manifest_entry(t.workspace_id, t.id, 'permissions') ->> 'object')
       AS permissions_granted,
-    (SELECT jsonb_agg(DISTINCT c.tool ORDER BY c.tool) FROM turntree.tool_calls c
-      WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id) AS permissions_used,
+    turntree.permissions_used(t.workspace_id, t.id) AS permissions_used,
     (SELECT sum(m.input_tokens) FROM turntree.model_calls m
       WHERE m.workspace_id = t.workspace_id AND m.turn_id = t.id) AS input_tokens,
     (SELECT sum(m.output_tokens) FROM turntree.model_calls m

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AliasChoices, Field
+from pydantic import AfterValidator, AliasChoices, Field
 from pydantic.alias_generators import to_camel
 
+from turntree.auth.permissions import read_pattern
+from turntree.auth.persona import persona_of
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
+from turntree.core.turn import AgentRole
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
@@ -29,12 +32,41 @@ class Harness(TypedConfig):
     checkpoint_every: Annotated[int, Field(ge=1)] | None = None
 
 
+def _check_pattern(text: str) -> str:
+    try:
+        return read_pattern(text)
+    except InvalidOperation as error:
+        raise ValueError(str(error)) from error
+
+
+PatternText = Annotated[str, AfterValidator(_check_pattern)]
+"""A permission or a prefix of many: ``tool:fs.*``."""
+
+
+class AgentPermissions(TypedConfig):
+    """What an agent may do. Without ``allow``: every tool and every action."""
+
+    allow: list[PatternText] | None = None
+    deny: list[PatternText] | None = None
+
+
 class AgentConfig(TypedConfig):
-    """An agent's instructions, tools and limits."""
+    """An agent's identity, instructions, tools, permissions and limits."""
 
     name: str | None = None
     description: str | None = None
     system_prompt: str | None = None
+    soul: str | None = None
+    """Its character: precedes the system prompt, and is part of its persona."""
+    emoji: str | None = None
+    role: AgentRole | None = None
+    permissions: AgentPermissions | None = None
+    credentials: list[Annotated[str, Field(min_length=1)]] | None = None
+    """Names of the credentials that its tools may look up."""
+    sandbox: str | None = None
+    """The sandbox that its code programs run in."""
+    toolset: str | None = None
+    """Limits it to a named list of tools; by default that of its role."""
     tools: list[Address] | None = None
     functions: list[Annotated[str, Field(min_length=1)]] | None = None
     """Worker functions that it may call. With neither tools nor functions: all of them."""
@@ -53,6 +85,28 @@ class AgentKind:
         LIFECYCLES["agent"],
         (
             Option("--prompt", "system_prompt", "System prompt."),
+            Option("--soul", "soul", "Character, told before the system prompt."),
+            Option("--role", "role", "Role: manager, worker or unified."),
+            Option(
+                "--allow",
+                "permissions/allow",
+                "Permission it has, like tool:fs.*; by default all tools; repeatable.",
+                many=True,
+            ),
+            Option(
+                "--deny",
+                "permissions/deny",
+                "Permission it never has; wins over --allow; repeatable.",
+                many=True,
+            ),
+            Option(
+                "--credential",
+                "credentials",
+                "Environment variable that its tools may read; repeatable.",
+                many=True,
+            ),
+            Option("--sandbox", "sandbox", "Sandbox that its code programs run in."),
+            Option("--toolset", "toolset", "Named list of tools it is limited to."),
             Option("--model", "default_model", "Model to ask.", "address"),
             Option("--tool", "tools", "Program it may use; repeatable.", "address", many=True),
             Option(
@@ -90,8 +144,14 @@ class AgentKind:
     )
 
     def check(self, config: Mapping[str, Json]) -> dict[str, Json]:
-        """Return a config as it is stored."""
-        return check_config(AgentConfig, self.kind, config)
+        """Return a config as it is stored.
+
+        Raises:
+            InvalidOperation: It is not valid, or names a toolset that does not exist.
+        """
+        checked = check_config(AgentConfig, self.kind, config)
+        persona_of("agent", 1, checked)
+        return checked
 
     def schema(self) -> dict[str, Json]:
         """Return the JSON Schema of its config."""

@@ -1,0 +1,111 @@
+"""Who acts in a run, and with which permissions.
+
+An agent acts on behalf of the sender of the first message. It may do what the sender, its persona
+and the message's own limits all permit. Everything here is computed from what the run recorded, so
+every worker that takes the run over gets the same answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from turntree.auth.delegation import ROOT_KINDS, DelegationChain
+from turntree.auth.permissions import EVERYTHING, NOTHING, Permissions, actions, tools
+from turntree.auth.persona import Persona
+from turntree.core.canonical import Json
+from turntree.core.errors import InvalidOperation
+from turntree.core.principal import SYSTEM, Principal
+
+ASSISTANT: Final = "assistant"
+"""The agent that acts if neither the message nor the session names one."""
+WITHOUT_PERSONA: Final = Permissions((*tools("*"), *actions("*")))
+"""What an agent without a program may do. It lists no credential, so it gets none."""
+
+
+def sender_of(started: Mapping[str, Json]) -> Principal:
+    """Return the principal that sent the first message of a run."""
+    by = str(started["by"])
+    kind, _, id = by.partition(":")
+    match kind:
+        case "human" | "agent" | "session" | "system" if id:
+            return Principal(kind, id)
+        case _:
+            return Principal("human", by)
+
+
+def acting_in(started: Mapping[str, Json]) -> Principal:
+    """Return the principal that acts in a run, with everyone on whose behalf it does."""
+    agent = _agent_of(started)
+    # A run of an earlier version does not say which agent acts: its turn names the sender alone.
+    if agent is None:
+        return sender_of(started)
+    try:
+        return chain_of(started, NOTHING).principal
+    except InvalidOperation:
+        # The agent would act on its own behalf. The run fails, and its turn says who asked for it.
+        return _sender_chain(started).principal
+
+
+def chain_of(started: Mapping[str, Json], rights: Permissions) -> DelegationChain:
+    """Return the delegation chain of a run, in which its agent has at most ``rights``.
+
+    Raises:
+        InvalidOperation: The agent would act on its own behalf.
+    """
+    chain, agent = _sender_chain(started), _agent_of(started) or ASSISTANT
+    if (chain.last.kind, chain.last.id) == ("agent", agent):
+        return chain.child(rights)
+    return chain.delegate(Principal("agent", agent), rights)
+
+
+def rights_in(started: Mapping[str, Json], persona: Persona | None) -> Permissions:
+    """Return what a run may do: what its sender, the persona and the message's limits permit.
+
+    Raises:
+        InvalidOperation: The message's limits are malformed, or the agent would act on its own
+            behalf.
+    """
+    chain = chain_of(started, WITHOUT_PERSONA if persona is None else persona.granted)
+    limits = _options(started).get("permissions")
+    return chain.rights if limits is None else chain.rights.intersect(read_limits(limits))
+
+
+def read_limits(document: Any) -> Permissions:
+    """Return the limits of a message: patterns to allow, by default all, and patterns to deny.
+
+    Raises:
+        InvalidOperation: They are malformed.
+    """
+    if not isinstance(document, Mapping) or not document.keys() <= {"allow", "deny"}:
+        raise InvalidOperation(f"{document!r} are not permissions: allow and deny list patterns")
+    sides = {name: side for name, side in document.items() if side is not None}
+    if any(not isinstance(side, list | tuple) for side in sides.values()):
+        raise InvalidOperation(f"{document!r} are not permissions: allow and deny are lists")
+    return Permissions.of_patterns(sides.get("allow", EVERYTHING.allow), sides.get("deny", ()))
+
+
+def _sender_chain(started: Mapping[str, Json]) -> DelegationChain:
+    """Return the chain that the message was sent under, else that of a sender with all rights."""
+    sender, links = sender_of(started), _options(started).get("chain")
+    if isinstance(links, list | tuple):
+        chain = DelegationChain.from_json([*links])
+        if str(chain.principal) == str(sender):
+            return chain
+        # Such a message was not sent by this library. What it claims counts for nothing.
+        return _begin(sender, NOTHING)
+    return _begin(sender, EVERYTHING)
+
+
+def _begin(sender: Principal, rights: Permissions) -> DelegationChain:
+    if sender.kind in ROOT_KINDS:
+        return DelegationChain.begin(sender, rights)
+    return DelegationChain.begin(SYSTEM, rights).delegate(sender, rights)
+
+
+def _agent_of(started: Mapping[str, Json]) -> str | None:
+    agent = started.get("agent") or _options(started).get("agent")
+    return agent if isinstance(agent, str) else None
+
+
+def _options(started: Mapping[str, Json]) -> Mapping[str, Any]:
+    options = started.get("options")
+    return options if isinstance(options, Mapping) else {}

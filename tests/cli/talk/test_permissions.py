@@ -1,0 +1,127 @@
+"""Who acts in a run, what its tools may do and read, and what the record says about it."""
+
+import os
+import subprocess
+from collections.abc import Callable, Generator
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.talker import furnish
+from turntree.auth.execution_context import current
+from turntree.core.principal import Principal
+
+ASKED: dict[str, Any] = {
+    "when": "look",
+    "replies": [
+        {"text": "", "tools": [{"tool": "look", "args": {}}, {"tool": "leave", "args": {}}]},
+        {"text": "done"},
+    ],
+}
+TOOLS = "tests.cli.talk.test_permissions:GIVEN"
+HIDDEN = "SURELY_HIDDEN"
+LISTED = "SURELY_LISTED"
+ACTS = "agent:assistant"
+
+
+def look() -> dict[str, Any]:
+    """Tell what a tool finds around it."""
+    chain: list[str] = []
+    principal: Principal | None = current().principal
+    while principal is not None:
+        chain.append(str(principal))
+        principal = principal.on_behalf_of
+    child = subprocess.run(["/usr/bin/env"], capture_output=True, text=True, check=True).stdout
+    return {
+        "chain": chain,
+        "names": sorted(name for name in os.environ if name.startswith("SURELY_")),
+        "child": sorted(line for line in child.splitlines() if line.startswith("SURELY_")),
+        "listed": os.environ.get(LISTED),
+        "hidden": os.environ.get(HIDDEN),
+    }
+
+
+def leave() -> str:
+    """Say goodbye."""
+    return "bye"
+
+
+GIVEN = [look, leave]
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HIDDEN, "hidden-1")
+    monkeypatch.setenv(LISTED, "listed-1")
+
+
+@pytest.fixture
+def ask(
+    turntree: Call, conninfo: str
+) -> Generator[Callable[[LiteralString], list[Any]], None, None]:
+    """Return the rows of a query."""
+    del turntree
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        yield lambda query: connection.execute(query).fetchall()
+
+
+def found(turntree: Call, session: str) -> dict[str, Any]:
+    """Return what the tool ``look`` found in the last turn of a session."""
+    shown = turntree("show", session, "--json").document
+    results = [
+        part
+        for message in shown["messages"]
+        for part in message["parts"]
+        if part["kind"] == "tool_result"
+    ]
+    (document,) = [part["output"] for part in results if isinstance(part["output"], dict)]
+    return dict(document)
+
+
+def test_a_tool_sees_who_acts_and_the_credentials_of_its_agent_only(
+    turntree: Call, ask: Callable[[LiteralString], list[Any]]
+) -> None:
+    furnish(turntree, [ASKED])
+    answer = turntree(
+        "agent", "create", "atlas", "--soul", "You are calm.", "--model", "echo",
+        "--credential", LISTED, "--deny", "tool:leave",
+    )  # fmt: skip
+    assert answer.code == 0, answer.err
+    turntree("session", "create", "atlas:main", "--owner", "atlas")
+    assert turntree("send", "atlas:main", "look", "--tools", TOOLS).code == 0
+    assert found(turntree, "atlas:main") == {
+        "chain": [ACTS, "human:ana"],
+        "names": [LISTED],
+        "child": [f"{LISTED}=listed-1"],
+        "listed": "listed-1",
+        "hidden": None,
+    }
+    assert ask(
+        "SELECT role, toolset_name, permissions_granted, permissions_used FROM ledger.turns"
+    ) == [
+        (
+            "unified",
+            "full",
+            {
+                "tools": {"allow": ["*"], "deny": ["leave"]},
+                "credentials": {"allow": [LISTED]},
+                "actions": {"allow": ["*"]},
+            },
+            [f"credential:{LISTED}", "tool:look"],
+        )
+    ]
+    assert ask("SELECT persona_id FROM ledger.sessions WHERE label = 'atlas:main'") == [("atlas",)]
+    audited = turntree("audit", "--session", "atlas:main")
+    assert f"{ACTS} for human:ana" in audited.out
+    assert f"credential:{LISTED}" in audited.out
+    assert turntree("fsck").code == 0
+
+
+def test_without_an_agent_the_built_in_one_acts_and_has_no_credentials(turntree: Call) -> None:
+    furnish(turntree, [ASKED])
+    assert turntree("send", "main", "look", "--tools", TOOLS).code == 0
+    told = found(turntree, "main")
+    assert (told["chain"], told["names"]) == (["agent:assistant", "human:ana"], [])
+    assert os.environ[HIDDEN] == "hidden-1"
