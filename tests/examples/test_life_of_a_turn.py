@@ -34,6 +34,7 @@ BACKGROUND = {
     "_in_background.<locals>.run",
     "WorkerRuntime._look",
     "TaskSupervisor.oversee",
+    "_ShownVariables.__getitem__",  # Any library may read a variable at any time.
 }
 MODEL: dict[str, Json] = {"model_id": "scripted-1", "provider": "@(script)"}
 CALL: Json = {"tool": "weather", "args": {"city": "Oslo"}}

@@ -16,19 +16,23 @@ A call that was started and never finished is lost: a ``run.interrupted`` that n
 it holds the text that a model had sent so far, which becomes the end of the reply.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from turntree.core import usage
-from turntree.core.canonical import digest_bytes
+from turntree.core.canonical import Json, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
 from turntree.core.ids import RunId
 from turntree.core.message import Message, ObjectRef, ToolUse, line_of
+from turntree.core.principal import Principal
 from turntree.core.turn import Outcome, interrupt_calls
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
+
+ASSISTANT: Final = "assistant"
+"""The agent that acts if neither the message nor the session names one."""
 
 InterruptionReason = Literal[
     "crash", "shutdown", "context_reset", "approval_denied", "timeout", "canceled", "system_restart"
@@ -242,6 +246,29 @@ class Run:
             for use in message.tool_uses
             if use.call_id not in self.answered
         )
+
+
+def options_of(started: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the options of the message that a run started with."""
+    options = started.get("options")
+    return options if isinstance(options, Mapping) else {}
+
+
+def sender_of(started: Mapping[str, Json]) -> Principal:
+    """Return the principal that sent the first message of a run."""
+    by = str(started["by"])
+    kind, _, id = by.partition(":")
+    match kind:
+        case "human" | "agent" | "session" | "system" if id:
+            return Principal(kind, id)
+        case _:
+            return Principal("human", by)
+
+
+def agent_of(started: Mapping[str, Json]) -> str | None:
+    """Return the agent that acts in a run; None for runs of versions that recorded none."""
+    agent = started.get("agent") or options_of(started).get("agent")
+    return agent if isinstance(agent, str) else None
 
 
 def _moved(run: Run, kind: str, data: dict[str, Any]) -> Run:

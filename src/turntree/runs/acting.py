@@ -14,30 +14,14 @@ from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.principal import SYSTEM, Principal
+from turntree.core.run import ASSISTANT, agent_of, options_of, sender_of
 
-ASSISTANT: Final = "assistant"
-"""The agent that acts if neither the message nor the session names one."""
 WITHOUT_PERSONA: Final = Permissions((*tools("*"), *actions("*")))
 """What an agent without a program may do. It lists no credential, so it gets none."""
 
 
-def sender_of(started: Mapping[str, Json]) -> Principal:
-    """Return the principal that sent the first message of a run."""
-    by = str(started["by"])
-    kind, _, id = by.partition(":")
-    match kind:
-        case "human" | "agent" | "session" | "system" if id:
-            return Principal(kind, id)
-        case _:
-            return Principal("human", by)
-
-
-def acting_in(started: Mapping[str, Json]) -> Principal:
-    """Return the principal that acts in a run, with everyone on whose behalf it does."""
-    agent = _agent_of(started)
-    # A run of an earlier version does not say which agent acts: its turn names the sender alone.
-    if agent is None:
-        return sender_of(started)
+def principal_in(started: Mapping[str, Json]) -> Principal:
+    """Return the principal that acts in a run whose message was sent under a chain."""
     try:
         return chain_of(started, NOTHING).principal
     except InvalidOperation:
@@ -51,7 +35,7 @@ def chain_of(started: Mapping[str, Json], rights: Permissions) -> DelegationChai
     Raises:
         InvalidOperation: The agent would act on its own behalf.
     """
-    chain, agent = _sender_chain(started), _agent_of(started) or ASSISTANT
+    chain, agent = _sender_chain(started), agent_of(started) or ASSISTANT
     if (chain.last.kind, chain.last.id) == ("agent", agent):
         return chain.child(rights)
     return chain.delegate(Principal("agent", agent), rights)
@@ -65,7 +49,7 @@ def rights_in(started: Mapping[str, Json], persona: Persona | None) -> Permissio
             behalf.
     """
     chain = chain_of(started, WITHOUT_PERSONA if persona is None else persona.granted)
-    limits = _options(started).get("permissions")
+    limits = options_of(started).get("permissions")
     return chain.rights if limits is None else chain.rights.intersect(read_limits(limits))
 
 
@@ -85,7 +69,7 @@ def read_limits(document: Any) -> Permissions:
 
 def _sender_chain(started: Mapping[str, Json]) -> DelegationChain:
     """Return the chain that the message was sent under, else that of a sender with all rights."""
-    sender, links = sender_of(started), _options(started).get("chain")
+    sender, links = sender_of(started), options_of(started).get("chain")
     if isinstance(links, list | tuple):
         chain = DelegationChain.from_json([*links])
         if str(chain.principal) == str(sender):
@@ -99,13 +83,3 @@ def _begin(sender: Principal, rights: Permissions) -> DelegationChain:
     if sender.kind in ROOT_KINDS:
         return DelegationChain.begin(sender, rights)
     return DelegationChain.begin(SYSTEM, rights).delegate(sender, rights)
-
-
-def _agent_of(started: Mapping[str, Json]) -> str | None:
-    agent = started.get("agent") or _options(started).get("agent")
-    return agent if isinstance(agent, str) else None
-
-
-def _options(started: Mapping[str, Json]) -> Mapping[str, Any]:
-    options = started.get("options")
-    return options if isinstance(options, Mapping) else {}

@@ -15,10 +15,10 @@ from turntree.core.event import Event
 from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message, lift_parts
 from turntree.core.principal import Principal
-from turntree.core.run import Run, RunEvent
+from turntree.core.run import Run, RunEvent, agent_of, options_of, sender_of
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
-from turntree.runs.acting import acting_in
+from turntree.runs.acting import principal_in
 from turntree.runs.inbox_store import InboxStore
 
 Moment = Callable[[RunId, int], Timestamp]
@@ -83,7 +83,13 @@ class Attempt:
     @property
     def acting(self) -> Principal:
         """The agent that acts, and on whose behalf."""
-        return acting_in(self.started)
+        agent, sender = agent_of(self.started), sender_of(self.started)
+        # A run of an earlier version does not say which agent acts: its turn names the sender.
+        if agent is None:
+            return sender
+        if "chain" in options_of(self.started) or sender.kind == "agent":
+            return principal_in(self.started)
+        return Principal("agent", agent, sender)
 
     @property
     def first_request(self) -> Mapping[str, Json] | None:

@@ -23,6 +23,7 @@ from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.manifest import EntryKind, Manifest, ManifestEntry
 from turntree.core.principal import Principal
 from turntree.core.program import Program, a_kind, name_in
+from turntree.core.run import options_of, sender_of
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec, parts_of
@@ -37,12 +38,14 @@ from turntree.programs.model_choice import (
 )
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
-from turntree.runs.acting import chain_of, rights_in, sender_of
+from turntree.runs.acting import WITHOUT_PERSONA, chain_of, rights_in
 from turntree.tools.code_programs import spec_of
 from turntree.tools.toolset import Toolset
 
 PARAMS_RECIPE: Final = "params/1"
 OBJECTS_MAX: Final = 4096
+_FULL_TOOLSET: Final = canonical(TOOLSETS["full"].to_json())
+_ALL_TOOLS: Final = canonical(WITHOUT_PERSONA.to_json())
 _LEADING: Final = ("owner", "default_model", "provider")
 """Config members that lead from a session to its agent, model and provider."""
 
@@ -104,7 +107,8 @@ class RequestResolver:
         """
         programs, home, persona, agent, choice = await self._resolve(session, parent, started)
         code = [] if agent is None else await _list_code(programs, agent)
-        rights = rights_in(started, persona)
+        is_limited = bool(options_of(started).keys() & {"chain", "permissions"})
+        rights = rights_in(started, persona) if persona or is_limited else WITHOUT_PERSONA
         tools, lacking = offered(self.toolsets, agent, rights, code)
         entries = await self._pin(choice, persona, rights, agent, tools, code)
         pins: dict[str, Json] = {
@@ -297,11 +301,14 @@ class RequestResolver:
         async def add(kind: EntryKind, name: str, data: bytes) -> None:
             entries.append(ManifestEntry(kind, name, await self._put(data)))
 
-        toolset = TOOLSETS["full"] if persona is None else persona.get_toolset()
-        if persona is not None:
+        if persona is None:
+            await add("toolset", TOOLSETS["full"].name, _FULL_TOOLSET)
+        else:
+            toolset = persona.get_toolset()
             await add("persona", persona.agent, persona.body)
-        await add("toolset", toolset.name, canonical(toolset.to_json()))
-        await add("permissions", "granted", canonical(rights.to_json()))
+            await add("toolset", toolset.name, canonical(toolset.to_json()))
+        granted = _ALL_TOOLS if rights is WITHOUT_PERSONA else canonical(rights.to_json())
+        await add("permissions", "granted", granted)
         if agent is not None and (prompt := agent.config.get("system_prompt")):
             await add("prompt", agent.address, str(prompt).encode())
         for spec in tools:

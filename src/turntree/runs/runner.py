@@ -51,13 +51,13 @@ from turntree.core.run import (
     Seal,
     SettleCalls,
     WaitForUnpark,
+    sender_of,
 )
 from turntree.core.turn import Header, Outcome, seal
 from turntree.core.usage import ModelCall
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
-from turntree.runs.acting import sender_of
 from turntree.runs.attempt import Attempt, Draft
 from turntree.runs.live import StreamPosition
 from turntree.runs.live_hub import LiveHub

@@ -16,9 +16,8 @@ from turntree.core.errors import Canceled, Conflict, DatabaseUnavailable
 from turntree.core.event import Event
 from turntree.core.ids import RunId, SessionId
 from turntree.core.message import Message, partial
-from turntree.core.run import Run, RunEvent, Seal
+from turntree.core.run import ASSISTANT, Run, RunEvent, Seal
 from turntree.ledger.store import Ledger
-from turntree.runs.acting import ASSISTANT
 from turntree.runs.attempt import Attempt, Moment
 from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
