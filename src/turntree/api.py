@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from turntree.auth.authorizer import Authorizer
+    from turntree.auth.execution_context import ExecutionContext
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
     from turntree.core.clock import Clock, Processes
@@ -65,7 +66,7 @@ class Backends:
     """As the tree's user sees it. All stores are made from it."""
     clock: Clock
     by: Principal
-    """The user."""
+    """The user, or the agent that acts for the user with a token."""
     current: str | None
     """The session that ``HEAD`` names."""
     redactor: Callable[[], Redactor]
@@ -80,6 +81,8 @@ class Backends:
     """Tells live processes from dead ones; None asks this machine."""
     inference: InferenceBackend | None = None
     """Asks models; None if no model is available."""
+    context: ExecutionContext | None = None
+    """The context of a token, which limits what the tree may do; None stands for the user."""
     end_here: Callable[[RunId], bool] = lambda _: False
     """Cancels what this process does for a run, if anything."""
     ensure_served: Callable[[], Awaitable[None]] | None = None
@@ -295,7 +298,15 @@ class Tree:
         from turntree.auth.authorizer import Authorizer
         from turntree.auth.store import PermissionStore
 
-        return Authorizer(PermissionStore(self._on.database), self._on.clock)
+        return Authorizer(PermissionStore(self._on.database), self._on.clock, lambda: self.context)
+
+    @cached_property
+    def context(self) -> ExecutionContext:
+        """Who acts here and with which permissions, where no other context was entered."""
+        from turntree.auth.execution_context import ExecutionContext
+
+        on = self._on
+        return on.context or ExecutionContext.begin(on.by)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -350,7 +361,7 @@ class Tree:
         return Runs(
             InboxStore(db, engine), WorkerStore(db, engine), self.ledger, self.revisions.threads,
             self.sessions, on.clock, on.by, LiveHub(), on.end_here, redactor=on.redactor(),
-            ensure_served=on.ensure_served,
+            ensure_served=on.ensure_served, context=on.context,
         )  # fmt: skip
 
     @cached_property

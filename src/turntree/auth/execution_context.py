@@ -11,9 +11,8 @@ its representation nor in a token nor in an error.
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, Final
+from typing import Any
 
 from turntree.auth import permissions as permission
 from turntree.auth import token
@@ -23,10 +22,8 @@ from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
 from turntree.core.errors import NotFound, PermissionDenied
 from turntree.core.ids import Timestamp
-from turntree.core.principal import Principal
+from turntree.core.principal import ACTIVE, Principal
 from turntree.core.value import value
-
-_CURRENT: Final[ContextVar["ExecutionContext | None"]] = ContextVar("turntree", default=None)
 
 
 def current() -> "ExecutionContext":
@@ -35,7 +32,7 @@ def current() -> "ExecutionContext":
     Raises:
         PermissionDenied: There is none: the work started outside every context.
     """
-    found = _CURRENT.get()
+    found = find_current()
     if found is None:
         raise PermissionDenied("no execution context is active")
     return found
@@ -43,7 +40,9 @@ def current() -> "ExecutionContext":
 
 def find_current() -> "ExecutionContext | None":
     """Return the active context, or None."""
-    return _CURRENT.get()
+    found = ACTIVE.get()
+    assert found is None or isinstance(found, ExecutionContext), "only a context is entered"
+    return found
 
 
 @value
@@ -77,16 +76,22 @@ class ExecutionContext:
     @contextmanager
     def entered(self) -> Generator["ExecutionContext", None, None]:
         """Make this the active context until the block ends."""
-        before = _CURRENT.set(self)
+        before = ACTIVE.set(self)
         try:
             yield self
         finally:
-            _CURRENT.reset(before)
+            ACTIVE.reset(before)
 
     @property
     def principal(self) -> Principal:
         """The acting principal, and on whose behalf."""
         return self.chain.principal
+
+    @property
+    def links(self) -> list[dict[str, Any]] | None:
+        """The delegation chain as documents; None for a person or the system with all rights."""
+        only, *more = self.chain.links
+        return None if not more and only.rights == EVERYTHING else self.chain.to_json()
 
     @property
     def rights(self) -> Permissions:

@@ -62,6 +62,8 @@ IMPORTERS = "turntree.importers"
 """Entry-point group of importers."""
 RESOURCES = "turntree.resources"
 """Entry-point group of resource drivers."""
+LIBRARY_AUDIENCE = "library"
+"""The audience of tokens that a program opens a tree with."""
 CODE_SANDBOX = "code"
 """The sandbox for the code of programs."""
 
@@ -98,6 +100,10 @@ class Settings:
     """Any PostgreSQL, 15 or later; None starts the embedded one."""
     workspace: str = "default"
     user: str = "me"
+    token: str | None = field(default=None, repr=False)
+    """A token to act with, instead of as the user with all rights."""
+    context: ExecutionContext | None = field(default=None, repr=False, compare=False)
+    """The context of the token, once ``with_token`` has opened it."""
     session: str | None = None
     """The session that ``HEAD`` names."""
     embedder: EmbedderSettings | None = None
@@ -121,6 +127,7 @@ class Settings:
             console_url=env.get("TURNTREE_CONSOLE_URL") or None,
             workspace=env.get("TURNTREE_WORKSPACE") or "default",
             user=env.get("TURNTREE_USER") or _login(),
+            token=env.get("TURNTREE_TOKEN") or None,
             session=env.get("TURNTREE_SESSION") or None,
             embedder=EmbedderSettings.from_environment(env),
             redacts=env.get("TURNTREE_REDACT") != "no",
@@ -160,6 +167,7 @@ async def open_tree(
     here = world or SystemClock()
     async with connect(chosen, here, report=report) as database:
         engine = engine_on(database)
+        chosen = await with_token(chosen, database, here, LIBRARY_AUDIENCE)
         runtime = LazyRuntime(
             lambda: run_on(database, tree_on(database, chosen, here, engine=engine), chosen, here,
                            engine, tools, providers)
@@ -382,14 +390,41 @@ def load_prices() -> GenaiPrices:
 def begin_context(
     settings: Settings, environment: Mapping[str, str] | None = None
 ) -> ExecutionContext:
-    """Return the context in which the user of the settings acts for themselves.
+    """Return the context of the settings: that of the token, else of the user with all rights.
 
     A credential that was not passed in is looked up in the environment.
     """
     from turntree.auth.execution_context import ExecutionContext
 
+    if settings.context is not None:
+        return settings.context
     env = os.environ if environment is None else environment
     return ExecutionContext.begin(Principal("human", settings.user), environment=dict(env))
+
+
+async def with_token(
+    settings: Settings, database: Database, world: Clock, audience: str
+) -> Settings:
+    """Return the settings with the context of their token, if they have one.
+
+    Raises:
+        PermissionDenied: The token is not valid here, has expired or was revoked, or another person
+            issued it.
+    """
+    if settings.token is None:
+        return settings
+    from turntree.auth.store import PermissionStore
+    from turntree.auth.tokens import Tokens
+    from turntree.core.errors import PermissionDenied
+
+    user = Principal("human", settings.user)
+    tokens = Tokens(PermissionStore(database.seen_by(EVERYTHING)), world, user)
+    context = await tokens.open(
+        settings.token, key=load_token_key(settings), audience=audience, environment=os.environ
+    )
+    if settings.is_user_declared and str(context.chain.root) != str(user):
+        raise PermissionDenied(f"the token is {context.chain.root}'s, and not {user}'s")
+    return replace(settings, context=context)
 
 
 def find_redactor(settings: Settings, environment: Mapping[str, str] | None = None) -> Redactor:
@@ -513,7 +548,8 @@ def tree_on(
     too. Programs work in the folder of this process, unless another host is given. Models can be
     asked if an inference backend is available.
     """
-    by = Principal("human", settings.user)
+    context = settings.context
+    by = Principal("human", settings.user) if context is None else context.principal
     on = Backends(
         database.seen_by(sight or sight_of(by)),
         world,
@@ -526,6 +562,7 @@ def tree_on(
         find_driver=keepers or keepers_in(settings.home, database.conninfo),
         home=settings.home,
         processes=processes,
+        context=context,
     )
     if runtime is not None:
         on = replace(

@@ -51,6 +51,8 @@ class Terminal:
     color: ColorChoice | None = None
     wants_ascii: bool = False
     pages: bool = True
+    token: str | None = None
+    """The token to act with, if it was given as an option."""
 
     @staticmethod
     def current() -> "Terminal":
@@ -210,6 +212,13 @@ def shared_options() -> list[click.Parameter]:
         ),
         flag(["--ascii", "wants_ascii"], help="ASCII only in Turntree's own text."),
         flag(["--no-pager", "no_pager"], help="Direct output, without a pager."),
+        click.Option(
+            ["--token"],
+            metavar="TOKEN",
+            expose_value=False,
+            callback=_remember,
+            help="Token to act with; TURNTREE_TOKEN keeps it out of the list of processes.",
+        ),
     ]
 
 
@@ -225,6 +234,8 @@ def _remember(context: click.Context, option: click.Parameter, value: Any) -> No
             terminal.wants_ascii = value
         case "color":
             terminal.color = value
+        case "token":
+            terminal.token = value
         case _:
             terminal.pages = not value
 

@@ -23,6 +23,7 @@ from turntree.boot.open import (
     imports_on,
     run_on,
     tree_on,
+    with_token,
     workplace_in,
 )
 from turntree.cli.command import Terminal
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
+AUDIENCE: Final = "cli"
+"""The audience of tokens that commands are run with."""
+WORKER_AUDIENCE: Final = "worker"
+"""The audience of tokens that workers are run with."""
 DEMO_WORKSPACE: Final = "turntree-demo"
 """The sample data has its own, so that no list, search or sum of yours contains it."""
 _OWN_HISTORY: Final = ("up", "import", "hook")
@@ -95,9 +100,11 @@ class CliContext:
         return worked[1] / FOLDER
 
 
-def load_settings() -> Settings:
-    """Return the settings merged from the environment, the file and ``.turntree``."""
+def load_settings(terminal: Terminal | None = None) -> Settings:
+    """Return the settings merged from the options, the environment, the file and ``.turntree``."""
     settings = Settings.from_environment(merged_environment())
+    if terminal is not None and terminal.token is not None:
+        settings = replace(settings, token=terminal.token)
     place = find_place(Path.cwd())
     if place is None or os.environ.get("TURNTREE_WORKSPACE"):
         return settings
@@ -151,7 +158,7 @@ class HeldLedger:
     async def _act(
         self, terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool
     ) -> T:
-        settings, world = load_settings(), SystemClock()
+        settings, world = load_settings(terminal), SystemClock()
         if self._database is None:
             opening = connect(settings, world, report=terminal.note, is_brief=True)
             self._database = await self._stack.enter_async_context(opening)
@@ -165,16 +172,19 @@ async def open_ledger(
     *,
     tools: Sequence[object] = (),
     lent: Path | None = None,
+    audience: str = AUDIENCE,
 ) -> AsyncGenerator[CliContext, None]:
     """Open the ledger with a connection pool and the tools that models may call.
 
     Programs work in the folder where the command runs, or in ``lent``, which programs of other
     users may use too.
     """
-    settings, world = load_settings(), SystemClock()
+    settings, world = load_settings(terminal), SystemClock()
     async with (
         connect(settings, world, report=terminal.note) as database,
-        _open_on(database, settings, terminal, world, tools=tools, lent=lent) as opened,
+        _open_on(
+            database, settings, terminal, world, tools=tools, lent=lent, audience=audience
+        ) as opened,
     ):
         yield opened
 
@@ -189,6 +199,7 @@ async def _open_on(
     tools: Sequence[object] = (),
     waits: bool = False,
     lent: Path | None = None,
+    audience: str = AUDIENCE,
 ) -> AsyncGenerator[CliContext, None]:
     """Yield a command's context; with ``waits``, after importing a turn that has just ended."""
     if waits and _has_unread(settings.home / SPOOL):
@@ -198,6 +209,8 @@ async def _open_on(
         await wait_for_hooks(Spool(settings.home / SPOOL), terminal)
     here = workplace_in(lent or Path(), settings.home, terminal.note, is_lent=lent is not None)
     engine = engine_on(database)
+
+    settings = await with_token(settings, database, world, audience)
 
     def run() -> "WorkerRuntime":
         plain = tree_on(database, settings, world, workplace=here, engine=engine)

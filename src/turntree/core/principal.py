@@ -1,7 +1,8 @@
 """Principals: who acts, and on whose behalf."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from contextvars import ContextVar
+from typing import Any, Final, Literal, Protocol
 
 from turntree.core.value import value
 
@@ -39,3 +40,21 @@ class Principal:
 
 
 SYSTEM = Principal("system", "turntree")
+
+
+class Actor(Protocol):
+    """The acting principal with its permissions: an ``ExecutionContext``."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who acts, and on whose behalf."""
+        ...
+
+    @property
+    def links(self) -> list[dict[str, Any]] | None:
+        """The delegation chain as documents; None if it limits nothing."""
+        ...
+
+
+ACTIVE: Final[ContextVar[Actor | None]] = ContextVar("turntree", default=None)
+"""The actor in whose context code runs, if any."""

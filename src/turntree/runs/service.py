@@ -20,7 +20,7 @@ from turntree.core.message import (
     lift_parts,
     user,
 )
-from turntree.core.principal import Principal
+from turntree.core.principal import ACTIVE, Actor, Principal
 from turntree.core.redaction import BY_FORMAT, Redactor, without_secrets
 from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
 from turntree.core.thread import ThreadTurn
@@ -89,6 +89,8 @@ class Runs(Facet):
     """Serves sessions in this process unless a worker does; None if this process cannot."""
     model: str | None = None
     """The model that answers, unless a message names another."""
+    context: Actor | None = None
+    """Who sends, where no other context was entered; None stands for ``by`` with all rights."""
 
     async def post(
         self,
@@ -123,9 +125,16 @@ class Runs(Facet):
         target = await self.sessions.get_or_create(session)
         given = {"model": self.model, **asked}
         options = {name: value for name, value in given.items() if value is not None}
+        recorded = _options(options)
+        acting = None if by is not None else ACTIVE.get() or self.context
+        if acting is not None:
+            by = acting.principal
+            # The rights under which it is sent travel with the message: they limit its run.
+            if (links := acting.links) is not None:
+                recorded["chain"] = list(links)
         posted = await self.inbox.post(
             target.id, *queued, by=str(by or self.by), at=self.world.now(), key=key,
-            options=_options(options),
+            options=recorded,
         )  # fmt: skip
         return replace(posted, redacted=redacted)
 

@@ -125,3 +125,41 @@ def test_without_an_agent_the_built_in_one_acts_and_has_no_credentials(turntree:
     told = found(turntree, "main")
     assert (told["chain"], told["names"]) == (["agent:assistant", "human:ana"], [])
     assert os.environ[HIDDEN] == "hidden-1"
+
+
+def issued(turntree: Call, *options: str) -> str:
+    """Return a token of the agent ``bee``."""
+    document = turntree("token", "issue", "cli", "--agent", "bee", *options, "--json").document
+    return str(document["token"])
+
+
+def test_a_message_that_is_sent_with_a_token_runs_with_its_rights_only(turntree: Call) -> None:
+    furnish(turntree, [ASKED])
+    turntree("agent", "create", "atlas", "--model", "echo", "--credential", LISTED)
+    turntree("session", "create", "atlas:main", "--owner", "atlas")
+    token = issued(turntree, "--allow", "tool:look")
+    assert turntree("send", "atlas:main", "look", "--tools", TOOLS, "--token", token).code == 0
+    told = found(turntree, "atlas:main")
+    assert (told["chain"], told["names"]) == ([ACTS, "agent:bee", "human:ana"], [])
+    audited = turntree("audit", "--session", "atlas:main")
+    assert f"{ACTS} for agent:bee for human:ana" in audited.out
+    assert "tool:leave" in audited.out
+
+
+def test_a_revoked_token_is_refused_by_every_command(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnish(turntree)
+    made = turntree("token", "issue", "cli", "--agent", "bee", "--json").document
+    turntree("session", "create", "plans", "--private")
+    monkeypatch.setenv("TURNTREE_TOKEN", str(made["token"]))
+    assert turntree("log", "plans").code == 3
+    monkeypatch.delenv("TURNTREE_TOKEN")
+    assert turntree("token", "revoke", str(made["nonce"])).code == 0
+    monkeypatch.setenv("TURNTREE_TOKEN", str(made["token"]))
+    for words in (("status",), ("log",), ("send", "main", "hello"), ("audit",)):
+        refused = turntree(*words)
+        assert refused.code == 4, words
+        assert "was revoked" in refused.err
+    other = turntree("log", "--token", "nonsense")
+    assert (other.code, "Traceback" in other.err) == (4, False)

@@ -11,7 +11,7 @@ import click
 from turntree.boot.worker import WorkerRuntime
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
-from turntree.cli.context import load_settings, open_ledger
+from turntree.cli.context import WORKER_AUDIENCE, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, counted
 from turntree.cli.programs.secret_hosts import settle_own_hosts
@@ -57,7 +57,9 @@ def worker(
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
 
     async def serve() -> None:
-        async with open_ledger(terminal, tools=given, lent=lent) as opened:
+        async with open_ledger(
+            terminal, tools=given, lent=lent, audience=WORKER_AUDIENCE
+        ) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async with running.serving(
