@@ -296,17 +296,12 @@ class Tree:
     def authority(self) -> Authorizer:
         """Who may do what."""
         from turntree.auth.authorizer import Authorizer
+        from turntree.auth.execution_context import ExecutionContext
         from turntree.auth.store import PermissionStore
 
-        return Authorizer(PermissionStore(self._on.database), self._on.clock, lambda: self.context)
-
-    @cached_property
-    def context(self) -> ExecutionContext:
-        """Who acts here and with which permissions, where no other context was entered."""
-        from turntree.auth.execution_context import ExecutionContext
-
         on = self._on
-        return on.context or ExecutionContext.begin(on.by)
+        own = on.context or ExecutionContext.begin(on.by)
+        return Authorizer(PermissionStore(on.database), on.clock, own)
 
     @cached_property
     def tokens(self) -> Tokens:

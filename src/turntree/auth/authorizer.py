@@ -4,8 +4,6 @@
 of the session before the caller may continue. It must never widen a permission.
 """
 
-from collections.abc import Callable
-
 from turntree.auth import audit
 from turntree.auth.audit import Audit
 from turntree.auth.execution_context import ExecutionContext, find_current
@@ -23,8 +21,8 @@ class Authorizer(Facet):
 
     permissions: PermissionStore
     world: Clock
-    own: Callable[[], ExecutionContext]
-    """Returns the tree's own context, for calls outside of every other."""
+    own: ExecutionContext
+    """The tree's own context, for calls outside of every other."""
 
     async def grant(
         self,
@@ -38,7 +36,7 @@ class Authorizer(Facet):
         Raises:
             NotFound: No such session.
         """
-        acting = context or find_current() or self.own()
+        acting = context or find_current() or self.own
         data = audit.granted_data(acting.chain, persona=persona)
         await self.permissions.record(session, audit.GRANTED, data, at=self.world.now())
 
@@ -51,7 +49,7 @@ class Authorizer(Facet):
             PermissionDenied: The permission is missing; the denial is recorded too.
             NotFound: No such session.
         """
-        acting = context or find_current() or self.own()
+        acting = context or find_current() or self.own
         decision = acting.decide(wanted)
         data = audit.judged_data(acting.principal, decision)
         await self.permissions.record(session, audit.kind_of(decision), data, at=self.world.now())
@@ -68,7 +66,7 @@ class Authorizer(Facet):
             PermissionDenied: No permission names it.
             NotFound: It is neither in the context nor in the environment.
         """
-        acting = context or find_current() or self.own()
+        acting = context or find_current() or self.own
         await self.use(session, right("credential", name), context=acting)
         return acting.get_credential(name)
 

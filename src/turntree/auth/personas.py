@@ -42,7 +42,7 @@ class Personas(Facet):
 
         They go into the manifest of every turn that runs under it.
         """
-        acting = context or find_current() or self.authority.own()
+        acting = context or find_current() or self.authority.own
         given = persona.get_toolset()
         rights = persona.granted.intersect(acting.rights)
         return (
@@ -69,7 +69,7 @@ class Personas(Facet):
         Raises:
             NotFound: No such turn.
         """
-        acting = context or find_current() or self.authority.own()
+        acting = context or find_current() or self.authority.own
         turn = (await self.revisions.resolve(revision)).turn
         pinned = await self.permissions.list_personas(turn)
         asked = PersonaForkRequest(
@@ -105,7 +105,7 @@ class Personas(Facet):
             Conflict: The label is taken.
             NotFound: No such turn.
         """
-        acting = context or find_current() or self.authority.own()
+        acting = context or find_current() or self.authority.own
         decided = await self.decide_fork(
             revision, persona, owner_grants=owner_grants, confirmed=confirmed, context=acting
         )

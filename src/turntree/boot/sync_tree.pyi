@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import IO, Any, Self, Unpack
+from typing import IO, Self, Unpack
 
 from turntree.auth.audit import Audit
-from turntree.auth.permissions import Decision, Permissions
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Decision
 from turntree.auth.permissions import Right as PermissionsRight
 from turntree.auth.persona import Persona
 from turntree.auth.persona_fork import PersonaForkDecision
@@ -1076,7 +1077,7 @@ class _Authorizer:
         self,
         session: SessionId,
         *,
-        context: _ExecutionContext | None = ...,
+        context: ExecutionContext | None = ...,
         persona: Digest | None = ...,
     ) -> None:
         """Record the permissions of the acting principal in a session.
@@ -1089,7 +1090,7 @@ class _Authorizer:
         session: SessionId,
         wanted: PermissionsRight,
         *,
-        context: _ExecutionContext | None = ...,
+        context: ExecutionContext | None = ...,
     ) -> Decision:
         """Record that a permission is used in a session, and return once that is durable.
 
@@ -1098,7 +1099,7 @@ class _Authorizer:
             NotFound: No such session.
         """
     def get_credential(
-        self, session: SessionId, name: str, *, context: _ExecutionContext | None = ...
+        self, session: SessionId, name: str, *, context: ExecutionContext | None = ...
     ) -> str:
         """Return a credential, after recording its use.
 
@@ -1116,96 +1117,9 @@ class _Authorizer:
     ) -> Audit:
         """Return permissions granted, used, denied and never used, with the findings."""
 
-class _ExecutionContext:
-    def begin(
-        cls,
-        principal: Principal,
-        rights: Permissions = ...,
-        *,
-        environment: Mapping[str, str] | None = ...,
-    ) -> "ExecutionContext":
-        """Return the context in which a human or the system acts for itself.
-
-        Raises:
-            InvalidOperation: An agent or a session cannot begin a chain.
-        """
-    def entered(self) -> Generator["ExecutionContext", None, None]:
-        """Make this the active context until the block ends."""
-    @property
-    def principal(self) -> Principal:
-        """The acting principal, and on whose behalf."""
-    @property
-    def links(self) -> list[dict[str, Any]] | None:
-        """The delegation chain as documents; None for a person or the system with all rights."""
-    @property
-    def rights(self) -> Permissions:
-        """The permissions here."""
-    def child(
-        self,
-        rights: Permissions | None = ...,
-        *,
-        credentials: Mapping[str, str] | None = ...,
-        config: Mapping[str, Json] | None = ...,
-    ) -> "ExecutionContext":
-        """Return a context for a smaller piece of the same work.
-
-        Credentials and settings given here hide the parent's; a credential that the permissions do
-        not name is still out of reach.
-
-        Raises:
-            InvalidOperation: The chain is too long.
-        """
-    def delegate(self, to: Principal, rights: Permissions) -> "ExecutionContext":
-        """Return the context in which another principal acts on behalf of this one.
-
-        Raises:
-            InvalidOperation: The principal is in the chain already, or it is too long.
-        """
-    def assume(self, persona: Persona) -> "ExecutionContext":
-        """Return the context in which an agent acts under a persona, on behalf of this one.
-
-        An acting agent may take another version of its own persona.
-
-        Raises:
-            InvalidOperation: The agent is already further up in the chain.
-        """
-    def decide(self, wanted: PermissionsRight) -> Decision:
-        """Return whether a permission is granted, and why. ``tree.authority`` also records it."""
-    def get_credential(self, name: str) -> str:
-        """Return a credential that the permissions name, from the context or the environment.
-
-        Raises:
-            PermissionDenied: No permission names it, whether or not it exists.
-            NotFound: It is neither in the context nor in the environment.
-        """
-    def may_list(self, name: str) -> bool:
-        """Whether a variable of the environment is a credential that the permissions name."""
-    def may_read(self, name: str) -> bool:
-        """Whether a variable may be read as a credential, which is noted.
-
-        Unlike in ``get_credential``, a refusal is not: libraries ask for many variables, and for
-        them this one does not exist.
-        """
-    def get_config(self, name: str, default: Any = ...) -> Any:
-        """Return a setting, or the default if it is not set."""
-    def from_token(
-        cls,
-        text: str,
-        *,
-        key: bytes,
-        audience: str,
-        now: Timestamp,
-        environment: Mapping[str, str] | None = ...,
-    ) -> "ExecutionContext":
-        """Return the context of a token.
-
-        Raises:
-            PermissionDenied: The token is not valid, is for another audience, or has expired.
-        """
-
 class _Tokens:
     def issue(
-        self, context: _ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
+        self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
     ) -> tuple[str, str]:
         """Return a token, and the nonce that revokes it.
 
@@ -1223,7 +1137,7 @@ class _Tokens:
         """
     def open(
         self, text: str, *, key: bytes, audience: str, environment: Mapping[str, str] | None = ...
-    ) -> _ExecutionContext:
+    ) -> ExecutionContext:
         """Return the context of a token, unless it was revoked in this ledger.
 
         Raises:
@@ -1235,7 +1149,7 @@ class _Tokens:
 
 class _Personas:
     def pin(
-        self, persona: Persona, *, context: _ExecutionContext | None = ...
+        self, persona: Persona, *, context: ExecutionContext | None = ...
     ) -> tuple[ManifestEntry, ...]:
         """Store a persona, its toolset and effective permissions; return their manifest entries.
 
@@ -1248,7 +1162,7 @@ class _Personas:
         *,
         owner_grants: bool = ...,
         confirmed: bool = ...,
-        context: _ExecutionContext | None = ...,
+        context: ExecutionContext | None = ...,
     ) -> PersonaForkDecision:
         """Return whether a thread may continue under another persona, and why; changes nothing.
 
@@ -1263,7 +1177,7 @@ class _Personas:
         *,
         owner_grants: bool = ...,
         confirmed: bool = ...,
-        context: _ExecutionContext | None = ...,
+        context: ExecutionContext | None = ...,
     ) -> Session:
         """Create a session at any turn that continues under another persona.
 
@@ -1554,9 +1468,6 @@ class SyncTree:
     @property
     def authority(self) -> _Authorizer:
         """Who may do what."""
-    @property
-    def context(self) -> _ExecutionContext:
-        """Who acts here and with which permissions, where no other context was entered."""
     @property
     def tokens(self) -> _Tokens:
         """Delegated permissions that can travel."""
