@@ -113,6 +113,7 @@ ASKED: Calls = {
     "task fail": (("TASK",),),
     "information validate": (("TASK",),),
     "human notify": (("TASK", "hello"),),
+    "human read": (("TASK",),),
     "human ask": (("TASK", "hello"),),
     "human approve": (("TASK", "1"),),
     "human reject": (("TASK", "1"),),

@@ -35,6 +35,7 @@ KINDS: Mapping[str, Group] = {
     "human.approval_requested": "intent",
     "code.invoked": "intent",
     # Something outside the ledger responded.
+    "human.read": "observation",
     "model_call.finished": "observation",
     "tool_call.finished": "observation",
     "message.appended": "observation",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
+from turntree.auth.run_rights import principal_in
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.event import Event
@@ -18,7 +19,6 @@ from turntree.core.principal import Principal
 from turntree.core.run import Run, RunEvent, agent_of, options_of, sender_of
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
-from turntree.runs.acting import principal_in
 from turntree.runs.inbox_store import InboxStore
 
 Moment = Callable[[RunId, int], Timestamp]

@@ -16,6 +16,7 @@ import orjson
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions, right
 from turntree.auth.persona import TOOLSETS, Persona, persona_of
+from turntree.auth.run_rights import WITHOUT_PERSONA, chain_of, rights_in
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Conflict, InvalidOperation
@@ -38,7 +39,6 @@ from turntree.programs.model_choice import (
 )
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
-from turntree.runs.acting import WITHOUT_PERSONA, chain_of, rights_in
 from turntree.tools.code_programs import spec_of
 from turntree.tools.toolset import Toolset
 

@@ -293,6 +293,24 @@ def test_the_schemas_library_is_not_loaded_before_a_kind_is_asked_for() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_a_person_is_told_something(turntree: Call) -> None:
-    assert turntree("human", "create", "ana", "--display-name", "Ana").code == 0
-    assert turntree("human", "notify", "ana", "hello").code == 0
+def test_a_message_is_in_the_inbox_of_its_person_until_it_is_read(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert turntree("human", "create", "bob", "--display-name", "Bob").code == 0
+    told = turntree("human", "notify", "bob", "lunch is ready")
+    assert "lunch is ready" not in told.err
+    assert turntree("status", "--json").document["inbox"] == []
+    assert turntree("human", "read", "bob").code == 4
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    assert "lunch is ready, from human:ana" in turntree("status").out
+    assert turntree("status", "--json").document["inbox"] == [
+        {"by": "human:ana", "message": "lunch is ready"}
+    ]
+    assert "lunch is ready" in turntree("human", "read", "bob", "--json").out
+    assert turntree("status", "--json").document["inbox"] == []
+
+
+def test_a_message_to_a_person_who_wants_none_reaches_no_one(turntree: Call) -> None:
+    turntree("human", "create", "bob", "--channel", "none")
+    told = turntree("human", "notify", "bob", "lunch", "--json").document
+    assert (told["reached"], told["channel"]) == (False, "none")

@@ -78,8 +78,15 @@ def validate(terminal: Terminal, name: str) -> None:
 @click.argument("name", metavar="HUMAN", type=PROGRAM)
 @click.argument("text")
 def notify(terminal: Terminal, name: str, text: str) -> None:
-    """Send a person a notification."""
+    """Put a message into a person's inbox, which their status shows."""
     _call(terminal, name, text)
+
+
+@verb("read")
+@click.argument("name", metavar="HUMAN", type=PROGRAM)
+def read_inbox(terminal: Terminal, name: str) -> None:
+    """Show the messages of a person's inbox and empty it, as that person."""
+    _call(terminal, name, read=True)
 
 
 @verb()
@@ -144,5 +151,5 @@ VERBS: Final[Mapping[str, tuple[click.Command, ...]]] = {
     "agent": (assign, status),
     "task": (start, report, complete, fail),
     "information": (validate,),
-    "human": (notify, ask, approve, reject),
+    "human": (notify, read_inbox, ask, approve, reject),
 }

@@ -1,7 +1,7 @@
 """``init``, ``down`` and ``status``: the current folder and the server behind it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,6 +139,8 @@ class Counts:
     """Failed runs of sessions that have not moved since."""
     plans: int = 0
     """Number of unfinished forks and moves with files on this machine."""
+    inbox: tuple[Mapping[str, Any], ...] = ()
+    """Unread messages to the user, and requests that wait for their decision."""
 
 
 @verb()
@@ -198,8 +200,21 @@ async def _count(opened: CliContext) -> Counts:
     plans = await opened.tree.plans.count_left()
     return Counts(
         turns, len(sessions), current, opened.current, opened.now, tuple(workers), tuple(runs),
-        tuple(piles), tuple(failed), plans,
+        tuple(piles), tuple(failed), plans, await _read_inbox(opened),
     )  # fmt: skip
+
+
+async def _read_inbox(opened: CliContext) -> tuple[Mapping[str, Any], ...]:
+    user = opened.settings.user
+    person = await opened.tree.programs.find(user)
+    if person is None or person.kind != "human":
+        return ()
+    details: Mapping[str, Any] = person.details
+    asked = [
+        {"request": request, "message": what}
+        for request, what in (details.get("pending") or {}).items()
+    ]
+    return (*(details.get("inbox") or ()), *asked)
 
 
 def _rows(
@@ -225,6 +240,7 @@ def _rows(
     yield from _running_rows(counts)
     if counts.plans:
         yield "plans", f"{counts.plans} left unfinished; turntree plan resume"
+    yield from _inbox_rows(settings.user, counts)
     current = counts.current
     if current is not None:
         moved = age(current.updated_at, counts.now)
@@ -233,6 +249,19 @@ def _rows(
         yield "session", f"{clean(counts.chosen)}, which does not exist yet"
     else:
         yield "session", "none is current"
+
+
+def _inbox_rows(user: str, counts: Counts) -> Iterator[tuple[str, str]]:
+    """Yield the newest messages to the user, and what waits for their decision."""
+    for one in counts.inbox[-RUNS_SHOWN_MAX:]:
+        text = cut(clean(one["message"]), REASON_WIDTH_MAX)
+        if "request" in one:
+            way = f"turntree human approve {clean(user)} {one['request']}, or reject"
+            yield "asked", f"{text}; {way}"
+        else:
+            yield "message", f"{text}, from {clean(one['by'])}"
+    if any("request" not in one for one in counts.inbox):
+        yield "", f"turntree human read {clean(user)} empties the inbox"
 
 
 def _so_many(count: int, what: str) -> str:
@@ -320,6 +349,7 @@ def _document(
         "waiting": None if counts is None else [_pile_document(pile) for pile in counts.piles],
         "failed": None if counts is None else [_failed_document(run) for run in counts.failed],
         "plans": None if counts is None else counts.plans,
+        "inbox": [] if counts is None else [*counts.inbox],
         "head": settings.session if counts is None else counts.chosen,
         "session": None if current is None else session_row_document(current, current=current),
     }

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Conflict, Hint, InvalidOperation
+from turntree.core.errors import Conflict, Hint, InvalidOperation, PermissionDenied
 from turntree.core.program import Program
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
@@ -18,6 +18,8 @@ from turntree.programs.program_kind import Invocation
 # Each attempt loses only to a change that succeeded, so this many losses in a row mean a fault of
 # ours.
 QUICKER_MAX: Final = 20
+INBOX_MAX: Final = 50
+"""How many unread messages are kept in an inbox; the person's stream has them all."""
 
 
 class Preferences(TypedConfig):
@@ -47,7 +49,7 @@ class HumanKind:
             Option(
                 "--channel",
                 "preferences/notification_channel",
-                "Notification channel: terminal, or none.",
+                "Where messages go: inbox (default), terminal, or none.",
             ),
             Option(
                 "--permission",
@@ -68,15 +70,16 @@ class HumanKind:
         return schema_of(HumanConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Notify the person, ask for approval, or record their decision."""
+        """Notify the person, ask for approval, or record what they read or decided."""
         match call.request:
             case {"decide": str(request), "approve": bool(approve)}:
                 return await _decide(call, request, approve=approve)
             case {"ask": str(what)} if what:
                 return await _ask(call, what)
             case {"message": str(text)} if text:
-                reached = await _notify(call, text)
-                return {"notified": call.program.name, **reached}
+                return {"notified": call.program.name, **await _notify(call, text)}
+            case {"read": True}:
+                return await _read(call)
             case _:
                 raise InvalidOperation(
                     "a person is told a message, or asked for approval: say which"
@@ -84,14 +87,43 @@ class HumanKind:
 
 
 async def _notify(call: Invocation, text: str) -> dict[str, Json]:
+    """Put a message into the person's inbox, unless they want none; return where it went."""
     preferences = call.program.config.get("preferences")
-    channel: Json = "none"
+    channel: Json = "inbox"
     if isinstance(preferences, Mapping):
-        channel = preferences.get("notification_channel") or "none"
-    reached = await call.around.notify(str(channel), text)
+        channel = preferences.get("notification_channel") or channel
+    reached = channel != "none"
     told: dict[str, Json] = {"channel": channel, "reached": reached}
-    await call.around.tell(call.program, "human.notified", more={**told, "message": text})
-    return told
+
+    async def notify(person: Program) -> dict[str, Json]:
+        arrived: list[Json] = [*_inbox(person), {"by": str(call.by), "message": text}]
+        await call.around.tell(
+            person,
+            "human.notified",
+            sets={"inbox": arrived[-INBOX_MAX:]} if reached else None,
+            more={**told, "message": text},
+        )
+        return told
+
+    # The terminal of this process is the person's only if the person is its user.
+    if str(call.by) == f"human:{call.program.name}":
+        await call.around.notify(str(channel), text)
+    return await _once_at_a_time(call, notify)
+
+
+async def _read(call: Invocation) -> dict[str, Json]:
+    if str(call.by) != f"human:{call.program.name}":
+        raise PermissionDenied(
+            f"only human:{call.program.name} reads their messages, not {call.by}"
+        )
+
+    async def read(person: Program) -> dict[str, Json]:
+        messages = _inbox(person)
+        if messages:
+            await call.around.tell(person, "human.read", sets={"inbox": None})
+        return {"read": messages}
+
+    return await _once_at_a_time(call, read)
 
 
 async def _ask(call: Invocation, what: str) -> dict[str, Json]:
@@ -159,6 +191,11 @@ def _with_approval(person: Program) -> list[str]:
 def _permissions(person: Program) -> list[Json]:
     found = person.config.get("permissions")
     return found if isinstance(found, list) else []
+
+
+def _inbox(person: Program) -> list[Json]:
+    found = person.details.get("inbox")
+    return list(found) if isinstance(found, list | tuple) else []
 
 
 def _waiting(person: Program) -> dict[str, Json]:
