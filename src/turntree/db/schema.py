@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 27
-DIGEST: Final = "223ff7a152593fbdb4c909dd639a09c851536a933f96322b30e475304903fa22"
+NUMBER: Final = 28
+DIGEST: Final = "b2a5284b5d66614f0e024628e39a1cc590d8bb872ce72d52983702b01f538062"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
