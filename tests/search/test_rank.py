@@ -38,6 +38,10 @@ def test_search_prefix_matches_and_missing_word_is_not_listed() -> None:
     assert matched("absent signat") == {"signat": ("answered",)}
 
 
+def test_search_begun_ending_lists_where_its_word_matched() -> None:
+    assert matched("redirecti") == {"redirecti": ("tool", "output", "answered")}
+
+
 def test_search_finds_identifier_by_its_pieces() -> None:
     assert matched("loginRedirect") == {"loginRedirect": ("tool",)}
     assert matched("query_string please") == {"query_string": ("asked",)}

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turntree.search.tokenizer import COMMON, WORD_CHARS_MAX, lexemes_of, root, words_of
+from turntree.search.tokenizer import (
+    COMMON,
+    WORD_CHARS_MAX,
+    lexemes_of,
+    root,
+    roots_begun,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +38,18 @@ def test_the_forms_of_a_word_share_a_root(family: str) -> None:
 @pytest.mark.parametrize("words", ["status stat", "user use", "class clas", "string ring"])
 def test_different_words_keep_different_roots(words: str) -> None:
     assert len({root(word) for word in words.split()}) == len(words.split())
+
+
+@pytest.mark.parametrize(
+    ("letters", "word"), [("redirecti", "redirect"), ("runni", "run"), ("migrati", "migrate")]
+)
+def test_begun_ending_leads_to_the_root_of_its_word(letters: str, word: str) -> None:
+    assert root(word) in roots_begun(letters)
+
+
+@pytest.mark.parametrize(("letters", "word"), [("password", "pass"), ("compass", "comp")])
+def test_longer_word_is_not_a_begun_ending(letters: str, word: str) -> None:
+    assert root(word) not in roots_begun(letters)
 
 
 @pytest.mark.parametrize("said", ["parseRevision", "parse_revision", "parse-revision"])

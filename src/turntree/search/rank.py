@@ -12,7 +12,7 @@ from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.search.document import SearchPassage, Where
 from turntree.search.query import Query, Term
-from turntree.search.tokenizer import Word, find_words, words_of
+from turntree.search.tokenizer import Word, find_words, roots_begun, words_of
 
 RANK_OFFSET: Final = 60
 """Reciprocal rank fusion's constant: the higher, the less the first ranks dominate."""
@@ -115,10 +115,12 @@ def _stands(said: str, passages: Sequence[SearchPassage], folded: Sequence[str])
 def _read(query: Query, passage: SearchPassage) -> _PassageHits:
     keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
     opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
+    begun = {lexeme: whole for start, whole in opened for lexeme in roots_begun(start)}
     hits: list[tuple[Word, str]] = []
     prefixes = tuple(start for start, _ in opened)
-    for word in find_words(passage.text, frozenset(keys), prefixes):
+    for word in find_words(passage.text, frozenset(keys | begun.keys()), prefixes):
         matches = [lexeme for lexeme in word.lexemes if lexeme in keys]
+        matches += [begun[lexeme] for lexeme in word.lexemes if lexeme in begun]
         # A completion of the last word counts as that word.
         matches += [whole for start, whole in opened if _begins(word, passage.text, start)]
         hits += [(word, lexeme) for lexeme in dict.fromkeys(matches)]

@@ -20,7 +20,7 @@ from turntree.db.sql import load_statements
 from turntree.search.document import LIFTED_BYTES_READ, facet
 from turntree.search.query import Query, Term
 from turntree.search.results import FileUseRecord, HitSession, SearchableTurn, Vector
-from turntree.search.tokenizer import lexemes_of
+from turntree.search.tokenizer import lexemes_of, roots_begun
 
 SQL = load_statements(__file__)
 
@@ -32,8 +32,6 @@ PROPOSED: Final = 200
 HOLDERS_MAX: Final = 20
 LOOSENED_MAX: Final = 6
 SHORT_MAX: Final = 3
-STEM_CHARS_MIN: Final = 4
-ENDING_CHARS_MAX: Final = 4
 
 
 @value
@@ -173,9 +171,7 @@ def term_query(term: Term) -> str:
     if term.is_open:
         letters = "".join(character for character in term.text.lower() if character.isalnum())
         ways.append(f"{quoted(letters)}:*")
-        # An incomplete ending ("redirecti") is longer than the stored root ("redirect").
-        first = max(STEM_CHARS_MIN, len(letters) - ENDING_CHARS_MAX)
-        ways += [quoted(letters[:length]) for length in range(first, len(letters))]
+        ways += [quoted(lexeme) for lexeme in sorted(roots_begun(letters))]
     return f"({' | '.join(dict.fromkeys(ways))})"
 
 

@@ -153,6 +153,7 @@ _ENDINGS: Final = (
     ("ies", "i", 2), ("sses", "ss", 2), ("ing", "", 3), ("ied", "i", 2), ("edly", "", 3),
     ("ed", "", 3), ("ly", "", 4), ("ss", "ss", 1), ("us", "us", 2), ("es", "", 3), ("s", "", 2),
 )  # fmt: skip
+_TAILS: Final = (("ation", 5), ("ion", 4), ("ate", 5), ("at", 5), ("e", 2))
 
 
 def root(word: str) -> str:
@@ -170,6 +171,21 @@ def root(word: str) -> str:
     return _without_tail(again)
 
 
+def roots_begun(letters: str) -> frozenset[str]:
+    """Return the roots of the words that some letters become when their ending is completed.
+
+    "redirecti" is longer than the root of "redirecting". Only endings that ``root`` removes count:
+    "password" does not begin like "pass" for this purpose.
+    """
+    endings = (*(ending for ending, _, _ in _ENDINGS), *(tail for tail, _ in _TAILS))
+    return frozenset(
+        root(letters + ending[written:])
+        for ending in endings
+        for written in range(1, len(ending))
+        if letters.endswith(ending[:written])
+    )
+
+
 def _without_ending(word: str) -> str:
     for ending, instead, left_min in _ENDINGS:
         if not word.endswith(ending):
@@ -183,7 +199,7 @@ def _without_ending(word: str) -> str:
 
 
 def _without_tail(word: str) -> str:
-    for tail, left_min in (("ation", 5), ("ion", 4), ("ate", 5), ("at", 5), ("e", 2)):
+    for tail, left_min in _TAILS:
         if word.endswith(tail) and len(word) - len(tail) >= left_min:
             word = word[: -len(tail)]
             break

@@ -140,7 +140,7 @@ def _why(hit: SearchHit, home: str) -> str:
         more = len(others) - NAMES_SHOWN_MAX
         names = [clean(label) for label in others[:NAMES_SHOWN_MAX]]
         reasons.append("also in " + ", ".join([*names, *([f"{more} more"] if more > 0 else [])]))
-    return " · ".join(reasons) or "by its names and times"
+    return " · ".join(reasons) or "matches the filters"
 
 
 def hit_document(hit: SearchHit, unique: Mapping[Digest, int]) -> dict[str, Any]:

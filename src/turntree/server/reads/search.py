@@ -100,7 +100,7 @@ async def _documents(
                 at=header.sealed_at,
                 sessions=tuple(holder.label for holder in hit.holders),
                 project=skeleton.projects[project] if project >= 0 else None,
-                why=" · ".join(hit.reasons) or "by its names and times",
+                why=" · ".join(hit.reasons) or "matches the filters",
             )
         )
     return tuple(documents)
