@@ -28,7 +28,6 @@ export default defineConfig({
       },
     },
   },
-  // A busy machine takes longer over a property of a thousand texts, and spoils a ratio of times; a test that
-  // hangs still ends, and one that fails is tried twice more.
-  test: { include: ["src/**/*.test.{ts,tsx}"], environment: "node", testTimeout: 60_000, retry: 2 },
+  // A busy machine takes longer over a property of a thousand texts; a test that hangs still ends.
+  test: { include: ["src/**/*.test.{ts,tsx}"], environment: "node", testTimeout: 60_000 },
 });

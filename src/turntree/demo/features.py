@@ -661,7 +661,7 @@ FEATURES: Final = (
         "gaps",
         "gaps",
         "Why is the curve straight from two to four at night?",
-        "A sensor was off, and the drawing connects whatever points it has.",
+        "A sensor was off, and the drawing connects the points it has.",
         "gaps.go",
         "package sensors\n\n// Split cuts readings where a sensor was silent.\n"
         "func Split(readings []Reading) [][]Reading {\n\treturn [][]Reading{readings}\n}\n",

@@ -7,7 +7,6 @@ import type { Target } from "./acts.ts";
 import { digits, spell } from "./command.ts";
 import { Field, Frame, inQuotes } from "./Frame.tsx";
 import { FOLDER_PAUSE_MS, useAct, useFirstField, useWorkspace } from "./useAct.ts";
-import type { ForkPreview } from "./wire.ts";
 
 /** A new session at a turn, with files of its own or without. */
 export function ForkDialog({ target }: { target: Target }) {
@@ -27,7 +26,7 @@ export function ForkDialog({ target }: { target: Target }) {
   const asked = useLater(folder.trim() || null, FOLDER_PAUSE_MS);
   const preview = useQuery({
     queryKey: ["acts", "fork", turn.id, asked],
-    queryFn: () => write<ForkPreview>("/acts/fork/plan", { at: turn.id, folder: asked }),
+    queryFn: () => write("/acts/fork/plan", { at: turn.id, folder: asked }),
     placeholderData: (before) => before,
     staleTime: 0,
   });

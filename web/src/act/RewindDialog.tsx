@@ -1,9 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { ArrowLeft } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { read, segment, write } from "../api/client.ts";
+import { read, write } from "../api/client.ts";
 import { asProblem } from "../api/problem.ts";
-import type { TurnDocument } from "../api/types.ts";
 import { count, shortId } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Failure, Skeleton } from "../parts/States.tsx";
@@ -26,7 +25,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
   const act = useAct("rewind");
   const holders = useQuery({
     queryKey: ["turn", turn.id],
-    queryFn: ({ signal }) => read<TurnDocument>(`/turns/${segment(turn.id)}`, {}, signal),
+    queryFn: ({ signal }) => read("/turns/{revision}", { revision: turn.id }, signal),
     enabled: !target.session,
   });
   const sessions = target.session ? [target.session] : (holders.data?.sessions ?? []);
@@ -35,7 +34,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
   }, [session, sessions]);
   const ask = (conflicts: Choice) => ({
     queryKey: ["acts", "rewind", session, turn.id, before, conflicts],
-    queryFn: () => write<RewindPlan>("/acts/rewind/plan", { session, to: turn.id, before, conflicts }),
+    queryFn: () => write("/acts/rewind/plan", { session: session ?? "", to: turn.id, before, conflicts }),
     enabled: session !== null,
     // What is shown is what will be done: it does not change under the reader.
     staleTime: "static" as const,

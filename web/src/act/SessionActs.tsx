@@ -13,7 +13,7 @@ export function SessionActs(props: { session: string; head?: string | null }) {
         hotkey="n"
         onClick={() => acts.rename(props)}
       >
-        Rename
+        <span>Rename</span>
       </Button>
       <Button
         kind="quiet"
@@ -21,7 +21,7 @@ export function SessionActs(props: { session: string; head?: string | null }) {
         hotkey="x"
         onClick={() => acts.archive(props)}
       >
-        Archive
+        <span>Archive</span>
       </Button>
     </span>
   );

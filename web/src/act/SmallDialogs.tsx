@@ -1,8 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { read, segment, write } from "../api/client.ts";
+import { read, write } from "../api/client.ts";
 import { asProblem } from "../api/problem.ts";
-import type { ThreadPage } from "../api/types.ts";
 import { bytes, count } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Command } from "../parts/Command.tsx";
@@ -12,7 +11,6 @@ import { type ActResult, actStore, type Target, type Tool } from "./acts.ts";
 import { digits, spell } from "./command.ts";
 import { Field, Frame, inQuotes, Trouble } from "./Frame.tsx";
 import { FOLDER_PAUSE_MS, useAct, useFirstField, useNoField, useWorkspace } from "./useAct.ts";
-import type { ForkPreview } from "./wire.ts";
 
 /** A folder with the files as a turn left them. */
 export function WorktreeDialog({ target }: { target: Target }) {
@@ -26,7 +24,7 @@ export function WorktreeDialog({ target }: { target: Target }) {
   const asked = useLater(folder, FOLDER_PAUSE_MS);
   const plan = useQuery({
     queryKey: ["acts", "worktree", turn.id, asked],
-    queryFn: () => write<ForkPreview>("/acts/worktree/plan", { at: turn.id, folder: asked }),
+    queryFn: () => write("/acts/worktree/plan", { at: turn.id, folder: asked }),
     placeholderData: (before) => before,
     retry: false,
     staleTime: 0,
@@ -237,7 +235,7 @@ function HandedOff({ result, name }: { result: ActResult; name: string }) {
     <Dialog title={`Ready in ${name}`} close={close} className="act" quiet>
       <header className="act-head">
         <h2>Ready in {name}</h2>
-        <p>Paste this command in a terminal. It was copied for you.</p>
+        <p>Paste this command into a terminal. It is on your clipboard.</p>
       </header>
       <div className="act-body">
         <Command line={result.paste ?? ""} label={`that continues in ${name}`} />
@@ -276,12 +274,12 @@ export function UndoDialog({ session, head }: { session: string; head: string | 
     const last = actStore.get().done;
     const step = last && last.kind !== "undo" ? last.result.undo : null;
     if (step?.path) {
-      void act.finish(step.path, step.body ?? {});
+      void act.takeBack(step).then((result) => result && actStore.finish("undo", result));
       return;
     }
     const seen =
       head === undefined
-        ? read<ThreadPage>(`/threads/${segment(session)}`, { limit: 1 }).then((page) => page.head)
+        ? read("/threads/{revision}", { revision: session, limit: 1 }).then((page) => page.head)
         : Promise.resolve(head);
     seen.then((at) => {
       setExpected(at);
@@ -297,7 +295,7 @@ export function UndoDialog({ session, head }: { session: string; head: string | 
         <h2>{isChoice ? "Files changed since then" : `Nothing was undone in ${session}`}</h2>
         <p>
           {isChoice
-            ? "The last move brought these files along, and they were changed afterwards."
+            ? "The last move changed these files too, and they have changed again since."
             : "The session and its files are as they were."}
         </p>
       </header>

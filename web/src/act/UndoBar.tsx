@@ -14,7 +14,7 @@ export default function UndoBar({ done }: { done: Done }) {
   const step = result.undo;
   const undo = async () => {
     if (!step?.path) return;
-    const undone = await act.run(step.path, step.body ?? {});
+    const undone = await act.takeBack(step);
     if (undone) actStore.finish("undo", undone);
   };
   return (

@@ -1,4 +1,5 @@
 /** Which act is open, and what was done last. Small, so that every page can hold it; the dialogs are loaded late. */
+import type { components } from "../api/schema.d.ts";
 
 export interface TurnTarget {
   id: string;
@@ -20,23 +21,8 @@ export type Act =
   | { kind: "handoff"; target: Target; tool?: Tool }
   | { kind: "rename" | "archive" | "undo"; session: string; head?: string | null };
 
-export interface ActUndo {
-  command: string;
-  path?: string | null;
-  body?: Record<string, unknown> | null;
-}
-
 /** What the server answers to an act. */
-export interface ActResult {
-  done: string;
-  command: string;
-  undo?: ActUndo | null;
-  session?: string | null;
-  turn?: string | null;
-  folder?: string | null;
-  paste?: string | null;
-  notes?: string[];
-}
+export type ActResult = components["schemas"]["ActResult"];
 
 export interface Done {
   kind: Act["kind"];

@@ -1,12 +1,13 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { read, write } from "../api/client.ts";
+import { type Body, read, type WritePath, write } from "../api/client.ts";
 import { asProblem, OFFLINE, type Problem } from "../api/problem.ts";
-import type { Me } from "../api/types.ts";
 import { type Act, type ActResult, actStore, typed } from "./acts.ts";
 
 /** A folder that is typed is asked about when the typing pauses. */
 export const FOLDER_PAUSE_MS = 150;
+/** An act, not the plan of one. */
+export type ActPath = Exclude<Extract<WritePath, `/acts/${string}`>, `${string}/plan`>;
 
 /** Does something once: a second click waits, and a try after a lost connection does not do it twice. */
 export function useAct(kind: Act["kind"]) {
@@ -16,7 +17,7 @@ export function useAct(kind: Act["kind"]) {
   const sent = useRef({ body: "", key: "" });
   const running = useRef(false);
 
-  async function run(path: string, body: Record<string, unknown>): Promise<ActResult | null> {
+  async function run<Path extends ActPath>(path: Path, body: Body<Path>): Promise<ActResult | null> {
     if (running.current) return null;
     running.current = true;
     setBusy(true);
@@ -24,7 +25,7 @@ export function useAct(kind: Act["kind"]) {
     const text = path + JSON.stringify(body);
     if (sent.current.body !== text) sent.current = { body: text, key: crypto.randomUUID() };
     try {
-      const result = await write<ActResult>(path, body, sent.current.key);
+      const result = (await write(path, body, sent.current.key)) as ActResult;
       void client.invalidateQueries();
       return result;
     } catch (error) {
@@ -38,17 +39,22 @@ export function useAct(kind: Act["kind"]) {
     }
   }
 
-  async function finish(path: string, body: Record<string, unknown>): Promise<void> {
+  async function finish<Path extends ActPath>(path: Path, body: Body<Path>): Promise<void> {
     const result = await run(path, body);
     if (result) actStore.finish(kind, result);
   }
 
-  return { run, finish, busy, problem, forget: () => setProblem(null) };
+  /** Take the step back that the answer to an act offered: the server names an act and its body. */
+  async function takeBack(step: NonNullable<ActResult["undo"]>): Promise<ActResult | null> {
+    return step.path ? run(step.path as ActPath, (step.body ?? {}) as Body<ActPath>) : null;
+  }
+
+  return { run, finish, takeBack, busy, problem, forget: () => setProblem(null) };
 }
 
 /** The workspace that commands have to name. */
 export function useWorkspace(): string {
-  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read<Me>("/me", {}, signal) });
+  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read("/me", {}, signal) });
   return me.data?.workspace ?? "default";
 }
 

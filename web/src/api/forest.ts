@@ -1,21 +1,10 @@
 /** The shape of the workspace, read once and kept up to date; every page shares it. */
 import { useSyncExternalStore } from "react";
-import {
-  type Forest,
-  forestOf,
-  grown,
-  type PauseColumns,
-  paused,
-  type ShapeColumns,
-} from "../core/forest.ts";
+import { type Forest, forestOf, grown, paused } from "../core/forest.ts";
 import { read } from "./client.ts";
+import type { ActivityDocument } from "./types.ts";
 
-export interface Activity {
-  days: string[];
-  agents: string[];
-  cells: [day: number, agent: number, turns: number][];
-  pauses: PauseColumns;
-}
+export type Activity = ActivityDocument;
 
 export interface ForestState {
   /** Null until the first answer. */
@@ -61,7 +50,7 @@ async function ask(): Promise<void> {
     isStale = false;
     try {
       const before = state.forest;
-      const answer = await read<ShapeColumns>("/shape", before ? { after: before.position } : {});
+      const answer = await read("/shape", before ? { after: before.position } : {});
       const forest = before && !answer.whole ? grown(before, answer) : forestOf(answer, before?.pauses);
       if (forest !== before || state.error) put({ ...state, forest, error: null });
       if (before && forest === before) continue;
@@ -81,7 +70,9 @@ let isActivityDue = false;
 
 async function askActivity(): Promise<void> {
   activityAt = Date.now();
-  const activity = await read<Activity>("/shape/activity");
+  // The days of the strip are those of the clock that the rest of the page is read by.
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const activity = await read("/shape/activity", { zone: timeZone });
   put({ forest: paused(state.forest!, activity.pauses), activity, error: null });
 }
 

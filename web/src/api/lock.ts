@@ -31,7 +31,7 @@ export function takeKey(location: Location, history: History): string | null {
 /** Exchanges the key for a cookie. A key that is spent is no fault while the cookie still opens the page. */
 export async function unlock(key: string): Promise<void> {
   try {
-    await write<void>("/session-key", { key });
+    await write("/session-key", { key });
   } catch (error) {
     if (!asProblem(error).isLocked && asProblem(error).status !== 403) throw error;
   }

@@ -58,12 +58,16 @@ export function asProblem(error: unknown): Problem {
   if (error instanceof TypeError) {
     return new Problem(
       OFFLINE,
-      "Turntree does not answer",
+      "Turntree is not answering",
       "It may have been stopped. Start it again in a terminal.",
       ["turntree ui"],
     );
   }
-  return new Problem(500, "The page made a mistake", error instanceof Error ? error.message : String(error));
+  return new Problem(
+    500,
+    "Something in this page failed",
+    error instanceof Error ? error.message : String(error),
+  );
 }
 
 const TITLES: Record<number, string> = {
@@ -73,7 +77,7 @@ const TITLES: Record<number, string> = {
   409: "It changed in the meantime",
   413: "This is too large",
   422: "The server does not understand this",
-  500: "The server made a mistake",
+  500: "Something in the server failed",
 };
 
 function text(value: unknown): string {

@@ -2,21 +2,9 @@
 import { useSyncExternalStore } from "react";
 import { type Forest, placeKey } from "../core/forest.ts";
 import { read } from "./client.ts";
+import type { RowDocument } from "./types.ts";
 
-export interface TurnRow {
-  segment: number;
-  depth: number;
-  turn: string;
-  digest: string;
-  title: string;
-  agent: string;
-  model: string | null;
-  at_ms: number;
-  outcome: string;
-  kind: string;
-  tokens: number | null;
-  files: boolean;
-}
+export type TurnRow = RowDocument;
 
 /** As many turns as one question may name. */
 const PAGE = 256;
@@ -60,7 +48,7 @@ export function knownRow(forest: Forest, segment: number, depth: number): TurnRo
 
 /** Find turns by their ids; those that are not there are left out. */
 export async function findRows(turns: readonly string[]): Promise<TurnRow[]> {
-  const answer = await read<{ rows: TurnRow[] }>("/rows", { turns });
+  const answer = await read("/rows", { turns });
   keep(answer.rows);
   return answer.rows;
 }
@@ -73,7 +61,7 @@ export async function readPlace(
 ): Promise<TurnRow | undefined> {
   const known = knownRow(forest, segment, depth);
   if (known) return known;
-  const answer = await read<{ rows: TurnRow[] }>("/rows", {
+  const answer = await read("/rows", {
     at: `${forest.columns.segments.id[segment]!}.${depth}-${depth}`,
   });
   keep(answer.rows);
@@ -95,7 +83,7 @@ async function ask(): Promise<void> {
   for (let from = 0; from < keys.length; from += PAGE) {
     const page = keys.slice(from, from + PAGE);
     try {
-      const answer = await read<{ rows: TurnRow[] }>("/rows", { at: rangesOf(page) });
+      const answer = await read("/rows", { at: rangesOf(page) });
       keep(answer.rows);
     } catch {
       for (const key of page) asked.delete(key);

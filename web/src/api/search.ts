@@ -2,7 +2,6 @@
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { read } from "./client.ts";
-import type { SearchPage } from "./types.ts";
 
 const FIRST = 12;
 const PAGE = 30;
@@ -11,7 +10,7 @@ const PAGE = 30;
 export function quickSearch(words: string) {
   return queryOptions({
     queryKey: ["search", "quick", words],
-    queryFn: ({ signal }) => read<SearchPage>("/search", { q: words, limit: FIRST, typing: true }, signal),
+    queryFn: ({ signal }) => read("/search", { q: words, limit: FIRST, typing: true }, signal),
     enabled: isAsked(words),
     placeholderData: keepPreviousData,
   });
@@ -22,7 +21,7 @@ export function wholeSearch(words: string) {
   return infiniteQueryOptions({
     queryKey: ["search", "whole", words],
     queryFn: ({ signal, pageParam }) =>
-      read<SearchPage>("/search", { q: words, limit: PAGE, cursor: pageParam, typing: true }, signal),
+      read("/search", { q: words, limit: PAGE, cursor: pageParam, typing: true }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
     enabled: isAsked(words),

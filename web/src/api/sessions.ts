@@ -2,7 +2,6 @@
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { read } from "./client.ts";
-import type { SessionPage } from "./types.ts";
 
 const PAGE = 80;
 const LATELY = 40;
@@ -19,7 +18,7 @@ export function sessionPages(filter: SessionFilter) {
   return infiniteQueryOptions({
     queryKey: ["sessions", "pages", filter],
     queryFn: ({ signal, pageParam }) =>
-      read<SessionPage>("/sessions", { ...filter, limit: PAGE, cursor: pageParam }, signal),
+      read("/sessions", { ...filter, limit: PAGE, cursor: pageParam }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
   });
@@ -28,5 +27,5 @@ export function sessionPages(filter: SessionFilter) {
 /** The sessions that worked lately. */
 export const lateSessions = queryOptions({
   queryKey: ["sessions", "late"],
-  queryFn: ({ signal }) => read<SessionPage>("/sessions", { limit: LATELY, figures: false }, signal),
+  queryFn: ({ signal }) => read("/sessions", { limit: LATELY, figures: false }, signal),
 });

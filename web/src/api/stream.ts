@@ -8,7 +8,6 @@ import { followLeader } from "./leader.ts";
 import { lock } from "./lock.ts";
 import { queryClient } from "./queryClient.ts";
 import workerAddress from "./stream.worker.ts?sharedworker&url";
-import type { Me } from "./types.ts";
 
 /** Changes are gathered this long before anything is asked again. */
 const GATHER_MS = 150;
@@ -138,7 +137,7 @@ let workspace: string | null = null;
 
 /** A server that shows another workspace has nothing in common with what this page has read. */
 async function checkWorkspace(): Promise<void> {
-  const me = await read<Me>("/me").catch(() => null);
+  const me = await read("/me").catch(() => null);
   if (me && workspace && me.workspace !== workspace) location.assign("/");
   workspace = me?.workspace ?? workspace;
 }

@@ -39,7 +39,7 @@ function NoTurns() {
       <h1 className="visually-hidden">Canopy</h1>
       <Empty
         icon={<Sprout aria-hidden="true" />}
-        title="Nothing has grown here yet"
+        title="No turns yet"
         action={
           <Link to="/welcome" className="button primary">
             See what is on this machine
@@ -66,13 +66,6 @@ function Canopy({ forest, activity }: { forest: Forest; activity: Activity | nul
   );
 }
 
-interface CostRow {
-  input: number;
-  cached: number;
-  output: number;
-  cost: number | null;
-}
-
 function Headline({ forest }: { forest: Forest }) {
   const isLarge = forest.turns > 5000;
   const [isLater, setLater] = useState(!isLarge);
@@ -83,8 +76,7 @@ function Headline({ forest }: { forest: Forest }) {
   // What it cost is a scan of every call: it comes after the picture.
   const { data: costs, isLoading } = useQuery({
     queryKey: ["costs", "all"],
-    queryFn: ({ signal }) =>
-      read<{ rows: CostRow[]; unknown: { model: string; tokens: number }[] }>("/costs", {}, signal),
+    queryFn: ({ signal }) => read("/costs", {}, signal),
     enabled: isLater,
     staleTime: 300_000,
   });

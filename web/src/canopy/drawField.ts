@@ -47,7 +47,7 @@ export interface Scene {
 export const AXIS = 28;
 const SANS = '"IBM Plex Sans", system-ui, sans-serif';
 const SERIF = '"Newsreader", Georgia, serif';
-const LABEL_MIN = 44;
+const LABEL_MIN = 26;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 

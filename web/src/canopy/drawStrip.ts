@@ -14,7 +14,7 @@ export interface Days {
 
 const DAY = 86_400_000;
 /** A strip of fewer days would be a few wide blocks. */
-const DAYS_MIN = 42;
+const DAYS_MIN = 28;
 const SANS = '"IBM Plex Sans", system-ui, sans-serif';
 
 /** Days from the answer about activity: `days` are dates, `cells` are [day, agent, turns]. */

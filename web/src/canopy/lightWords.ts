@@ -23,10 +23,7 @@ export function useLight(): Light {
 async function ask(text: string): Promise<void> {
   asking = text;
   try {
-    const answer = await read<{ hits: [number, number][]; total: number; is_complete: boolean }>(
-      "/search/places",
-      { q: text, typing: true },
-    );
+    const answer = await read("/search/places", { q: text, typing: true });
     // Hits of words that were typed on are better than none: the next answer is near.
     if (words.startsWith(text)) {
       light.set({ words: text, hits: answer.hits, total: answer.total, isComplete: answer.is_complete });

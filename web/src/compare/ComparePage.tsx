@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeftRight, ArrowRight } from "lucide-react";
 import { useState } from "react";
-import { read, segment } from "../api/client.ts";
+import { read } from "../api/client.ts";
 import { asProblem } from "../api/problem.ts";
 import { toneOf } from "../core/agents.ts";
 import { count, dollars, duration, figure, short, shortId } from "../core/format.ts";
@@ -18,7 +18,7 @@ import { Path } from "../thread/inspector/FilesTab.tsx";
 import { tail } from "../thread/TurnArticle.tsx";
 import { visible } from "../thread/text.ts";
 import { TurnOfPart } from "../thread/Whole.tsx";
-import type { CompareSide, Comparison, PathDiff, Turn } from "../thread/wire.ts";
+import type { CompareSide, Comparison, Turn } from "../thread/wire.ts";
 import "../thread/reading.css";
 import "../thread/thread.css";
 import "./compare.css";
@@ -36,10 +36,9 @@ export default function ComparePage() {
 function Compared({ pair }: { pair: Pair }) {
   const navigate = useNavigate();
   const search = useSearch({ strict: false });
-  const path = `/compare/${segment(wordOf(pair))}`;
   const both = useQuery({
     queryKey: ["compare", pair],
-    queryFn: ({ signal }) => read<Comparison>(path, {}, signal),
+    queryFn: ({ signal }) => read("/compare/{a}...{b}", { a: pair.left, b: pair.right }, signal),
   });
   const swapped = wordOf({ left: pair.right, right: pair.left });
   const setPath = (file: string | undefined) =>
@@ -55,7 +54,7 @@ function Compared({ pair }: { pair: Pair }) {
         <h1 className="visually-hidden">Compare</h1>
         {asProblem(both.error).isMissing ? (
           <Empty
-            title="One of these two is not there"
+            title="One of these two does not exist"
             action={
               <Link className="button" to="/compare/$pair" params={{ pair: "..." }}>
                 Choose two
@@ -91,7 +90,7 @@ function Compared({ pair }: { pair: Pair }) {
             <code>{shortId(base.digest)}</code> and share {count(base.depth, "turn")}.
           </p>
         ) : (
-          <p>These two share no turn: each began by itself.</p>
+          <p>These two share no turn: each began on its own.</p>
         )}
         <Parting left={left} right={right} />
       </header>
@@ -109,15 +108,13 @@ function Compared({ pair }: { pair: Pair }) {
         <Head side={right} at="right" />
       </div>
       <Figures left={left} right={right} />
-      <Files files={files} open={setPath} />
+      <Files files={files} names={[nameOf(left), nameOf(right)]} open={setPath} />
       <Tools left={left} right={right} />
       <section className="talks" aria-label="What was said">
         <Talk side={left} />
         <Talk side={right} />
       </section>
-      {search.path ? (
-        <DiffDialog path={path} file={search.path} pair={pair} close={() => setPath(undefined)} />
-      ) : null}
+      {search.path ? <DiffDialog file={search.path} pair={pair} close={() => setPath(undefined)} /> : null}
     </div>
   );
 }
@@ -202,7 +199,7 @@ function Figures({ left, right }: { left: CompareSide; right: CompareSide }) {
       <div className="bar-row">
         <b className={left.cost === null ? "unknown" : undefined}>{cost(left)}</b>
         <i aria-hidden="true" />
-        <span>cost at list prices</span>
+        <span>list price</span>
         <i aria-hidden="true" />
         <b className={right.cost === null ? "unknown" : undefined}>{cost(right)}</b>
       </div>
@@ -213,12 +210,18 @@ function Figures({ left, right }: { left: CompareSide; right: CompareSide }) {
   );
 }
 
-function Files({ files, open }: { files: Comparison["files"]; open: (path: string) => void }) {
+interface FilesProps {
+  files: Comparison["files"];
+  names: readonly [string, string];
+  open: (path: string) => void;
+}
+
+function Files({ files, names, open }: FilesProps) {
   const [isAll, setAll] = useState(false);
   if (files.length === 0)
     return (
       <p className="note compare-note">
-        No file is known to differ: both sides left them alike, or no snapshots were taken.
+        No file is known to differ: both sides left the same files, or no snapshots were taken.
       </p>
     );
   const shown = isAll ? files : files.slice(0, 12);
@@ -227,9 +230,9 @@ function Files({ files, open }: { files: Comparison["files"]; open: (path: strin
       <table className="both-table">
         <thead>
           <tr>
-            <th scope="col">left</th>
+            <th scope="col">{visible(names[0])}</th>
             <th scope="col">{count(files.length, "file")} changed</th>
-            <th scope="col">right</th>
+            <th scope="col">{visible(names[1])}</th>
           </tr>
         </thead>
         <tbody>
@@ -264,9 +267,9 @@ function Tools({ left, right }: { left: CompareSide; right: CompareSide }) {
       <table className="both-table">
         <thead>
           <tr>
-            <th scope="col">left</th>
+            <th scope="col">{visible(nameOf(left))}</th>
             <th scope="col">tool</th>
-            <th scope="col">right</th>
+            <th scope="col">{visible(nameOf(right))}</th>
           </tr>
         </thead>
         <tbody>
@@ -286,9 +289,7 @@ function Tools({ left, right }: { left: CompareSide; right: CompareSide }) {
 function Talk({ side }: { side: CompareSide }) {
   return (
     <div className="talk">
-      {side.turns.length === 0 ? (
-        <p className="note">Nothing more: this side ends where the two part.</p>
-      ) : null}
+      {side.turns.length === 0 ? <p className="note">This side ends where the two part.</p> : null}
       {side.turns.map((turn) => (
         <TalkTurn key={turn.id} turn={turn} />
       ))}
@@ -340,10 +341,11 @@ function TalkTurn({ turn }: { turn: Turn }) {
   );
 }
 
-function DiffDialog(props: { path: string; file: string; pair: Pair; close: () => void }) {
+function DiffDialog(props: { file: string; pair: Pair; close: () => void }) {
   const diff = useQuery({
     queryKey: ["compare-diff", props.pair, props.file],
-    queryFn: ({ signal }) => read<PathDiff>(`${props.path}/diff`, { path: props.file }, signal),
+    queryFn: ({ signal }) =>
+      read("/compare/{a}...{b}/diff", { a: props.pair.left, b: props.pair.right, path: props.file }, signal),
   });
   return (
     <Dialog title={visible(props.file)} close={props.close} className="file-dialog">

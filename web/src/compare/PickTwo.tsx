@@ -2,7 +2,6 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
 import { read } from "../api/client.ts";
-import type { SessionPage } from "../api/types.ts";
 import { Button } from "../parts/Button.tsx";
 import { Failure } from "../parts/States.tsx";
 import { visible } from "../thread/text.ts";
@@ -16,7 +15,7 @@ export function PickTwo({ pair }: { pair: Pair }) {
   const [right, setRight] = useState(pair.right);
   const sessions = useQuery({
     queryKey: ["sessions", "to compare"],
-    queryFn: ({ signal }) => read<SessionPage>("/sessions", { limit: 50 }, signal),
+    queryFn: ({ signal }) => read("/sessions", { limit: 50 }, signal),
   });
   const compare = (event: React.FormEvent) => {
     event.preventDefault();

@@ -2,7 +2,7 @@
  * Where the strands of the canopy run: one strand a segment, a band a project.
  *
  * The axis is busy time. What lies between two turns counts at least 30 seconds and at most 12
- * minutes, whatever the clock says: nights take no room, and an hour with five agents takes more
+ * minutes, not by the clock: nights take no room, and an hour with five agents takes more
  * than an hour with one.
  */
 import { endOf, type Forest, parentOf, placeKey, timeOf } from "./forest.ts";

@@ -14,7 +14,7 @@ test("subagents of subagents are folded under the session that began it", () => 
 test("a subagent whose session is not in the list stands alone", () => {
   expect(families([session("b", "elsewhere")]).map((family) => family.session.label)).toEqual(["b"]);
 });
-test("each session is in one family, whatever names them", () => {
+test("each session is in exactly one family", () => {
   const name = fc.constantFrom("a", "b", "c", "d", "e");
   fc.assert(
     fc.property(fc.uniqueArray(fc.tuple(name, fc.option(name)), { selector: ([label]) => label }), (rows) => {

@@ -5,55 +5,14 @@
  * turns need no array of a million entries. The forest is a value: `grown` returns a new one.
  */
 
-export type MarkKind = "failed" | "stopped" | "compaction" | "tag" | "files";
+import type { PauseColumns, ShapeDocument } from "../api/types.ts";
 
-/** The answer to GET /shape. Rows of equal length; `parent` and `segment` are segment ids. */
-export interface ShapeColumns {
-  position: string;
-  whole: boolean;
-  turns: number;
-  agents: string[];
-  projects: string[];
-  segments: {
-    id: number[];
-    parent: number[];
-    parent_depth: number[];
-    low: number[];
-    high: number[];
-    first_ms: number[];
-    last_ms: number[];
-    agent: number[];
-    project: number[];
-    first_turn: string[];
-    last_turn: string[];
-  };
-  sessions: {
-    id: string[];
-    label: string[];
-    title: string[];
-    segment: number[];
-    depth: number[];
-    agent: number[];
-    project: number[];
-    folder: (string | null)[];
-    spawn_segment: number[];
-    spawn_depth: number[];
-    archived: boolean[];
-    tool: (string | null)[];
-    began_ms: number[];
-  };
-  marks: { segment: number[]; depth: number[]; kind: string[]; name: (string | null)[] };
-  /** Turns inside a segment that follow a fork: their ids order them among their siblings. */
-  turnings: { segment: number[]; depth: number[]; turn: string[] };
-}
-
+/** Columns of the answer to GET /shape; `parent` and `segment` are segment ids. */
+export type ShapeColumns = ShapeDocument;
 /** Long gaps inside segments; `depth` is the turn before the gap. Part of GET /shape/activity. */
-export interface PauseColumns {
-  segment: number[];
-  depth: number[];
-  from_ms: number[];
-  to_ms: number[];
-}
+export type { PauseColumns };
+
+export type MarkKind = "failed" | "stopped" | "compaction" | "tag" | "files";
 
 /** A turn, by its segment's index in the forest. */
 export interface Place {

@@ -2,8 +2,8 @@
  * What the stream has said so far: replies in progress and imports. Values and rules, without a browser.
  *
  * A position of words is `step.epoch.offset`. A message that is not beyond the last one of its run is a
- * repeat; another epoch of the same step begins its text anew. So no word is lost or doubled, whatever was
- * sent again after a connection or a server broke.
+ * repeat; another epoch of the same step begins its text anew. So no word is lost or doubled when
+ * a connection or a server breaks and words are sent again.
  */
 
 export interface Hello {

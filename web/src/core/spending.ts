@@ -1,18 +1,8 @@
 /** What model calls used and cost, added up in the ways that the costs page shows. An unknown price is never zero. */
+import type { CostRow } from "../api/types.ts";
 
-export interface Spent {
-  day: string;
-  agent: string;
-  model: string;
-  project: string | null;
-  session: string | null;
-  calls: number;
-  /** Tokens that were read anew; those from the cache are apart. */
-  input: number;
-  cached: number;
-  output: number;
-  cost: number | null;
-}
+/** One row of the answer to GET /costs. `input` was read anew; tokens from the cache are apart. */
+export type Spent = CostRow;
 
 export const GROUPINGS = ["agent", "model", "project", "session"] as const;
 export type Grouping = (typeof GROUPINGS)[number];

@@ -37,7 +37,7 @@ const DAYS_MIN = 14;
 export default function CostsPage() {
   const answer = useQuery({
     queryKey: ["costs"],
-    queryFn: ({ signal }) => read<CostTable>("/costs", {}, signal),
+    queryFn: ({ signal }) => read("/costs", {}, signal),
   });
   if (answer.isPending) {
     return (
@@ -57,7 +57,7 @@ export default function CostsPage() {
     return (
       <Page title="Costs" quiet>
         <Empty
-          title="No model call is recorded yet"
+          title="No model calls yet"
           icon={<CircleDollarSign aria-hidden="true" />}
           action={
             <Link to="/welcome" className="button primary">
@@ -65,8 +65,8 @@ export default function CostsPage() {
             </Link>
           }
         >
-          Sessions that you import bring the tokens that each call used. Prices are list prices that come with
-          Turntree; no network is asked.
+          Imported sessions bring the tokens of each call. Turntree carries a table of list prices, so nothing
+          is asked over the network.
         </Empty>
       </Page>
     );
@@ -229,8 +229,9 @@ function Unknown(props: { total: number; tokens: number; table: CostTable }) {
   return (
     <p className="cost-unknown">
       <b>{count(props.total, "call")}</b> with {short(props.tokens)} tokens{" "}
-      {props.total === 1 ? "has" : "have"} no known price and {props.total === 1 ? "is" : "are"} in no sum of
-      dollars{models ? `: ${models}` : ""}.
+      {props.total === 1 ? "has" : "have"} no known price, and no dollar figure includes{" "}
+      {props.total === 1 ? "it" : "them"}
+      {models ? `: ${models}` : ""}.
     </p>
   );
 }

@@ -5,7 +5,6 @@ import { useMemo, useState } from "react";
 import { read, write } from "../api/client.ts";
 import { useForest } from "../api/forest.ts";
 import { useLive } from "../api/stream.ts";
-import type { Me } from "../api/types.ts";
 import { CanopyField } from "../canopy/CanopyField.tsx";
 import "../canopy/canopy.css";
 import { toneOf } from "../core/agents.ts";
@@ -20,15 +19,10 @@ import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { importable, isRunning, jobsByTool, progressOf, type Source } from "./choice.ts";
 import "./welcome.css";
 
-interface Sources {
-  tools: Source[];
-  demo: boolean;
-}
-
 export default function WelcomePage() {
   const found = useQuery({
     queryKey: ["sources"],
-    queryFn: ({ signal }) => read<Sources>("/sources", {}, signal),
+    queryFn: ({ signal }) => read("/sources", {}, signal),
     staleTime: 0,
   });
   if (found.error)
@@ -202,7 +196,7 @@ function SampleButton() {
   return (
     <>
       <Button onClick={() => show.mutate()} disabled={show.isPending}>
-        {show.isPending ? "Planting the sample data" : "Look at sample data first"}
+        {show.isPending ? "Writing the sample data" : "Look around in sample data"}
       </Button>
       {show.error ? <Failure error={show.error} compact /> : null}
     </>
@@ -211,10 +205,10 @@ function SampleButton() {
 
 /** Said plainly, because people are right to ask. */
 function Stays() {
-  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read<Me>("/me", {}, signal) }).data;
+  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read("/me", {}, signal) }).data;
   return (
     <section className="welcome-stays" id="welcome-stays">
-      <h2>What stays on this machine: all of it</h2>
+      <h2>Everything stays on this machine</h2>
       <ul>
         <li>
           Your sessions are kept in a database{me ? <code>{me.home}</code> : null} that only you can read.
@@ -234,7 +228,7 @@ function Nothing({ sources, demo }: { sources: Source[]; demo: boolean }) {
     <Page title="Welcome" quiet className="welcome">
       <Empty
         icon={<FolderSearch aria-hidden="true" />}
-        title="No tool has left sessions where they usually are"
+        title="No sessions in the usual folders"
         action={
           <>
             {demo ? <SampleButton /> : null}
@@ -242,11 +236,11 @@ function Nothing({ sources, demo }: { sources: Source[]; demo: boolean }) {
           </>
         }
       >
-        Look around in sample data, or import an export or a copied folder. Sessions that your tools write
-        from now on can be imported here.
+        Try the page with sample data, or import an export or a copied folder. What your tools write from now
+        on can be imported here.
       </Empty>
       <section className="welcome-looked">
-        <h2>Looked in</h2>
+        <h2>Folders that were searched</h2>
         <ul>
           {sources.map((source) => (
             <li key={source.tool}>

@@ -1,17 +1,9 @@
 /** What a page of sources offers: which tools can be imported, and how far an import is. */
 
+import type { components } from "../api/schema.d.ts";
 import type { ImportJob } from "../core/live.ts";
 
-export interface Source {
-  tool: string;
-  name: string;
-  folder: string | null;
-  sessions: number;
-  turns_estimate: number;
-  bytes: number;
-  imported: number;
-  state: "absent" | "found" | "partly" | "imported";
-}
+export type Source = components["schemas"]["Source"];
 
 /** The newest job of each tool. */
 export function jobsByTool(jobs: Iterable<ImportJob>): Map<string, ImportJob> {

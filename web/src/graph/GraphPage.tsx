@@ -30,7 +30,7 @@ export default function GraphPage() {
       {forest ? (
         <Empty
           icon={<Sprout aria-hidden="true" />}
-          title="There are no turns yet"
+          title="No turns yet"
           action={
             <Link to="/welcome" className="button primary">
               See what is on this machine
@@ -319,7 +319,7 @@ function GraphView({ forest }: { forest: Forest }) {
               </Button>
             }
           >
-            The filters keep no tree of turns.
+            No tree of turns passes the filters.
           </Empty>
         ) : (
           <GraphList

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { GitCompareArrows, GitFork, Undo2 } from "lucide-react";
 import { memo } from "react";
 import { useActs } from "../act/useActs.ts";
-import { read, segment } from "../api/client.ts";
+import { read } from "../api/client.ts";
 import { rowAt, useRowVersion } from "../api/rows.ts";
 import type { TurnDocument } from "../api/types.ts";
 import type { Place } from "../core/forest.ts";
@@ -34,7 +34,7 @@ export const TurnPanel = memo(function TurnPanel(props: {
   const rested = useLater(row?.turn, REST_MS);
   const turn = useQuery({
     queryKey: ["turn", row?.turn],
-    queryFn: ({ signal }) => read<TurnDocument>(`/turns/${segment(row!.turn)}`, {}, signal),
+    queryFn: ({ signal }) => read("/turns/{revision}", { revision: row!.turn }, signal),
     enabled: row !== undefined && row.turn === rested,
     staleTime: Number.POSITIVE_INFINITY,
   }).data;
@@ -116,7 +116,7 @@ export const TurnPanel = memo(function TurnPanel(props: {
         </ul>
       ) : null}
       {turn ? (
-        <p className="graph-panel-words">{reply || "No words were answered."}</p>
+        <p className="graph-panel-words">{reply || "The answer has no text."}</p>
       ) : (
         <Skeleton rows={4} />
       )}

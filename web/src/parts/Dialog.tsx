@@ -18,7 +18,7 @@ export function Dialog(props: {
     const dialog = element.current!;
     const before = document.activeElement;
     dialog.showModal();
-    // React's autoFocus comes before the dialog is open, and showModal takes whatever comes first.
+    // React's autoFocus comes before the dialog is open, and showModal takes the first field.
     dialog.querySelector<HTMLElement>("input:not([type=radio], [type=checkbox])")?.focus();
     return () => {
       dialog.close();

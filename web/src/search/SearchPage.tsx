@@ -76,7 +76,7 @@ export default function SearchPage() {
             ) : null}
           </div>
           {first.is_behind ? (
-            <p className="search-note">New turns are still being indexed; they may be missing here.</p>
+            <p className="search-note">New turns are still being indexed and may be missing here.</p>
           ) : null}
           {hits.length === 0 ? (
             <Empty title="No turn says this">{first.hint ?? "Try fewer words, or a part of one."}</Empty>

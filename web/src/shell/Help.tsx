@@ -49,7 +49,7 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["← →", "another branch"],
       ["e", "open or fold tool calls"],
       ["i", "open or fold reasoning"],
-      ["d", "details beside it"],
+      ["d", "details of the turn"],
       ["y", "copy the address"],
     ],
   },

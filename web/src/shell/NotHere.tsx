@@ -13,7 +13,7 @@ export function NotHere() {
           </Link>
         }
       >
-        It may have been mistyped. Everything you recorded is in the canopy.
+        The address may be mistyped. Everything you recorded is in the canopy.
       </Empty>
     </Page>
   );

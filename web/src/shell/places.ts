@@ -4,7 +4,7 @@ export function placeName(path: string): string {
   if (name) return name;
   const [, area = "", rest = ""] = path.split("/");
   if (area === "s") return decoded(rest);
-  if (area === "t") return `Turn ${decoded(rest).slice(0, 8)}`;
+  if (area === "t") return "One turn, and what led to it";
   if (area === "compare") return decoded(rest).replace("...", " and ");
   return "Nothing here";
 }

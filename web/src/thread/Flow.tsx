@@ -37,14 +37,12 @@ function Item({ item }: { item: FlowItem }) {
     case "image":
       return <Picture item={item} />;
     case "erased":
-      return (
-        <p className="erased">A message was erased here. Its digest stays in the ledger, its words do not.</p>
-      );
+      return <p className="erased">A message was erased here. The ledger keeps its digest, not its words.</p>;
     case "other":
       return (
         <details className="reasoning">
           <summary>
-            <ChevronRight className="chevron" aria-hidden="true" /> Something only its provider can read
+            <ChevronRight className="chevron" aria-hidden="true" /> A part that only its provider can read
           </summary>
           <PlainText text={visible(item.text)} />
         </details>

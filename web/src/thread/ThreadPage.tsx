@@ -4,7 +4,7 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
-import { count, moment, short } from "../core/format.ts";
+import { count, figure, moment, short } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Command } from "../parts/Command.tsx";
@@ -17,6 +17,7 @@ import { useNow } from "../parts/useNow.ts";
 import { type Fold, Folds } from "./folds.ts";
 import { FileDialog } from "./inspector/FileDialog.tsx";
 import { Inspector } from "./inspector/Inspector.tsx";
+import { Onward } from "./Onward.tsx";
 import { forksOf } from "./outline.ts";
 import { SpineNav } from "./SpineNav.tsx";
 import { TurnArticle, tail } from "./TurnArticle.tsx";
@@ -63,7 +64,7 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
           title="This session has no turns yet"
           action={<Command line={`turntree send ${revision} "…"`} />}
         >
-          Say something to it, or let the agent that owns it go on.
+          Send it a message, or let its agent begin.
         </Empty>
         <LiveReply session={revision} />
       </div>
@@ -283,7 +284,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
             </Button>
           </div>
           <div className="reader-page">
-            <Lead thread={thread} title={title} label={label} />
+            <Lead thread={thread} title={title} label={label} isTurn={isTurn} />
             <div
               ref={reader.list}
               className={reader.isWindow ? "turns windowed" : "turns"}
@@ -305,6 +306,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
                 : Array.from({ length: total }, (_, index) => article(index + 1))}
             </div>
             <LiveReply session={label} />
+            <Onward spine={spine} total={total} isTurn={isTurn} />
             {pageError ? <Failure error={pageError} retry={retry} compact /> : null}
           </div>
         </div>
@@ -312,7 +314,8 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
       </div>
       {search.mark ? (
         <p className="mark-bar" role="status">
-          One turn is marked. <kbd>c</kbd> on another compares the two, <kbd>Esc</kbd> forgets it.
+          One turn is marked. Press <kbd>c</kbd> on another to compare the two, or <kbd>Esc</kbd> to unmark
+          it.
         </p>
       ) : null}
       {sheet === "spine" ? (
@@ -352,7 +355,12 @@ function namedKeys(keys: readonly (readonly [string, () => void])[]): Hotkeys {
 }
 
 /** The title of a thread and what is known of the whole. */
-const Lead = memo(function Lead(props: { thread: ThreadState; title: string; label: string | null }) {
+const Lead = memo(function Lead(props: {
+  thread: ThreadState;
+  title: string;
+  label: string | null;
+  isTurn: boolean;
+}) {
   const { thread, title, label } = props;
   const now = useNow();
   const known = [...thread.turns.values()];
@@ -362,17 +370,19 @@ const Lead = memo(function Lead(props: { thread: ThreadState; title: string; lab
   const tokens = isWhole ? known.reduce((sum, turn) => sum + (turn.tokens ?? 0), 0) : 0;
   return (
     <header className="lead">
-      <h1 dir="auto">{visible(title)}</h1>
+      <div className="lead-title">
+        <h1 dir="auto">{visible(title)}</h1>
+        {label ? <SessionActs session={label} head={thread.head} /> : null}
+      </div>
       <p>
         {agents.map((agent) => (
           <Agent key={agent} agent={agent} />
         ))}
         {first ? <span>{moment(Date.parse(first.started_at), now)}</span> : null}
-        <span>{count(thread.total, "turn")}</span>
+        <span>{props.isTurn ? `up to turn ${figure(thread.total)}` : count(thread.total, "turn")}</span>
         {tokens > 0 ? <span>{short(tokens)} tokens</span> : null}
         {label && label !== title ? <code>{visible(label)}</code> : null}
-        {label ? <SessionActs session={label} head={thread.head} /> : null}
-        {thread.session === null && !label ? <Chip>no session ends here</Chip> : null}
+        {thread.session === null && !label ? <Chip>no session ends at this turn</Chip> : null}
       </p>
     </header>
   );

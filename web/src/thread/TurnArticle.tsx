@@ -57,10 +57,10 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
           {isMarked ? <Chip kind="accent">marked to compare</Chip> : null}
           <span className="turn-acts">
             <Button kind="quiet" icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(turn)}>
-              Fork
+              <span>Fork</span>
             </Button>
             <Button kind="quiet" icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(turn)}>
-              Rewind
+              <span>Rewind</span>
             </Button>
             <Button
               kind="quiet"
@@ -68,7 +68,7 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
               aria-pressed={isMarked}
               onClick={() => acts.mark(turn)}
             >
-              Compare
+              <span>Compare</span>
             </Button>
             <span className="turn-address">
               <code>{shortId(turn.digest)}</code>
@@ -185,36 +185,29 @@ function Ending({ turn }: { turn: Turn }) {
   );
 }
 
-/** Every way the thread goes on from here, by name; the one that is read is marked. */
+/** Every way the thread goes on from here, by name; the one that is read is marked. After the last turn, `Onward` says it. */
 function Branches({ turn, next, session }: { turn: Turn; next: Turn | null; session: string | null }) {
-  if (turn.branches.length === 0) return null;
+  if (turn.branches.length === 0 || !next) return null;
   const others = turn.branches;
   const first = others[0]!;
   return (
-    <nav
-      className="branches"
-      aria-label={`${count(others.length + (next ? 1 : 0), "way")} to go on from here`}
-    >
+    <nav className="branches" aria-label={`${count(others.length + 1, "way")} to go on from here`}>
       <GitBranch aria-hidden="true" />
-      <span className="faint">{next ? "Also goes on as" : "Goes on as"}</span>
-      {next ? (
-        <span className={`branch tone-${toneOf(next.agent)}`} aria-current="true">
-          <Dot />
-          <span className="clip">{visible(session ? tail(session) : next.title)}</span>
-        </span>
-      ) : null}
+      <span className="faint">Goes on as</span>
+      <span className={`branch tone-${toneOf(next.agent)}`} aria-current="true">
+        <Dot />
+        <span className="clip">{visible(session ? tail(session) : next.title)}</span>
+      </span>
       {others.map((branch) => (
         <BranchAnchor key={branch.turn} branch={branch} />
       ))}
-      {next ? (
-        <Link
-          className="button quiet"
-          to="/compare/$pair"
-          params={{ pair: `${session ?? next.id}...${first.label ?? first.turn}` }}
-        >
-          <GitCompare aria-hidden="true" /> Compare
-        </Link>
-      ) : null}
+      <Link
+        className="button quiet"
+        to="/compare/$pair"
+        params={{ pair: `${session ?? next.id}...${first.label ?? first.turn}` }}
+      >
+        <GitCompare aria-hidden="true" /> Compare
+      </Link>
     </nav>
   );
 }

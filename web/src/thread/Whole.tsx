@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { createContext, useContext, useState } from "react";
-import { readText, segment } from "../api/client.ts";
+import { readText } from "../api/client.ts";
 import { Button } from "../parts/Button.tsx";
 import { Failure } from "../parts/States.tsx";
 import type { PartPlace } from "./flow.ts";
@@ -17,7 +17,8 @@ export function Whole(props: { at: PartPlace; noun?: string }) {
   const { message, part } = props.at;
   const text = useQuery({
     queryKey: ["part", turn, message, part],
-    queryFn: ({ signal }) => readText(`/turns/${segment(turn)}/text/${message}/${part}`, signal),
+    queryFn: ({ signal }) =>
+      readText("/turns/{revision}/text/{message}/{part}", { revision: turn, message, part }, signal),
     enabled: isAsked,
     staleTime: Number.POSITIVE_INFINITY,
   });

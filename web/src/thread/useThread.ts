@@ -1,8 +1,8 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useRef } from "react";
-import { read, segment } from "../api/client.ts";
+import { read } from "../api/client.ts";
 import { type Known, PAGE_TURNS, pageOf, pagesAround, withPage } from "./pages.ts";
-import type { Spine, ThreadPage, Turn } from "./wire.ts";
+import type { Turn } from "./wire.ts";
 
 export interface ThreadState {
   head: string;
@@ -16,9 +16,9 @@ export function useThread(revision: string, depth: number | null, inView: readon
   const first = useQuery({
     queryKey: ["thread", revision, depth === null ? "end" : pageOf(depth)],
     queryFn: ({ signal }) =>
-      read<ThreadPage>(
-        `/threads/${segment(revision)}`,
-        depth === null ? { limit: PAGE_TURNS } : { after: pageOf(depth) * PAGE_TURNS, limit: PAGE_TURNS },
+      read(
+        "/threads/{revision}",
+        { revision, limit: PAGE_TURNS, after: depth === null ? null : pageOf(depth) * PAGE_TURNS },
         signal,
       ),
     enabled: revision !== "",
@@ -30,11 +30,7 @@ export function useThread(revision: string, depth: number | null, inView: readon
     queries: (head === "" ? [] : pagesAround(inView[0], Math.min(inView[1], total))).map((page) => ({
       queryKey: ["thread-page", head, page],
       queryFn: ({ signal }: { signal: AbortSignal }) =>
-        read<ThreadPage>(
-          `/threads/${segment(head)}`,
-          { after: page * PAGE_TURNS, limit: PAGE_TURNS },
-          signal,
-        ),
+        read("/threads/{revision}", { revision: head, after: page * PAGE_TURNS, limit: PAGE_TURNS }, signal),
       // A thread that ends in this turn never changes.
       staleTime: Number.POSITIVE_INFINITY,
     })),
@@ -66,7 +62,7 @@ export function useThread(revision: string, depth: number | null, inView: readon
 export function useTurn(turn: string | null) {
   return useQuery({
     queryKey: ["turn", turn],
-    queryFn: ({ signal }) => read<Turn>(`/turns/${segment(turn ?? "")}`, {}, signal),
+    queryFn: ({ signal }) => read("/turns/{revision}", { revision: turn ?? "" }, signal),
     enabled: turn !== null && turn !== "",
   });
 }
@@ -74,7 +70,7 @@ export function useTurn(turn: string | null) {
 export function useSpine(revision: string) {
   return useQuery({
     queryKey: ["spine", revision],
-    queryFn: ({ signal }) => read<Spine>(`/spine/${segment(revision)}`, {}, signal),
+    queryFn: ({ signal }) => read("/spine/{revision}", { revision }, signal),
     enabled: revision !== "",
   });
 }

@@ -3,13 +3,13 @@ import { Chip } from "../../parts/Chip.tsx";
 import { Time } from "../../parts/Figures.tsx";
 import { Failure, Skeleton } from "../../parts/States.tsx";
 import { visible } from "../text.ts";
-import type { CauseList, PermissionList, Turn } from "../wire.ts";
+import type { Turn } from "../wire.ts";
 import { useAbout } from "./useAbout.ts";
 
 /** Why the turn is there, and what it was allowed to do. */
 export function CausesTab({ turn }: { turn: Turn }) {
-  const causes = useAbout<CauseList>(turn.id, "causes");
-  const permissions = useAbout<PermissionList>(turn.id, "permissions");
+  const causes = useAbout("/turns/{revision}/causes", { revision: turn.id });
+  const permissions = useAbout("/turns/{revision}/permissions", { revision: turn.id });
   return (
     <>
       <h3>What led to it</h3>
@@ -53,7 +53,7 @@ export function CausesTab({ turn }: { turn: Turn }) {
       ) : permissions.isError ? (
         <Failure error={permissions.error} retry={() => void permissions.refetch()} compact />
       ) : permissions.data.records.length === 0 ? (
-        <p className="note">None were recorded for this turn. Imported transcripts do not hold them.</p>
+        <p className="note">None were recorded for this turn. Imported transcripts do not contain them.</p>
       ) : (
         <ul className="permissions">
           {permissions.data.records.map((record, index) => (

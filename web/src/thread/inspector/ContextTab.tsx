@@ -7,7 +7,7 @@ import { useAbout } from "./useAbout.ts";
 
 /** What the model saw: how much was read and written, and which messages stood in its context. */
 export function ContextTab({ turn }: { turn: Turn }) {
-  const context = useAbout<Context>(turn.id, "context");
+  const context = useAbout("/turns/{revision}/context", { revision: turn.id });
   return (
     <>
       <TokenBar turn={turn} />

@@ -7,7 +7,7 @@ import { languageOf } from "../code/languages.ts";
 import { ChangeCount, Diff } from "../diff/Diff.tsx";
 import { changeOfHunks, type Row } from "../diff/rows.ts";
 import { visible } from "../text.ts";
-import type { Blame, BlameLine, FileContent, FileList, PathDiff, Turn } from "../wire.ts";
+import type { BlameLine, PathDiff, Turn } from "../wire.ts";
 import { useAbout } from "./useAbout.ts";
 
 const VIEWS = [
@@ -20,16 +20,15 @@ type View = (typeof VIEWS)[number][0];
 /** One file of a turn: its change, its text, and the turn that wrote each line. */
 export function FileDialog(props: { turn: Turn; path: string; close: () => void }) {
   const [view, setView] = useState<View>("change");
-  const files = useAbout<FileList>(props.turn.id, "files");
+  const files = useAbout("/turns/{revision}/files", { revision: props.turn.id });
   // Only a change of this turn has a difference; other files are shown as they are.
   const isUnchanged =
     files.isSuccess &&
     (files.data.nearest !== props.turn.id ||
       !files.data.entries.some((entry) => entry.path === props.path && entry.change !== null));
-  const diff = useAbout<PathDiff>(
-    props.turn.id,
-    "files/diff",
-    { path: props.path },
+  const diff = useAbout(
+    "/turns/{revision}/files/diff",
+    { revision: props.turn.id, path: props.path },
     files.isSuccess && !isUnchanged,
   );
   const shown = view === "change" && isUnchanged ? "content" : view;
@@ -87,7 +86,7 @@ export function ServerDiff({ diff }: { diff: PathDiff }) {
       <Diff
         change={change}
         language={languageOf(diff.path)}
-        label={`The change of ${visible(diff.path)}`}
+        label={`Changes to ${visible(diff.path)}`}
         isWhole
       />
       {diff.is_cut ? <p className="note">The rest is too long to show here.</p> : null}
@@ -96,7 +95,7 @@ export function ServerDiff({ diff }: { diff: PathDiff }) {
 }
 
 function Content(props: { turn: string; path: string }) {
-  const file = useAbout<FileContent>(props.turn, "files/content", { path: props.path });
+  const file = useAbout("/turns/{revision}/files/content", { revision: props.turn, path: props.path });
   const change = useMemo(() => {
     const lines = (file.data?.text ?? "").replace(/\n$/, "").split("\n");
     const rows = lines.map(
@@ -125,7 +124,7 @@ function Content(props: { turn: string; path: string }) {
 const BLAME_LINES_MAX = 2_000;
 
 function BlameTable(props: { turn: string; path: string; close: () => void }) {
-  const blame = useAbout<Blame>(props.turn, "blame", { path: props.path });
+  const blame = useAbout("/turns/{revision}/blame", { revision: props.turn, path: props.path });
   if (blame.isError) return <Failure error={blame.error} retry={() => void blame.refetch()} compact />;
   if (!blame.data) return <Skeleton label="Following each line back" />;
   const lines = blame.data.lines.slice(0, BLAME_LINES_MAX);
@@ -142,7 +141,7 @@ function BlameTable(props: { turn: string; path: string; close: () => void }) {
         ))}
       </div>
       {blame.data.is_cut || blame.data.lines.length > BLAME_LINES_MAX ? (
-        <p className="note">Not every line or older snapshot is included.</p>
+        <p className="note">Some lines and older snapshots are left out.</p>
       ) : null}
     </>
   );

@@ -19,7 +19,7 @@ const UNCHANGED_MAX = 40;
 
 /** What the turn did to files, and the files as it left them. */
 export function FilesTab({ turn }: { turn: Turn }) {
-  const files = useAbout<FileList>(turn.id, "files");
+  const files = useAbout("/turns/{revision}/files", { revision: turn.id });
   const rows = useMemo(() => rowsOf(turn, files.data), [turn, files.data]);
   if (files.isPending) return <Skeleton rows={4} label="Reading the files" />;
   if (files.isError) return <Failure error={files.error} retry={() => void files.refetch()} compact />;
@@ -29,7 +29,7 @@ export function FilesTab({ turn }: { turn: Turn }) {
   return (
     <>
       <h3>
-        {touched.length > 0 ? "Used in this turn" : "No file was used in this turn"}
+        {touched.length > 0 ? "Used in this turn" : "No files used in this turn"}
         <span>{touched.length > 0 ? count(touched.length, "file") : ""}</span>
       </h3>
       <FileRows rows={touched} />
@@ -41,7 +41,7 @@ export function FilesTab({ turn }: { turn: Turn }) {
       ) : quiet.length > 0 ? (
         <>
           <h3>
-            {nearest === turn.id ? "As it left the rest" : "As an earlier turn left them"}
+            {nearest === turn.id ? "Left unchanged" : "Unchanged since an earlier turn"}
             <span>{isCut ? `more than ${quiet.length}` : count(quiet.length, "file")}</span>
           </h3>
           <FileRows rows={quiet.slice(0, UNCHANGED_MAX)} />

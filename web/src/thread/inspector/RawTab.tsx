@@ -3,12 +3,12 @@ import { bytes } from "../../core/format.ts";
 import { Failure, Skeleton } from "../../parts/States.tsx";
 import { CodeText, CopyButton } from "../code/Code.tsx";
 import { visible } from "../text.ts";
-import type { RawTurn, Turn } from "../wire.ts";
+import type { Turn } from "../wire.ts";
 import { useAbout } from "./useAbout.ts";
 
 /** The bytes of the turn, hashed again while you look, and the records that it was made from. */
 export function RawTab({ turn }: { turn: Turn }) {
-  const raw = useAbout<RawTurn>(turn.id, "raw");
+  const raw = useAbout("/turns/{revision}/raw", { revision: turn.id });
   if (raw.isPending) return <Skeleton rows={6} label="Hashing the turn again" />;
   if (raw.isError) return <Failure error={raw.error} retry={() => void raw.refetch()} compact />;
   const { data } = raw;
@@ -17,8 +17,8 @@ export function RawTab({ turn }: { turn: Turn }) {
       <p className={data.verified ? "proof ok" : "proof bad"}>
         {data.verified ? <ShieldCheck aria-hidden="true" /> : <ShieldAlert aria-hidden="true" />}
         {data.verified
-          ? "Hashed again just now: the bytes give this digest."
-          : "The bytes do not give this digest."}
+          ? "Hashed again just now: the bytes match the digest."
+          : "The bytes do not match the digest."}
       </p>
       {data.findings.map((finding) => (
         <p key={finding} className="proof bad">

@@ -14,8 +14,8 @@ export function Output(props: { call: Call; label?: string }) {
   const text = useMemo(() => answerOf(call).replace(/\s+$/, ""), [call]);
   const [isAll, setAll] = useState(false);
   const first = useMemo(() => beginning(text, LINES_FIRST, CHARS_FIRST), [text]);
-  if (call.state === "unanswered") return <p className="note">No answer to this call was recorded.</p>;
-  if (text === "") return <p className="note">It answered without any text.</p>;
+  if (call.state === "unanswered") return <p className="note">No result of this call was recorded.</p>;
+  if (text === "") return <p className="note">It returned no text.</p>;
   const shown = isAll ? text : first.text;
   const rest = countLines(text) - countLines(first.text);
   return (
@@ -24,7 +24,7 @@ export function Output(props: { call: Call; label?: string }) {
         className={call.state === "failed" ? "failed" : undefined}
         tabIndex={0}
         role="group"
-        aria-label={props.label ?? "What it answered"}
+        aria-label={props.label ?? "What it returned"}
       >
         {piecesOf(shown).map((piece, index) => (
           <span key={index} className="piece">

@@ -10,7 +10,7 @@ export const command: Viewer = {
   matches: (call) => kindOf(call) === "command",
   icon: SquareTerminal,
   verb: (call) =>
-    call.tool === "BashOutput" ? "Looked at output" : /^kill/i.test(call.tool) ? "Stopped" : "Ran",
+    call.tool === "BashOutput" ? "Read its output" : /^kill/i.test(call.tool) ? "Stopped" : "Ran",
   what: (call) => commandText(call).split("\n", 1)[0] ?? "",
   result: (call) => {
     const code = exitCodeOf(call);

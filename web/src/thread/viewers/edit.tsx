@@ -84,7 +84,7 @@ function EditBody({ call }: { call: Call }) {
               {one.use === "removed" ? "The file was deleted." : "No lines were recorded."}
             </p>
           ) : (
-            <Diff change={one.change} language={languageOf(one.path)} label={`The change of ${one.path}`} />
+            <Diff change={one.change} language={languageOf(one.path)} label={`Changes to ${one.path}`} />
           )}
         </div>
       ))}

@@ -23,7 +23,7 @@ function OtherBody({ call }: { call: Call }) {
       <Values value={call.args} label="What the tool was given" />
       {call.isCut && !call.outputAt ? <Whole at={call.at} noun="call" /> : null}
       {call.state === "ok" && output !== call.output ? (
-        <CodeText text={output} language="json" isWrapped label="What the tool answered" />
+        <CodeText text={output} language="json" isWrapped label="What the tool returned" />
       ) : (
         <Output call={call} />
       )}
