@@ -491,7 +491,10 @@ function clipped(g: CanvasRenderingContext2D, text: string, room: number): strin
   const plain = text.slice(0, 200).replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, " ");
   const width = g.measureText(plain).width;
   if (width <= room) return plain;
-  return `${plain.slice(0, Math.max(3, Math.floor((plain.length * room) / width) - 1)).trimEnd()}…`;
+  // Letters differ in width: the share of the room is only where to begin.
+  let end = Math.max(3, Math.floor((plain.length * room) / width));
+  while (end > 3 && g.measureText(`${plain.slice(0, end)}…`).width > room) end--;
+  return `${plain.slice(0, end).trimEnd()}…`;
 }
 
 function drawNow(g: CanvasRenderingContext2D, scene: Scene, bottom: number): void {
