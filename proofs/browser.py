@@ -40,7 +40,7 @@ ARGUMENTS = (
     "--no-first-run",
 )
 LOCAL = {"127.0.0.1", "localhost"}
-PAGE_S_MAX = 30.0
+PAGE_S_MAX = 60.0
 QUIET_S_MAX = 5.0
 QUIET_S = 0.25
 """A page that asked for nothing for so long has all it wants; it gathers changes for less."""

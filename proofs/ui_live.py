@@ -159,12 +159,9 @@ async def show_tabs(
 ) -> None:
     """Count the streams of eight tabs beside others, and see that all tabs hear of a turn."""
     tabs = [watch(await context.new_page()) for _ in range(TABS - 1)]
-
-    async def show(tab: Watched, path: str) -> None:
+    for tab, path in zip(tabs, PATHS, strict=True):
         await tab.page.goto(f"{ui.origin}{path}")
         await tab.page.locator("main").wait_for()
-
-    await asyncio.gather(*map(show, tabs, PATHS))
     streams = await count_streams(context.pages[0]) - others
     proof.at_most(f"streams of eight tabs, by a {by}", streams, "streams", 1)
     words = f"{SHORTLY} by a {by}"
