@@ -31,6 +31,7 @@ from turntree.core.principal import Principal
 from turntree.core.secret_refs import SecretHosts
 from turntree.core.session import Session
 from turntree.core.value import value
+from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
@@ -42,6 +43,7 @@ from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
 from turntree.resources.store import AttachmentStore, ResourceStore, TurnSnapshotStore
+from turntree.core.run import sender_of
 from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
@@ -57,6 +59,7 @@ from turntree.runs.worker import SILENT_S, Worker
 from turntree.runs.worker_store import WorkerStore
 from turntree.system.guarded_environment import VariableReader, guard_environment
 from turntree.tools.code_programs import CodeTools
+from turntree.tools.ledger import ledger_tools
 from turntree.tools.toolset import Toolset
 
 # Sessions wait for models most of the time, so one process can serve many.
@@ -254,7 +257,13 @@ class WorkerRuntime:
             programs = replace(
                 self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
             )
-            pinning = RequestResolver(programs, ledger, PermissionStore(database), toolsets)
+            own = ledger_tools(
+                ledger,
+                lambda started: ThreadStore(database.seen_by(sight_of(sender_of(started)))),
+            )
+            pinning = RequestResolver(
+                programs, ledger, PermissionStore(database), toolsets, tuple(own.specs)
+            )
             assembly = RequestBuilder(
                 pinning, ledger, ThreadStore(database), self.providers.build, database.keep_together
             )
@@ -273,7 +282,7 @@ class WorkerRuntime:
                 ledger,
                 assembly,
                 asking,
-                ToolCaller(toolsets, redactor=self.tree.runs.redactor),
+                ToolCaller((*toolsets, own), redactor=self.tree.runs.redactor),
                 hub,
                 own_tools=own_tools,
                 context_of=context_of,

@@ -38,6 +38,10 @@ InterruptionReason = Literal[
     "crash", "shutdown", "context_reset", "approval_denied", "timeout", "canceled", "system_restart"
 ]
 
+STEPS_MAX: Final = 500
+"""Maximum number of model responses in a run that has no limit of its own: a model that calls tools
+for ever must end, and cost something bounded."""
+
 
 @value
 class RunEvent:
@@ -143,7 +147,7 @@ class Run:
     requested: bool = False
     """A model was asked and has not answered yet."""
     steps_max: int | None = None
-    """Maximum number of model responses, if there is a limit."""
+    """Maximum number of model responses, if the run has a limit of its own."""
     finished: bool = False
 
     @classmethod
@@ -225,7 +229,7 @@ class Run:
             return SettleCalls(lost)
         if waiting := self._waiting():
             # Checked here and not before asking: the last reply counts if it needs no tools.
-            if self.steps_max is not None and self.steps >= self.steps_max:
+            if self.steps >= self.steps_limit:
                 return Fail("max_steps")
             return CallTools(waiting)
         if self.reply and self.reply[-1].role == "assistant":
@@ -233,6 +237,11 @@ class Run:
         # A request that is recorded without a reply was lost with its worker. It is sent again as
         # it was recorded, with the same model and parameters.
         return AskModel(self.requested)
+
+    @property
+    def steps_limit(self) -> int:
+        """How many times the model may be asked."""
+        return STEPS_MAX if self.steps_max is None else self.steps_max
 
     @property
     def steps(self) -> int:

@@ -94,6 +94,8 @@ class RequestResolver:
     ledger: Ledger
     permissions: PermissionStore
     toolsets: Sequence[Toolset] = ()
+    always: Sequence[ToolSpec] = ()
+    """Tools of every agent, and of every model that has other tools, whatever an agent lists."""
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
     async def choose(
@@ -109,7 +111,7 @@ class RequestResolver:
         code = [] if agent is None else await _list_code(programs, agent)
         is_limited = bool(options_of(started).keys() & {"chain", "permissions"})
         rights = rights_in(started, persona) if persona or is_limited else WITHOUT_PERSONA
-        tools, lacking = offered(self.toolsets, agent, rights, code)
+        tools, lacking = offered(self.toolsets, agent, rights, code, self.always)
         entries = await self._pin(choice, persona, rights, agent, tools, code)
         pins: dict[str, Json] = {
             name: {"address": program.address, "version": program.version.number,
@@ -357,11 +359,13 @@ def offered(
     agent: Program | None,
     rights: Permissions,
     code: Sequence[Program] = (),
+    always: Sequence[ToolSpec] = (),
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the tools offered to a model, by name, and the listed names that do not exist.
 
     An agent that lists tools or functions gets only those, as far as the run's permissions go. If
-    a listed tool is a ``code`` program, it replaces a function of the same name.
+    a listed tool is a ``code`` program, it replaces a function of the same name. A model without an
+    agent and without tools gets none: not every model can call one.
 
     Raises:
         InvalidOperation: Two tools have the same name, or a program's name cannot be a tool's.
@@ -380,6 +384,8 @@ def offered(
     offered_specs = [
         spec for name, spec in sorted(specs.items()) if listed is None or name in listed
     ]
+    if agent is not None or offered_specs:
+        offered_specs += always
     offered_specs = [spec for spec in offered_specs if rights.permits(right("tool", spec.name))]
     return offered_specs, [name for name in listed or () if name not in specs]
 

@@ -141,7 +141,15 @@ class Runner:
                 case SettleCalls(call_ids):
                     await self._settle(attempt, call_ids)
                 case Fail(reason):
-                    await self.fail(attempt, reason)
+                    # The only reason that the state machine itself has.
+                    limit = attempt.run.steps_limit
+                    await self.fail(
+                        attempt,
+                        reason,
+                        f"the model was asked {limit} times, the limit of this run, and still wants"
+                        " to call tools; send another message to continue, or raise the agent's"
+                        " harness/max_steps",
+                    )
                 case Seal(outcome, reply):
                     await self.seal(attempt, outcome, reply)
                     return

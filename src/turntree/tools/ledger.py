@@ -1,0 +1,222 @@
+"""The two tools that every agent has: search the thread of its turn, and read what a prompt left
+out.
+
+The index of ``search`` holds the words that people remember of a turn, not what stands in the
+middle of a long tool result. So ``ledger.recall`` reads the thread itself, as far as the sender of
+the message may see it, and the turn in progress. An address counts turns along the thread and the
+calls of a turn, as in a prompt: ``37`` or ``37/4``.
+"""
+
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import orjson
+
+from turntree.core.canonical import Json, canonical
+from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.ids import RunId, TurnId
+from turntree.core.message import (
+    ErasedMessage,
+    Message,
+    ObjectRef,
+    Text,
+    ToolResult,
+    ToolUse,
+    answers_call,
+    calls_tool,
+)
+from turntree.core.value import value
+from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
+from turntree.search.tokenizer import COMMON
+from turntree.tools.functions import FunctionTools, tool
+from turntree.tools.toolset import ToolContext
+
+TOOL_SET: Final = "ledger."
+HITS_MAX: Final = 5
+PASSAGE_CHARS: Final = 400
+READ_CHARS: Final = 4_000
+PAGE_TURNS: Final = 200
+_WORD: Final = re.compile(r"[\w][\w.'’-]*[\w]|[\w]")
+_ENDING: Final = re.compile(r"(?:ing|ed|es|s)$")
+_ROOT_CHARS_MIN: Final = 4
+_ADDRESS: Final = re.compile(r"(\d+)(?:/(\d+))?")
+
+ThreadsOf = Callable[[Mapping[str, Json]], ThreadStore]
+"""Returns the threads as the sender of a run's message may see them; takes the data of
+``run.started``."""
+
+
+@value
+class ThreadEntry:
+    """A text of a thread, and its address."""
+
+    depth: int
+    call: int | None
+    kind: str
+    """``query``, ``answer`` or the name of the tool."""
+    text: str
+
+    @property
+    def address(self) -> str:
+        """The address that ``ledger.read`` takes."""
+        return str(self.depth) if self.call is None else f"{self.depth}/{self.call}"
+
+
+def ledger_tools(ledger: Ledger, threads_of: ThreadsOf) -> FunctionTools:
+    """Return the toolset of a worker."""
+    reader = ConversationReader(ledger, threads_of)
+
+    @tool(name="ledger.recall", is_repeatable=True, is_read_only=True)
+    async def recall(
+        words: Annotated[str, "Words that what you look for contains."], context: ToolContext
+    ) -> dict[str, Any]:
+        """Search everything that was said and done before in this conversation, tool results
+        included. Returns the best passages, each with its address."""
+        entries = [entry async for entry in reader.list_entries(context.run)]
+        return {
+            "hits": [
+                {"address": entry.address, "in": entry.kind, "text": passage}
+                for entry, passage in find_passages(entries, words)
+            ]
+        }
+
+    @tool(name="ledger.read", is_repeatable=True, is_read_only=True)
+    async def read(
+        address: Annotated[str, "Address of a turn, as 37, or of a tool call in it, as 37/4."],
+        context: ToolContext,
+        start: Annotated[int, "Character to begin with."] = 0,
+        chars: Annotated[int, "Most characters to return."] = READ_CHARS,
+    ) -> dict[str, Any]:
+        """Read a turn of this conversation, or a tool call with its whole result."""
+        text = await reader.read(context.run, address)
+        end = max(0, start) + max(1, chars)
+        shown: dict[str, Any] = {"address": address, "text": text[max(0, start) : end]}
+        return {**shown, "next_start": end} if end < len(text) else shown
+
+    return FunctionTools([recall, read])
+
+
+@value
+class ConversationReader:
+    """Reads the thread of a run, the run itself included."""
+
+    ledger: Ledger
+    threads_of: ThreadsOf
+
+    async def list_entries(
+        self, run: RunId, *, low: int = 1, high: int | None = None
+    ) -> AsyncIterator[ThreadEntry]:
+        """Yield the texts of a thread, root first."""
+        facts = await self.ledger.facts(run)
+        started = facts[0].event.data
+        parent, depth = started.get("parent"), 0
+        if parent is not None:
+            threads, head = self.threads_of(started), TurnId(str(parent))
+            depth = (await threads.get_turn(head)).depth
+            for first in range(low, min(depth, high or depth) + 1, PAGE_TURNS):
+                last = min(first + PAGE_TURNS - 1, high or depth)
+                for entry in await threads.list_range(head, low=first, high=last):
+                    messages = entry.turn.messages
+                    for one in await self._texts(entry.depth, messages, entry.turn.query_count):
+                        yield one
+        if high is None or high > depth:
+            own = [fact.message for fact in facts if fact.message is not None]
+            count = sum(1 for message in own if message.role == "user")
+            for one in await self._texts(depth + 1, own, count):
+                yield one
+
+    async def read(self, run: RunId, address: str) -> str:
+        """Return the text at an address.
+
+        Raises:
+            InvalidOperation: It is not an address.
+            NotFound: There is nothing there.
+        """
+        match = _ADDRESS.fullmatch(address.strip())
+        if match is None:
+            raise InvalidOperation(f"{address!r} is not an address; a turn's is 37, a call's 37/4")
+        depth, call = int(match[1]), None if match[2] is None else int(match[2])
+        entries = [entry async for entry in self.list_entries(run, low=depth, high=depth)]
+        texts = [
+            entry.text if entry.call is None or call is not None else _first_line(entry)
+            for entry in entries
+            if call is None or entry.call == call
+        ]
+        if not texts:
+            raise NotFound(f"there is nothing at {address} in this thread")
+        return "\n\n".join(texts)
+
+    async def _texts(
+        self, depth: int, messages: Sequence[Message | ErasedMessage], query_count: int
+    ) -> list[ThreadEntry]:
+        entries: list[ThreadEntry] = []
+        calls: dict[str, tuple[int, str]] = {}
+        for place, message in enumerate(messages):
+            for part in message.parts:
+                if isinstance(part, Text):
+                    kind = "query" if place < query_count else "answer"
+                    entries.append(ThreadEntry(depth, None, kind, part.text))
+                elif isinstance(part, ObjectRef) and part.of == "text":
+                    kind = "query" if place < query_count else "answer"
+                    entries.append(ThreadEntry(depth, None, kind, await self._whole(part)))
+                elif calls_tool(part):
+                    number, name = len(calls) + 1, str(part.tool)
+                    calls[str(part.call_id)] = number, name
+                    text = f"{name} {await self._whole(part)}"
+                    entries.append(ThreadEntry(depth, number, name, text))
+                elif answers_call(part):
+                    number, name = calls.get(str(part.call_id), (0, "tool"))
+                    entries.append(ThreadEntry(depth, number, name, await self._whole(part)))
+        return entries
+
+    async def _whole(self, part: ToolUse | ToolResult | ObjectRef) -> str:
+        match part:
+            case ToolUse(args=inner) | ToolResult(output=inner):
+                pass
+            case ObjectRef():
+                document = orjson.loads(await self.ledger.get_object(part.object))
+                inner = document.get("text", document.get("output", document.get("args")))
+        return inner if isinstance(inner, str) else canonical(inner).decode()
+
+
+def find_passages(entries: Sequence[ThreadEntry], words: str) -> list[tuple[ThreadEntry, str]]:
+    """Return the passages that contain most of some words, the rarest counting most."""
+    roots = list(dict.fromkeys(_root(word) for word in _WORD.findall(words.lower())))
+    roots = [root for root in roots if root not in COMMON] or roots
+    # What these tools returned before repeats what stands elsewhere.
+    lowered = [
+        (entry, entry.text.lower()) for entry in entries if not entry.kind.startswith(TOOL_SET)
+    ]
+    counts = {root: sum(root in text for _, text in lowered) for root in roots}
+    weights = {root: math.log(1 + len(lowered) / count) for root, count in counts.items() if count}
+    scored: list[tuple[float, int, ThreadEntry, str]] = []
+    for place, (entry, text) in enumerate(lowered):
+        if not any(root in text for root in weights):
+            continue
+        best = max(
+            (sum(weights[root] for root in weights if root in text[start:end]), -start)
+            for start, end in _windows(text)
+        )
+        passage = entry.text[-best[1] : -best[1] + PASSAGE_CHARS]
+        # Of equal passages the newest comes first.
+        scored.append((best[0], place, entry, " ".join(passage.split())))
+    scored.sort(key=lambda one: (-one[0], -one[1]))
+    return [(entry, passage) for _, _, entry, passage in scored[:HITS_MAX]]
+
+
+def _windows(text: str) -> Iterator[tuple[int, int]]:
+    # They overlap by half, so that no sentence is cut in all of them.
+    for start in range(0, max(1, len(text)), PASSAGE_CHARS // 2):
+        yield start, start + PASSAGE_CHARS
+
+
+def _root(word: str) -> str:
+    root = _ENDING.sub("", word)
+    return root if len(root) >= _ROOT_CHARS_MIN else word
+
+
+def _first_line(entry: ThreadEntry) -> str:
+    return f"[{entry.address}] {' '.join(entry.text[:PASSAGE_CHARS].split())}"
