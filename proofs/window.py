@@ -175,7 +175,7 @@ async def furnish(
     """Create a provider and a model with a window."""
     config: dict[str, Any] = {"provider_type": vendor, "base_url": server.url + VENDORS[vendor]}
     await tree.programs.create("provider", f"p-{name}", config)
-    model = {
+    model: dict[str, Any] = {
         "model_id": f"window-{window}",
         "provider": f"@(p-{name})",
         "context_tokens": told or window,
@@ -226,10 +226,10 @@ async def results_of(tree: Tree, reply: Any, words: str) -> list[dict[str, Any]]
         for part in message.tool_results:
             if part.call_id in ids:
                 if isinstance(part, ObjectRef):
-                    document = json.loads(await tree.ledger.get_object(part.object))
-                    return document["output"]["hits"]
-                assert isinstance(part.output, Mapping), part.output
-                return part.output["hits"]  # type: ignore[return-value]
+                    document: Any = json.loads(await tree.ledger.get_object(part.object))
+                    return list(document["output"]["hits"])
+                output: Any = part.output
+                return list(output["hits"])
     return []
 
 
@@ -305,7 +305,7 @@ def refusal(dialect: str, sent: int, window: int) -> Failure:
 
 def messages_of(body: Document) -> list[Any]:
     """Return the messages of a request, whatever its vendor calls them."""
-    found = body.get("messages") or body.get("input") or body.get("contents")
+    found: Any = body.get("messages") or body.get("input") or body.get("contents")
     # A mark where the vendor's cache ends is no part of what it reads.
     texts = [json.dumps(one, sort_keys=True) for one in found]
     return [re.sub(r'"cache_control": {[^}]*}, ', "", text) for text in texts]
