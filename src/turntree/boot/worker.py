@@ -28,6 +28,7 @@ from turntree.core.clock import Clock
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId
 from turntree.core.principal import Principal
+from turntree.core.run import sender_of
 from turntree.core.secret_refs import SecretHosts
 from turntree.core.session import Session
 from turntree.core.value import value
@@ -43,7 +44,6 @@ from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
 from turntree.resources.store import AttachmentStore, ResourceStore, TurnSnapshotStore
-from turntree.core.run import sender_of
 from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
