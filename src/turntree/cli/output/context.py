@@ -1,14 +1,16 @@
 """Print what a model saw. Pure, like ``cli.output.text``."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.parts import words_of
 from turntree.cli.output.text import clean, clean_block, counted, cut, digits
+from turntree.core.canonical import Json
 from turntree.core.message import Message
 from turntree.models.prompt import Prompt, PromptPrefix
 from turntree.models.token_estimate import estimate_text
+from turntree.programs.model_choice import WindowSize, WindowSource
 from turntree.runs.model_context import ModelCallContext, TurnContext
 
 MARGIN: Final = 9
@@ -27,6 +29,7 @@ def draw_context(seen: TurnContext, terminal: Terminal) -> Iterator[str]:
         return
     first = seen.calls[0].prompt
     yield from _draw_before(first, terminal)
+    yield from _draw_window(seen.calls[0].taped.request)
     for call in seen.calls:
         yield from _draw_call_lines(call, seen, terminal)
 
@@ -85,12 +88,23 @@ def _draw_before(prompt: Prompt, terminal: Terminal) -> Iterator[str]:
     yield _line("tools", f"{listed}, about {cost:,} tokens" if names else "none")
 
 
+def _draw_window(request: Mapping[str, Json]) -> Iterator[str]:
+    tokens, source = request.get("window_tokens"), request.get("window_source")
+    if isinstance(tokens, int):
+        known = WindowSize(tokens, cast("WindowSource", source))
+        yield _line("window", f"{known}; {request.get('budget_tokens'):,} of them for the prompt")
+
+
 def _draw_call_lines(
     call: ModelCallContext, seen: TurnContext, terminal: Terminal
 ) -> Iterator[str]:
     prompt = call.prompt
     own = len(prompt.messages) - prompt.thread_messages
     thread = f"{counted(prompt.thread_turns, 'turn')} of the thread"
+    if prompt.folded_turns:
+        thread += f", {prompt.folded_turns} of them folded"
+    if prompt.titled_turns:
+        thread += f", {prompt.titled_turns} as titles"
     if prompt.left_out:
         thread += f", {prompt.left_out} left out"
     roles = _roles(prompt.messages[prompt.thread_messages :])
@@ -104,6 +118,8 @@ def _draw_call_lines(
 def _tokens(call: ModelCallContext) -> str:
     used = call.taped.call
     estimated = f"about {call.prompt.estimated_tokens:,} tokens estimated"
+    if call.taped.is_refused:
+        return f"{estimated}; refused as too long, so a shorter one followed"
     if call.taped.response is None:
         return f"{estimated}; it was never answered"
     if used is None or not used.usage.context:

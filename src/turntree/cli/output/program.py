@@ -9,6 +9,7 @@ from turntree.core.canonical import Json
 from turntree.core.ids import Timestamp
 from turntree.core.program import Program, list_secrets, name_in
 from turntree.programs.catalog import ProgramReference, VersionRow
+from turntree.programs.model_choice import find_window_size
 
 
 def program_document(program: Program) -> dict[str, Any]:
@@ -72,6 +73,11 @@ def program_lines(
     rows += [("tags", clean(" ".join(program.tags)))] if program.tags else []
     rows += [("uses", f"{clean(use.program.address)} as {clean(use.member)}") for use in used]
     rows += [("used by", f"{clean(use.program.address)} as {clean(use.member)}") for use in uses]
+    if program.kind == "model":
+        providers = [use.program for use in used if use.member == "provider"]
+        provider_type = str(providers[0].config.get("provider_type")) if providers else None
+        model_id = str(program.config.get("model_id"))
+        rows.append(("window", str(find_window_size(program.config, model_id, provider_type))))
     secrets = list_secrets(program.config)
     rows += [("secrets", clean(", ".join(secrets)))] if secrets else []
     rows += [(clean(name), clean(_short(value))) for name, value in program.details.items()]
