@@ -2,8 +2,8 @@
 
 Combinations of a sender, a persona, a limit of the message and perhaps a token are drawn at random.
 Each becomes a run on a real database with a worker. Its model asks for every tool there is. Each
-tool notes that it ran, which credentials it could read in three ways, and which private sessions it
-can find. A second opinion knows no algebra: it asks each layer by the rules of a shell's patterns.
+tool notes that it ran, and which credentials it could read in three ways. A second opinion knows no
+algebra: it asks each layer by the rules of a shell's patterns.
 
 Then the same is asked of products with a planted fault that widens rights, each of which must be
 found.
@@ -36,14 +36,16 @@ from turntree.tools.toolset import ToolContext
 COMBINATIONS, COMBINATIONS_QUICK = 2_000, 36
 CONTROL_MAX: Final = 24
 """Combinations after which a planted fault counts as missed."""
-AGENTS: Final = 24
+AGENTS, AGENTS_FEW = 24, 8
 QUICK_SERVER: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 TOOLS: Final = ("read_file", "read_mail", "write_file", "search_web", "exec", "task_list")
 CREDENTIALS: Final = ("PROOF_GIT_TOKEN", "PROOF_MAIL_KEY", "PROOF_WEB_KEY")
 PATTERNS: Final = ("tool:*", "tool:read*", "tool:read_file", "tool:write*", "tool:exec",
                    "tool:search*", "tool:task*", "credential:*", "credential:PROOF_GIT*",
                    "credential:PROOF_MAIL_KEY", "action:*")  # fmt: skip
-TURN: Final = "SELECT permissions_granted, permissions_used FROM ledger.turns WHERE id = %(turn)b"
+TURN: Final = (
+    "SELECT permissions_granted, permissions_used FROM ledger.turns WHERE id = %(turn)b::uuid"
+)
 SCRIPT: Final[dict[str, Json]] = {
     "provider_type": "scripted",
     "rules": [{"when": "go", "replies": [
@@ -51,6 +53,8 @@ SCRIPT: Final[dict[str, Json]] = {
     ]}],
 }  # fmt: skip
 MINUTE_MS: Final = 60_000
+COUNTED: Final = ("tool:", "credential:PROOF_")
+"""Whoever may read every variable hands all of them to the processes that a tool starts."""
 
 
 @dataclass(slots=True)
@@ -94,7 +98,8 @@ async def prove(proof: Proof) -> None:
     with temporary_server(QUICK_SERVER) as (server, home):
         os.environ.update({name: f"secret of {name}" for name in CREDENTIALS})
         settings = Settings(home / "proof", database_url=server, user="ana")
-        async with a_stage(settings, random.Random(proof.seed)) as stage:
+        agents = AGENTS_FEW if proof.quick else AGENTS
+        async with a_stage(settings, random.Random(proof.seed), agents) as stage:
             wrong, runs, calls = 0, 0, 0
             for _ in range(count):
                 differs, ran = await differing(stage)
@@ -102,13 +107,15 @@ async def prove(proof: Proof) -> None:
             proof.at_least("combinations run", runs, "runs", count)
             proof.note("calls that were permitted and ran", calls, "calls")
             proof.at_most("runs that did or saw other than the intersection", wrong, "runs", 0)
-        missed = [name for name, plant in PLANTS.items() if not await is_found(settings, plant)]
+        missed = [name for name in PLANTS if not await is_found(settings, name)]
         found = len(PLANTS) - len(missed)
         proof.at_least(f"planted faults found (missed: {missed})", found, "faults", len(PLANTS))
 
 
 @asynccontextmanager
-async def a_stage(settings: Settings, chance: random.Random) -> AsyncGenerator[Stage, None]:
+async def a_stage(
+    settings: Settings, chance: random.Random, agents: int
+) -> AsyncGenerator[Stage, None]:
     """Open a tree whose worker has the tools, and create agents."""
     seen: dict[str, Seen] = {}
     async with open_tree(
@@ -117,8 +124,10 @@ async def a_stage(settings: Settings, chance: random.Random) -> AsyncGenerator[S
         stage = Stage(tree, settings, chance, seen)
         if await tree.programs.find("script") is None:
             await tree.programs.create("provider", "script", SCRIPT)
-            await tree.programs.create("model", "echo", {"model_id": "s", "provider": "@(script)"})
-        for number in range(AGENTS):
+            await tree.programs.create(
+                "model", "echo", {"model_id": "scripted-1", "provider": "@(script)"}
+            )
+        for number in range(agents):
             await create_agent(stage, f"a{chance.getrandbits(40):x}", number)
         yield stage
 
@@ -176,8 +185,8 @@ async def differing(stage: Stage) -> tuple[bool, int]:
         saw.ran == tools
         and saw.credentials == (readable if tools else set())
         and not saw.leaks
-        and set(used or ()) == expected
-        and all(recorded.permits(one) for one in used or ())
+        and {one for one in used or () if one.startswith(COUNTED)} == expected
+        and all(recorded.permits(one) and permits(layers, one) for one in used or ())
         and str(by) == f"agent:{agent}"
         and by.on_behalf_of == context.principal
     )
@@ -247,10 +256,10 @@ def can_get(credential: str) -> bool:
     return True
 
 
-async def is_found(settings: Settings, plant: Callable[[], AbstractContextManager[object]]) -> bool:
+async def is_found(settings: Settings, name: str) -> bool:
     """Return whether a planted fault shows in a few combinations."""
-    with plant():
-        async with a_stage(settings, random.Random(1)) as stage:
+    with PLANTS[name]():
+        async with a_stage(settings, random.Random(name), AGENTS_FEW) as stage:
             for _ in range(CONTROL_MAX):
                 if (await differing(stage))[0]:
                     return True
