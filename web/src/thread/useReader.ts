@@ -4,8 +4,10 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react
 /** From this many turns on only those near the window are on the page. */
 export const WINDOW_FROM = 100;
 const TURN_HEIGHT = 420;
-/** How long a jump is corrected while the turns around it are still being laid out. */
+/** How long a jump is corrected at every frame while the turns around it are laid out; later, when they grow. */
 const SETTLE_MS = 1_500;
+/** A scroll that ends further than this from where a jump left it was the reader's. */
+const READER_PX = 40;
 
 /** The scrolling of a thread: which turn is in view, and jumps that land where they should. */
 export function useReader(total: number, known: number) {
@@ -14,7 +16,7 @@ export function useReader(total: number, known: number) {
   const isWindow = total > WINDOW_FROM;
   const [here, setHere] = useState(1);
   const [margin, setMargin] = useState(0);
-  const target = useRef<{ depth: number; until: number } | null>(null);
+  const target = useRef<{ depth: number; until: number; top: number } | null>(null);
   const virtual = useVirtualizer({
     count: isWindow ? total : 0,
     getScrollElement: () => scroller.current,
@@ -34,12 +36,13 @@ export function useReader(total: number, known: number) {
     if (box && article)
       box.scrollTop += article.getBoundingClientRect().top - box.getBoundingClientRect().top - 6;
     else if (isWindow) virtual.scrollToIndex(goal.depth - 1, { align: "start" });
+    if (box) goal.top = box.scrollTop;
   }, [isWindow, virtual]);
 
   const jump = useCallback(
     (depth: number) => {
       const bounded = Math.max(1, Math.min(total, depth));
-      target.current = { depth: bounded, until: performance.now() + SETTLE_MS };
+      target.current = { depth: bounded, until: performance.now() + SETTLE_MS, top: 0 };
       setHere(bounded);
       settle();
     },
@@ -52,16 +55,22 @@ export function useReader(total: number, known: number) {
     if (!target.current) return;
     let frame = 0;
     const again = () => {
-      if (!target.current || performance.now() > target.current.until) {
-        target.current = null;
-        return;
-      }
+      if (!target.current || performance.now() > target.current.until) return;
       settle();
       frame = requestAnimationFrame(again);
     };
     frame = requestAnimationFrame(again);
     return () => cancelAnimationFrame(frame);
   }, [known, here, settle]);
+
+  // On a slow machine colours and pages come later than that. The goal stays where it is until the reader moves.
+  useEffect(() => {
+    const box = list.current;
+    if (!box) return;
+    const observer = new ResizeObserver(() => settle());
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, [settle]);
 
   useEffect(() => {
     const box = scroller.current;
@@ -85,15 +94,18 @@ export function useReader(total: number, known: number) {
       if (depth > 0) setHere(depth);
     };
     const onScroll = () => {
+      const goal = target.current;
+      if (goal && performance.now() > goal.until && Math.abs(box.scrollTop - goal.top) > READER_PX) letGo();
       frame ||= requestAnimationFrame(look);
     };
     box.addEventListener("scroll", onScroll, { passive: true });
-    for (const name of ["wheel", "touchmove", "pointerdown"])
+    for (const name of ["wheel", "touchmove", "pointerdown", "keydown"])
       box.addEventListener(name, letGo, { passive: true });
     return () => {
       cancelAnimationFrame(frame);
       box.removeEventListener("scroll", onScroll);
-      for (const name of ["wheel", "touchmove", "pointerdown"]) box.removeEventListener(name, letGo);
+      for (const name of ["wheel", "touchmove", "pointerdown", "keydown"])
+        box.removeEventListener(name, letGo);
     };
   }, [total]);
 
