@@ -71,11 +71,12 @@ class Workshop:
         """Return the facet, as a process has it in which an actor works, or none."""
         runs = Runs(
             self.inbox, self.workers, Ledger(self.database), ThreadStore(self.database),
-            self.tree.sessions, self.world, Principal("human", "ana"), self.hub, poll_s=0.02,
+            self.tree.sessions, self.world, Principal("human", "ana"), self.hub,
+            lambda: self.tree.router, poll_s=0.02,
         )  # fmt: skip
         return runs if actor is None else Runs(
             runs.inbox, runs.workers, runs.ledger, runs.threads, runs.sessions, runs.world,
-            runs.by, runs.hub, actor.cancel, runs.poll_s,
+            runs.by, runs.hub, runs.find_router, actor.cancel, runs.poll_s,
         )  # fmt: skip
 
     async def turn(self, run: RunId) -> ThreadTurn:

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from turntree.resources.plans.service import Plans
     from turntree.resources.service import FindKeeper, Resources
     from turntree.resources.worktrees import Worktrees
+    from turntree.routing.route import Route
     from turntree.routing.router import Router
+    from turntree.routing.target import Target
     from turntree.runs.answer import Answer
     from turntree.runs.engine import Engine
     from turntree.runs.model_context import ModelContexts
@@ -355,8 +357,8 @@ class Tree:
         on, db, engine = self._on, self._on.database, self._on.engine()
         return Runs(
             InboxStore(db, engine), WorkerStore(db, engine), self.ledger, self.revisions.threads,
-            self.sessions, on.clock, on.by, LiveHub(), on.end_here, redactor=on.redactor(),
-            ensure_served=on.ensure_served, context=on.context,
+            self.sessions, on.clock, on.by, LiveHub(), lambda: self.router, on.end_here,
+            redactor=on.redactor(), ensure_served=on.ensure_served, context=on.context,
         )  # fmt: skip
 
     @cached_property
@@ -379,18 +381,19 @@ class Tree:
 
     async def ask(
         self,
-        session: str,
+        target: str | Target | Route,
         said: str | Message | Sequence[Message],
         *,
         key: str | None = None,
         timeout_s: float | None = None,
         **asked: Unpack[PostOptions],
     ) -> Answer:
-        """Post a message to a session, wait for its turn, and return the answer.
+        """Post a message, wait for its turn, and return the answer.
 
-        The session is created if needed. If no worker is running, this process answers. A caller
-        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
-        returns its answer later.
+        A target is a session, which is created if needed, any turn, which is forked, an agent
+        (``@(atlas)``), a sender, or empty: then the text decides. If no worker is running, this
+        process answers. A caller that stops waiting loses nothing: the message stays in the inbox,
+        and the same ``key`` returns its answer later.
 
         Raises:
             TurnFailed: The turn failed, or was canceled; the message says why.
@@ -398,7 +401,7 @@ class Tree:
             NoWorker: No worker is running, and this process cannot serve sessions.
             TimeoutError: It took longer than that.
         """
-        return await self.runs.ask(session, said, key=key, timeout_s=timeout_s, **asked)
+        return await self.runs.ask(target, said, key=key, timeout_s=timeout_s, **asked)
 
     async def resolve(self, revision: str) -> ResolvedRevision:
         """Return the turn a revision names; see the revision grammar.

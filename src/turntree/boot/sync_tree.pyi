@@ -1255,10 +1255,18 @@ class _Router:
             InvalidQuery: The target is empty, and so is the text.
             InvalidRevision: The target is malformed.
         """
-    def begin(self, route: Route) -> Route:
+    def locate(self, target: str, text: str, *, sender: Principal | None = ...) -> Route:
+        """Return the route of a message; a label that names nothing yet begins a session.
+
+        Raises:
+            NotFound: The target names nothing and cannot be the label of a new session.
+            InvalidQuery, InvalidRevision: As ``resolve``.
+        """
+    def begin(self, route: Route, *, key: str | None = ...) -> Route:
         """Create the session that a route lacks, and return the route with it.
 
-        Two concurrent calls get the same session.
+        A route to a turn gets a fork, named after a session that holds the turn; the same ``key``
+        returns the same fork. Two concurrent calls for a label get the same session.
         """
     def identify(self, channel: str, id: str, entity: str) -> Session:
         """Identify a sender: the channel's session becomes the entity's, under both labels.
@@ -1268,28 +1276,58 @@ class _Router:
         """
 
 class _Runs:
+    def route(
+        self,
+        target: str | Target,
+        text: str = ...,
+        *,
+        key: str | None = ...,
+        by: Principal | None = ...,
+    ) -> Route:
+        """Return where a message goes, without storing anything.
+
+        A target is a session's label, any revision of a turn, ``@(atlas)``, ``persona:atlas``, a
+        sender (``channel:telegram:42``, ``entity:ana``) or empty: then the text decides. A label
+        that does not exist yet begins a session. A message that was sent with the same ``key``
+        before goes where it went then.
+
+        Raises:
+            NotFound: The target names nothing that the sender may read, or no thread matches.
+            InvalidQuery: The target is empty, and so is the text.
+            InvalidRevision: The target is malformed.
+        """
+    def find_agent(self, route: Route, *, by: Principal | None = ...) -> str | None:
+        """Return the name of the agent that answers along a route; None if no agent does.
+
+        Raises:
+            PermissionDenied: The sender may not invoke the agent.
+        """
     def post(
         self,
-        session: str,
+        target: str | Target | Route,
         said: str | Message | Sequence[Message],
         *,
         key: str | None = ...,
         by: Principal | None = ...,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
-        """Queue a message for a session, creating the session if needed; return at once.
+        """Queue a message for a target, and return at once; ``route`` says what a target can be.
 
-        ``key`` makes the call safe to repeat. ``fold`` joins the message to the one before it,
-        unless a run has already started with that one. Several messages become the query of one
-        turn. What looks like a secret key is removed before anything is stored; ``redacted`` of the
-        result counts them.
+        A new label begins a session, a turn that is not a session's head a fork. In a session that
+        belongs to an agent, that agent answers, unless the options name another. ``key`` makes the
+        call safe to repeat. ``fold`` joins the message to the one before it, unless a run has
+        already started with that one. Several messages become the query of one turn. What looks
+        like a secret key is removed before anything is stored; ``redacted`` of the result counts
+        them.
 
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.
+            NotFound: The target names nothing that the sender may read.
+            PermissionDenied: The sender may not invoke the agent that answers there.
         """
     def ask(
         self,
-        session: str,
+        target: str | Target | Route,
         said: str | Message | Sequence[Message],
         *,
         key: str | None = ...,
@@ -1298,8 +1336,8 @@ class _Runs:
     ) -> Answer:
         """Post a message, wait for its turn, and return the answer.
 
-        The session is created if needed. If no worker is running, this process answers. A caller
-        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
+        ``post`` says where it goes. If no worker is running, this process answers. A caller that
+        stops waiting loses nothing: the message stays in the inbox, and the same ``key``
         returns its answer later.
 
         Raises:
@@ -1365,6 +1403,8 @@ class _Runs:
         """Return the message that a run will start with, or None once it has started."""
     def find_by_key(self, key: str) -> RunId | None:
         """Return the run of the message that was sent with an idempotency key, or None."""
+    def begin(self, route: Route, *, key: str | None = ...) -> Route:
+        """Create the session or the fork that a route lacks, and return the route with it."""
 
 class _ModelContexts:
     def read(self, turn: TurnId) -> TurnContext:
@@ -1491,18 +1531,19 @@ class SyncTree:
         """Turns replayed from their events."""
     def ask(
         self,
-        session: str,
+        target: str | Target | Route,
         said: str | Message | Sequence[Message],
         *,
         key: str | None = ...,
         timeout_s: float | None = ...,
         **asked: Unpack[PostOptions],
     ) -> Answer:
-        """Post a message to a session, wait for its turn, and return the answer.
+        """Post a message, wait for its turn, and return the answer.
 
-        The session is created if needed. If no worker is running, this process answers. A caller
-        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
-        returns its answer later.
+        A target is a session, which is created if needed, any turn, which is forked, an agent
+        (``@(atlas)``), a sender, or empty: then the text decides. If no worker is running, this
+        process answers. A caller that stops waiting loses nothing: the message stays in the inbox,
+        and the same ``key`` returns its answer later.
 
         Raises:
             TurnFailed: The turn failed, or was canceled; the message says why.

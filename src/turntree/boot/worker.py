@@ -30,7 +30,6 @@ from turntree.core.ids import RunId
 from turntree.core.principal import Principal
 from turntree.core.run import sender_of
 from turntree.core.secret_refs import SecretHosts
-from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database
@@ -44,6 +43,7 @@ from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
 from turntree.resources.store import AttachmentStore, ResourceStore, TurnSnapshotStore
+from turntree.routing.route import Route
 from turntree.runs.attempt import moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
@@ -118,8 +118,8 @@ class WorkerRuntime:
         """The tools that models may call here."""
         return self._get_runner().calling.specs
 
-    async def check_model(self, session: Session | None, options: Mapping[str, Json]) -> Choice:
-        """Return the model that would answer a message now, without storing anything.
+    async def check_model(self, route: Route, options: Mapping[str, Json]) -> Choice:
+        """Return the model that would answer a message along a route now, without storing anything.
 
         If this process would answer, it also checks that the provider can be used from here: its
         library is installed and its key may be sent.
@@ -139,10 +139,7 @@ class WorkerRuntime:
             PermissionStore(database),
         )
         started: dict[str, Json] = {"by": str(self.tree.runs.by), "options": dict(options)}
-        if session is None:
-            choice = await resolver.preview(None, None, started)
-        else:
-            choice = await resolver.preview(session.id, session.head, started)
+        choice = await resolver.preview(route.session, route.head, started)
         if choice.provider is None:
             raise without_provider(choice.model.address)
         # Another worker has its own keys and libraries, which this process cannot see.

@@ -91,7 +91,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "Snapshot the files as they are now, for the newest turn of the current session.",
     ),
     "chat": CommandEntry("Talk", "talk.chat", "Chat with a session in the terminal."),
-    "send": CommandEntry("Talk", "talk.send", "Send a message to a session and print the reply."),
+    "send": CommandEntry("Talk", "talk.send", "Send a message and print the reply."),
     "tail": CommandEntry(
         "Talk",
         "talk.send",

@@ -60,6 +60,7 @@ _TURN: Final = pattern(
     re.IGNORECASE,
 )
 _WHOLE_DIGEST: Final = pattern(r"[0-9a-f]{64}", re.IGNORECASE)
+_TURN_LIKE: Final = pattern(r"[0-9a-f]{7,}|(?=.*[0-9])[0-9a-hjkmnp-tv-z-]{4,}")
 _STEP: Final = pattern(r"~([0-9]*)|\^(?![0-9])")
 _PART: Final = pattern(r":(tool|msg)/([0-9]+)\Z")
 _NUMBER: Final = pattern(r"[0-9]+")
@@ -269,6 +270,26 @@ def check_label(text: str) -> Label:
     if find_long_id(text) or _WHOLE_DIGEST.fullmatch(text):
         raise _bad(text, 0, "this would be read as the id of a turn", "fix-login")
     return Label(text)
+
+
+def find_label(text: str) -> Label | None:
+    """Return a text as a label if it is a bare name that a session may have, else None."""
+    try:
+        match parse_revision(text):
+            case Revision(Name(name), (), None):
+                return check_label(name)
+            case _:
+                return None
+    except InvalidRevision:
+        return None
+
+
+def is_turn_like(label: Label) -> bool:
+    """Return whether a label could also be the beginning of a turn's digest or id.
+
+    A short word of letters is a name, even if all of them are hexadecimal digits.
+    """
+    return _TURN_LIKE.fullmatch(label) is not None
 
 
 def _check_name(text: str, start: int, end: int) -> None:

@@ -2,9 +2,10 @@
 
 from dataclasses import field
 
+from turntree.core.canonical import Json
 from turntree.core.ids import Digest, Label, SessionId, TurnId
 from turntree.core.value import value
-from turntree.routing.target import Overrides, Target
+from turntree.routing.target import Overrides, Target, ToSession
 
 
 @value
@@ -44,6 +45,11 @@ class Route:
     """The threads that were considered and that the sender may read, best first."""
     overrides: Overrides = field(default_factory=Overrides)
 
+    def to_json(self) -> dict[str, Json]:
+        """Return what a run records of it: the kind of target, and how the session was found."""
+        kind = type(self.target).__name__.removeprefix("To").lower()
+        return {"target": kind, "session": self.label, "steps": list(self.steps)}
+
     @property
     def begins(self) -> bool:
         """Whether a session has to be created for it."""
@@ -53,6 +59,12 @@ class Route:
     def thread_key(self) -> str | None:
         """The address of the thread that it continues."""
         return None if self.head is None else f"turn:{self.head}"
+
+
+def beginning(label: Label) -> Route:
+    """Return the route of a message that begins a session."""
+    steps = (f"no session has the label {label}", "it begins with this message")
+    return Route(ToSession(label), None, None, label, steps)
 
 
 @value

@@ -5,19 +5,26 @@ that it exists: a hidden thread counts as absent, however it was addressed. Reso
 nothing; ``begin`` creates the session that a route lacks.
 """
 
+import re
 from dataclasses import replace
 from typing import Final, assert_never
 
-from turntree.core.errors import Hint, InvalidQuery, NotFound
+from turntree.core.errors import (
+    Conflict,
+    Hint,
+    InvalidOperation,
+    InvalidQuery,
+    NotFound,
+)
 from turntree.core.ids import Label, TurnId
 from turntree.core.principal import Principal
-from turntree.core.revision import Name, Revision
-from turntree.core.session import Session
+from turntree.core.revision import Head, Name, Revision, find_label
+from turntree.core.session import Session, numbered_labels
 from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
 from turntree.programs.store import ProgramStore
 from turntree.routing.matching import Matcher, ThreadMatches
-from turntree.routing.route import Route
+from turntree.routing.route import Route, beginning
 from turntree.routing.target import (
     Overrides,
     Target,
@@ -37,6 +44,7 @@ CANDIDATES_MAX: Final = 50
 TEXT_CHARS_MAX: Final = 4_000
 PERSONAS: Final = ("agent", "human")
 """The kinds of program that have a main session."""
+_LIKE_A_DIGEST: Final = re.compile(r"[0-9a-f]{7,64}")
 
 
 @value
@@ -85,15 +93,38 @@ class Router(Facet):
                 assert_never(chosen)
         return replace(route, overrides=overrides or Overrides())
 
-    async def begin(self, route: Route) -> Route:
+    async def locate(self, target: str, text: str, *, sender: Principal | None = None) -> Route:
+        """Return the route of a message; a label that names nothing yet begins a session.
+
+        Raises:
+            NotFound: The target names nothing and cannot be the label of a new session.
+            InvalidQuery, InvalidRevision: As ``resolve``.
+        """
+        try:
+            return await self.resolve(target, text, sender=sender)
+        except NotFound:
+            label = find_label(target)
+            if label is None:
+                raise
+            if _LIKE_A_DIGEST.fullmatch(label):
+                raise NotFound(
+                    f"there is no session {target!r}, and it looks like a turn",
+                    hint=Hint("session.list"),
+                ) from None
+            return beginning(label)
+
+    async def begin(self, route: Route, *, key: str | None = None) -> Route:
         """Create the session that a route lacks, and return the route with it.
 
-        Two concurrent calls get the same session.
+        A route to a turn gets a fork, named after a session that holds the turn; the same ``key``
+        returns the same fork. Two concurrent calls for a label get the same session.
         """
-        if not route.begins:
+        if route.session is not None:
             return route
-        assert route.label is not None, "a session that begins has a label"
-        session = await self.sessions.get_or_create(route.label)
+        if route.label is None:
+            session = await self._fork(route, key)
+        else:
+            session = await self.sessions.get_or_create(route.label)
         steps = (*route.steps, f"began the session {session.label}")
         return replace(
             route, session=session.id, label=session.label, head=session.head, steps=steps
@@ -119,6 +150,8 @@ class Router(Facet):
     async def _look_up(self, revision: Revision) -> Target:
         """Return the session that a revision names, or else its turn."""
         is_plain = not revision.steps and revision.part is None
+        if is_plain and isinstance(revision.base, Head):
+            return ToSession((await self.sessions.get("HEAD")).label)
         named = revision.base.text if isinstance(revision.base, Name) else None
         if is_plain and named is not None and await self._find(named) is not None:
             return ToSession(Label(named))
@@ -178,6 +211,26 @@ class Router(Facet):
         name = f"the session {best.label}" if best.label else f"the turn {best.title!r}"
         steps = (*_told(matched), f"{name} fits best, with {best.score:.3f}")
         return Route(target, best.head, best.session, best.label, steps, matched.candidates)
+
+    async def _fork(self, route: Route, key: str | None) -> Session:
+        assert route.head is not None, "a route without a label leads to a turn"
+        holders = (await self.matcher.reader.list_holders([route.head], to=str(self.by)))[
+            route.head
+        ]
+        shown = next((one for one in holders if not one.is_closed), None)
+        name = f"{'turn' if shown is None else shown.label}-fork"
+        for label in numbered_labels(name):
+            try:
+                return await self.sessions.fork(
+                    route.head,
+                    label,
+                    key=None if key is None else f"send:{key}",
+                    source=None if shown is None else TurnId(shown.session),
+                )
+            except Conflict:
+                # The name is taken: try the next number.
+                continue
+        raise InvalidOperation(f"too many sessions are named {name!r}")
 
     async def _find(self, name: str) -> Session | None:
         return await self.sessions.ledger.find(name)

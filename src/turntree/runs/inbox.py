@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
+from turntree.core.ids import Digest, Label, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message
 from turntree.core.value import value
 
@@ -25,6 +25,12 @@ class QueuedMessage:
     """The idempotency key was already used: this is the earlier message."""
     redacted: int = 0
     """Number of secret keys that were redacted before the message was stored."""
+    label: Label | None = None
+    """The label of the session that the message went to."""
+    agent: str | None = None
+    """The agent that answers it."""
+    route: Mapping[str, Json] | None = None
+    """How that session was found; None if the message named it."""
 
 
 @value

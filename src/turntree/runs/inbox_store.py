@@ -7,7 +7,7 @@ what a run does.
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -17,13 +17,13 @@ from psycopg.types.numeric import Int4
 from turntree.core import event as events
 from turntree.core import message as messages
 from turntree.core.canonical import Json, canonical, digest_bytes, digest_from_raw, digest_raw
-from turntree.core.errors import NotFound, PermissionDenied
-from turntree.core.ids import RunId, SessionId, Timestamp
+from turntree.core.errors import Hint, NotFound, PermissionDenied
+from turntree.core.ids import RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message
 from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, int_array, text_array
-from turntree.db.database import Database, Row, fetch
+from turntree.db.database import Database, Row, as_uuid, fetch
 from turntree.db.sql import load_statements
 from turntree.runs.engine import Engine, SharedTransaction
 from turntree.runs.inbox import (
@@ -37,6 +37,8 @@ from turntree.runs.inbox import (
 )
 
 SQL = load_statements(__file__)
+SENDERS: Final = ("channel", "entity")
+"""Namespaces of senders' sessions; no agent answers there by its name."""
 
 
 @value
@@ -206,6 +208,39 @@ class InboxStore:
         """Return the message that a run will start with, or None once it has started."""
         row = await self.database.fetch_one(SQL["find_waiting"], run=UUID(run))
         return None if row is None else _waiting(*row)
+
+    async def find_agent(
+        self, session: SessionId | None, label: str | None, head: TurnId | None, *, by: str
+    ) -> str | None:
+        """Return the name of the agent that answers in a session; None if no agent does.
+
+        A session that does not exist yet is described by its label and the turn it begins at.
+
+        Raises:
+            PermissionDenied: The principal may not invoke the agent.
+        """
+        namespace, colon, _ = (label or "").partition(":")
+        row = await self.database.fetch_one(
+            SQL["find_agent"],
+            session=as_uuid(session),
+            namespace=namespace if colon and namespace not in SENDERS else None,
+            head=as_uuid(head),
+            by=by,
+        )
+        if row is None or row[0] != "agent":
+            return None
+        _, name, may_invoke = row
+        if not may_invoke:
+            raise PermissionDenied(
+                f"{by} may not invoke @({name})",
+                hint=Hint("program.grant", {"program": name, "grantee": by, "access": "invoke"}),
+            )
+        return str(name)
+
+    async def find_keyed_session(self, by: str, key: str) -> SessionId | None:
+        """Return the session that a principal sent a message to with an idempotency key."""
+        row = await self.database.fetch_one(SQL["find_keyed_session"], by=by, key=key)
+        return None if row is None else SessionId(row[0])
 
     async def find_by_key(self, by: str, key: str) -> RunId | None:
         """Return the run of the message that a principal sent with an idempotency key."""

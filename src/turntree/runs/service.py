@@ -6,14 +6,14 @@ Runs are driven by a worker, in this process or another, not here.
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
 import anyio
 
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import Hint, InvalidOperation, NotFound, NoWorker
-from turntree.core.ids import RunId, TurnId, find_long_id
+from turntree.core.ids import Label, RunId, TurnId, find_long_id
 from turntree.core.message import (
     Message,
     check_message,
@@ -22,6 +22,7 @@ from turntree.core.message import (
 )
 from turntree.core.principal import ACTIVE, Actor, Principal
 from turntree.core.redaction import BY_FORMAT, Redactor, without_secrets
+from turntree.core.revision import find_label, is_turn_like
 from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import Facet, value
@@ -29,12 +30,17 @@ from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.ledger.turns import restore_turns
+from turntree.routing.route import Route
+from turntree.routing.target import CHANNEL, ENTITY, Target, ToSession
 from turntree.runs.answer import Answer, check_outcome, read_failure
 from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live import LiveChunk, StreamPosition
 from turntree.runs.live_hub import LiveHub
 from turntree.runs.worker_store import WorkerStore
+
+if TYPE_CHECKING:
+    from turntree.routing.router import Router
 
 POLL_S = 0.2
 """Polling interval for events that another process recorded."""
@@ -48,6 +54,9 @@ FAILED_LAST = 100
 UNANSWERED_LAST = 1000
 """Newest runs of all sessions that are searched for failures."""
 
+_ADDRESSED: Final = (CHANNEL, ENTITY, "persona")
+"""Namespaces of targets that a router has to look up."""
+
 RunStatus = Literal["waiting", "open", "parked", "finished"]
 
 
@@ -58,6 +67,9 @@ class PostOptions(TypedDict, total=False):
     situation: str
     params: Mapping[str, Json]
     agent: str
+    """The agent that answers, by name; without one, the session decides."""
+    permissions: Mapping[str, Json]
+    """Permissions of this turn alone; they can narrow those of the agent, never widen them."""
     max_steps: int
     retry_of: TurnId
     """The turn that this one reruns, its sibling in the tree."""
@@ -80,6 +92,8 @@ class Runs(Facet):
     world: Clock
     by: Principal
     hub: LiveHub
+    find_router: "Callable[[], Router]"
+    """Called for a target that is not the label of an existing session."""
     end_here: Callable[[RunId], bool] = _not_here
     """Stops the work on a run if it is in this process; returns whether it was."""
     poll_s: float = POLL_S
@@ -92,24 +106,72 @@ class Runs(Facet):
     context: Actor | None = None
     """Who sends, where no other context was entered; None stands for ``by`` with all rights."""
 
+    async def route(
+        self,
+        target: str | Target,
+        text: str = "",
+        *,
+        key: str | None = None,
+        by: Principal | None = None,
+    ) -> Route:
+        """Return where a message goes, without storing anything.
+
+        A target is a session's label, any revision of a turn, ``@(atlas)``, ``persona:atlas``, a
+        sender (``channel:telegram:42``, ``entity:ana``) or empty: then the text decides. A label
+        that does not exist yet begins a session. A message that was sent with the same ``key``
+        before goes where it went then.
+
+        Raises:
+            NotFound: The target names nothing that the sender may read, or no thread matches.
+            InvalidQuery: The target is empty, and so is the text.
+            InvalidRevision: The target is malformed.
+        """
+        sender = by or self.by
+        label = find_label(target) if isinstance(target, str) else None
+        session = None if label is None else await self.sessions.ledger.find(label)
+        if session is None and label is not None and _is_plain(label):
+            return Route(ToSession(label), None, None, label, ())
+        if session is None and key is not None:
+            known = await self.inbox.find_keyed_session(str(sender), key)
+            session = None if known is None else await self.sessions.ledger.get(known)
+        if session is not None:
+            return Route(ToSession(session.label), session.head, session.id, session.label, ())
+        router = self.find_router()
+        if isinstance(target, str):
+            return await router.locate(target, text, sender=sender)
+        return await router.resolve(target, text, sender=sender)
+
+    async def find_agent(self, route: Route, *, by: Principal | None = None) -> str | None:
+        """Return the name of the agent that answers along a route; None if no agent does.
+
+        Raises:
+            PermissionDenied: The sender may not invoke the agent.
+        """
+        sender = str(by or self.by)
+        return await self.inbox.find_agent(route.session, route.label, route.head, by=sender)
+
     async def post(
         self,
-        session: str,
+        target: str | Target | Route,
         said: str | Message | Sequence[Message],
         *,
         key: str | None = None,
         by: Principal | None = None,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
-        """Queue a message for a session, creating the session if needed; return at once.
+        """Queue a message for a target, and return at once; ``route`` says what a target can be.
 
-        ``key`` makes the call safe to repeat. ``fold`` joins the message to the one before it,
-        unless a run has already started with that one. Several messages become the query of one
-        turn. What looks like a secret key is removed before anything is stored; ``redacted`` of the
-        result counts them.
+        A new label begins a session, a turn that is not a session's head a fork. In a session that
+        belongs to an agent, that agent answers, unless the options name another. ``key`` makes the
+        call safe to repeat. ``fold`` joins the message to the one before it, unless a run has
+        already started with that one. Several messages become the query of one turn. What looks
+        like a secret key is removed before anything is stored; ``redacted`` of the result counts
+        them.
 
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.
+            NotFound: The target names nothing that the sender may read.
+            PermissionDenied: The sender may not invoke the agent that answers there.
         """
         messages = [user(said)] if isinstance(said, str) else said
         queued: list[Message] = []
@@ -121,26 +183,42 @@ class Runs(Facet):
             redacted += count
         if not queued:
             raise InvalidOperation("a message says something")
-        # After the checks, so that a refused message creates no session.
-        target = await self.sessions.get_or_create(session)
         given = {"model": self.model, **asked}
         options = {name: value for name, value in given.items() if value is not None}
-        recorded = _options(options)
         acting = None if by is not None else ACTIVE.get() or self.context
+        links = None if acting is None else acting.links
         if acting is not None:
             by = acting.principal
+        if isinstance(target, Route):
+            route = target
+        else:
+            text = "\n".join(message.text for message in queued)
+            route = await self.route(target, text, key=key, by=by)
+        if "agent" not in options and (agent := await self.find_agent(route, by=by)) is not None:
+            options["agent"] = agent
+        # After the checks, so that a refused message creates no session.
+        begun = await self.begin(route, key=key)
+        assert begun.session is not None, "a route that has begun has a session"
+        found = begun.to_json() if begun.steps else None
+        recorded = _options(options)
+        if links is not None:
             # The rights under which it is sent travel with the message: they limit its run.
-            if (links := acting.links) is not None:
-                recorded["chain"] = list(links)
+            recorded["chain"] = list(links)
+        if found is not None:
+            recorded["route"] = found
         posted = await self.inbox.post(
-            target.id, *queued, by=str(by or self.by), at=self.world.now(), key=key,
+            begun.session, *queued, by=str(by or self.by), at=self.world.now(), key=key,
             options=recorded,
         )  # fmt: skip
-        return replace(posted, redacted=redacted)
+        answers = options.get("agent")
+        return replace(
+            posted, redacted=redacted, label=begun.label, route=found,
+            agent=None if answers is None else str(answers),
+        )  # fmt: skip
 
     async def ask(
         self,
-        session: str,
+        target: str | Target | Route,
         said: str | Message | Sequence[Message],
         *,
         key: str | None = None,
@@ -149,8 +227,8 @@ class Runs(Facet):
     ) -> Answer:
         """Post a message, wait for its turn, and return the answer.
 
-        The session is created if needed. If no worker is running, this process answers. A caller
-        that stops waiting loses nothing: the message stays in the inbox, and the same ``key``
+        ``post`` says where it goes. If no worker is running, this process answers. A caller that
+        stops waiting loses nothing: the message stays in the inbox, and the same ``key``
         returns its answer later.
 
         Raises:
@@ -161,7 +239,8 @@ class Runs(Facet):
         """
         # Before anything is posted: a message that nothing answers would wait for the next worker.
         await self._check_served()
-        run = (await self.post(session, said, key=key, **asked)).run
+        posted = await self.post(target, said, key=key, **asked)
+        run = posted.run
         with anyio.move_on_after(timeout_s) as scope:
             while True:
                 with suppress(TimeoutError):
@@ -170,7 +249,9 @@ class Runs(Facet):
                 # The worker that served the session may have stopped meanwhile.
                 await self._check_served()
         assert scope.cancelled_caught, "the loop ends by returning"
-        raise TimeoutError(f"no answer in {session} after {timeout_s:g} s; the run {run} goes on")
+        raise TimeoutError(
+            f"no answer in {posted.label} after {timeout_s:g} s; the run {run} goes on"
+        )
 
     async def cancel(self, of: str, *, discard: bool = False) -> RunId | None:
         """Request cancellation of a run; return it, or None if there is nothing to cancel.
@@ -290,6 +371,15 @@ class Runs(Facet):
         """Return the run of the message that was sent with an idempotency key, or None."""
         return await self.inbox.find_by_key(str(self.by), key)
 
+    async def begin(self, route: Route, *, key: str | None = None) -> Route:
+        """Create the session or the fork that a route lacks, and return the route with it."""
+        if route.session is not None:
+            return route
+        if route.label is not None:
+            session = await self.sessions.get_or_create(route.label)
+            return replace(route, session=session.id, head=session.head)
+        return await self.find_router().begin(route, key=key)
+
     async def _check_served(self) -> None:
         if self.ensure_served is not None:
             await self.ensure_served()
@@ -377,6 +467,11 @@ class Runs(Facet):
                     yield news
             if not fresh:
                 await anyio.sleep(self.poll_s)
+
+
+def _is_plain(label: Label) -> bool:
+    """Return whether a name that no session has can only be that of a new session."""
+    return label.partition(":")[0] not in _ADDRESSED and not is_turn_like(label)
 
 
 def _options(given: Mapping[str, object]) -> dict[str, Json]:

@@ -348,8 +348,8 @@ def test_a_session_that_is_not_there_begins_and_that_is_said(talk: Call) -> None
 def test_what_looks_like_a_turn_is_no_name_for_a_session_to_begin(talk: Call) -> None:
     missing = talk("send", "0123abcd", "hello")
     assert missing.code == 3
-    assert "turntree fork 0123abcd LABEL" in missing.err
-    assert talk("send", "01a0c450-0000-7000-8000-000000000000", "hello").code == 2
+    assert "looks like a turn" in missing.err
+    assert talk("send", "01a0c450-0000-7000-8000-000000000000", "hello").code == 3
     labels = [one["label"] for one in talk("session", "list", "--json").documents]
     assert labels == ["main"]
 

@@ -24,8 +24,8 @@ from turntree.core.errors import (
 )
 from turntree.core.program import Program
 from turntree.core.secret_refs import destination_of, list_unallowed
-from turntree.core.session import Session
 from turntree.core.value import value
+from turntree.routing.route import Route
 
 
 @value
@@ -61,9 +61,9 @@ _WITHOUT_MODEL: Final = ("model.create", "model.choose")
 
 
 async def ensure_model(
-    opened: CliContext, terminal: Terminal, session: Session | None, options: Mapping[str, Json]
+    opened: CliContext, terminal: Terminal, route: Route, options: Mapping[str, Json]
 ) -> None:
-    """Check that a model can answer in a session; without one, set it up from the environment.
+    """Check that a model can answer along a route; without one, set it up from the environment.
 
     Nothing is stored if it cannot: a message without a model would only become a failed turn.
 
@@ -71,7 +71,7 @@ async def ensure_model(
         TurntreeError: No model can answer; the hint says what to do.
     """
     try:
-        await opened.running.check_model(session, options)
+        await opened.running.check_model(route, options)
     except ProviderNotConfigured as error:
         raise ProviderNotConfigured(f"no provider wired: {error}", hint=error.hint) from error
     except InvalidOperation as error:
@@ -92,7 +92,7 @@ async def ensure_model(
                 f"no provider wired: {error}, and none of {names} is set", hint=error.hint
             ) from error
         await _create_model(opened, terminal, *present, environment)
-        await opened.running.check_model(session, options)
+        await opened.running.check_model(route, options)
 
 
 async def _create_model(

@@ -1,10 +1,9 @@
 """Send a message and wait for the reply: shared by the commands that talk to models."""
 
 import difflib
-import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -24,8 +23,11 @@ from turntree.cli.output.text import clean, clean_block, counted
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import RunId
+from turntree.core.revision import find_label
 from turntree.core.turn import Turn
 from turntree.core.value import value
+from turntree.routing.route import Route
+from turntree.routing.target import ToSession
 from turntree.runs.answer import check_outcome
 from turntree.runs.follow import Heard, RunNotice
 from turntree.runs.inbox import QueuedMessage
@@ -33,7 +35,6 @@ from turntree.stats.costs import find_cost
 
 LABELS_READ_MAX: Final = 200
 """Number of labels searched for one that the user may have meant."""
-_LIKE_A_TURN: Final = re.compile(r"[0-9a-f]{7,64}")
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ def talk_options(function: F) -> F:
 class OutgoingMessage:
     """A message and its sender's options."""
 
-    session: str
+    target: str
     text: str
     key: str | None = None
     options: dict[str, Json] | None = None
@@ -65,59 +66,59 @@ class OutgoingMessage:
 
 
 def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> QueuedMessage:
-    """Send a message and return it as queued; creates the session if it does not exist.
+    """Send a message and return it as queued; creates a session or a fork where one is needed.
 
-    Prints a note about a new session, and about secrets redacted from the message.
+    Prints where the message went, a note about a new session, and about secrets redacted from the
+    message.
     """
     begun: list[str] = []
 
     async def act(opened: CliContext) -> QueuedMessage:
         options: dict[str, Any] = dict(outgoing.options or {})
-        sessions, name = opened.tree.sessions, outgoing.session
-        existing = await (sessions.get(name) if name == "HEAD" else sessions.ledger.find(name))
-        if existing is None and not outgoing.is_new:
+        runs, sessions, name = opened.tree.runs, opened.tree.sessions, outgoing.target
+        existing = await sessions.ledger.find(name) if name else None
+        if existing is None and not outgoing.is_new and find_label(name) is not None:
             with suppress(NotFound):
                 existing = await sessions.get(name)
                 terminal.note(
                     f"{clean(name)} is {clean(existing.label)} here; --new begins a session"
                 )
-        if existing is None and _LIKE_A_TURN.fullmatch(name):
-            raise NotFound(
-                f"there is no session {name!r}, and it looks like a turn",
-                hint=Hint("session.fork", {"revision": name}),
-            )
+        target = name if existing is None else existing.label
+        route = await runs.route(target, outgoing.text, key=outgoing.key)
+        if "agent" not in options and (agent := await runs.find_agent(route)) is not None:
+            options["agent"] = agent
         try:
             # Before anything is stored: a set-up that fails leaves no session and no turn.
-            await ensure_model(opened, terminal, existing, options)
+            await ensure_model(opened, terminal, route, options)
         except TurntreeError:
             # A message with a key may have been answered before, and its reply can be read without
             # a model.
-            if (
-                outgoing.key is None
-                or existing is None
-                or await opened.tree.runs.find_by_key(outgoing.key) is None
-            ):
+            if outgoing.key is None or await runs.find_by_key(outgoing.key) is None:
                 raise
-        session = existing
-        if session is None:
+        if route.session is None:
             page = await sessions.ledger.list_page(limit=LABELS_READ_MAX)
-            session = await sessions.get_or_create(name)
             known = [one.label for one in page]
-            begun.extend((session.label, *difflib.get_close_matches(session.label, known, 1)))
-        return await opened.tree.runs.post(
-            session.label, outgoing.text, key=outgoing.key, **options
-        )
+            begun.extend(difflib.get_close_matches(route.label or "", known, 1))
+        posted = await runs.post(route, outgoing.text, key=outgoing.key, **options)
+        tell_route(terminal, route, posted, begun)
+        return posted
 
-    try:
-        posted = talk.call(act)
-    finally:
-        # Also if the message was refused: the session exists by now.
-        if begun:
-            label, *near = map(clean, begun)
-            also = f" (there is {near[0]} too)" if near else ""
-            terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
+    posted = talk.call(act)
     note_redacted(terminal, posted)
     return posted
+
+
+def tell_route(
+    terminal: Terminal, route: Route, posted: QueuedMessage, near: Sequence[str] = ()
+) -> None:
+    """Print where a message went, unless it went to the session that was named."""
+    label = clean(posted.label or "")
+    if not isinstance(route.target, ToSession):
+        agent = "" if posted.agent is None else f", answered by @({clean(posted.agent)})"
+        terminal.note(f"to {label}{agent}: {clean(route.steps[-1])}")
+    if route.session is None and not posted.repeated:
+        also = f" (there is {clean(near[0])} too)" if near else ""
+        terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
 
 
 def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:
@@ -187,13 +188,15 @@ def streaming(terminal: Terminal, *, shows_query: bool = False) -> Hear:
     return StreamPrinter(terminal, write_out, price_finder(), shows_query=shows_query).hear
 
 
-def tell_answer(terminal: Terminal, answered: ReplyResult) -> None:
-    """Print a complete reply.
+def tell_answer(
+    terminal: Terminal, answered: ReplyResult, went: Mapping[str, Any] | None = None
+) -> None:
+    """Print a complete reply; as JSON together with where its message went.
 
     Raises:
         TurntreeError: The turn did not end well.
     """
-    document = turn_document(answered.turn)
+    document = {**turn_document(answered.turn), **(went or {})}
     if terminal.as_json and answered.turn.header.outcome == "completed":
         terminal.document(document)
     elif document["text"]:

@@ -26,6 +26,7 @@ from turntree.cli.output.text import clean
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.talk.chat_commands import ChatState, CommandError, run_command
 from turntree.cli.talk.line_editor import LineEditor
+from turntree.core.canonical import Json
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId, TurnId
 from turntree.core.session import Session
@@ -82,12 +83,14 @@ async def _begin(
     tree = opened.tree
     # Never continue an agent's session by default, only if the user has chosen it.
     label = name or opened.chosen or SESSION_DEFAULT
-    session = await (
-        tree.sessions.get("HEAD") if label == "HEAD" else tree.sessions.ledger.find(label)
-    )
+    route = await tree.runs.route(label)
+    agent = await tree.runs.find_agent(route)
     # Before the session is created and before the user types: a set-up that fails leaves nothing.
-    await ensure_model(opened, terminal, session, {"model": model, "situation": situation})
-    found = session or await tree.sessions.get_or_create(label)
+    options: dict[str, Json] = {"model": model, "situation": situation, "agent": agent}
+    await ensure_model(opened, terminal, route, options)
+    found = await tree.sessions.get((await tree.runs.begin(route)).label or label)
+    if agent is not None:
+        terminal.note(f"@({clean(agent)}) answers in {clean(found.label)}")
     if model is not None:
         named = await tree.programs.get(model)
         await tree.programs.configure(found.label, {"default_model": named.address})

@@ -43,7 +43,7 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
 
 
 @verb()
-@click.argument("session", metavar="SESSION", required=False, type=SESSION)
+@click.argument("session", metavar="[TARGET]", required=False, type=REVISION)
 @click.argument("words", metavar="MESSAGE", nargs=-1)
 @click.option("--model", type=PROGRAM, help="Model to use, this time.")
 @click.option("--situation", help="Situation: the overlay of the model to use, this time.")
@@ -53,7 +53,7 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
     help="Idempotency key: a message with the same key is sent only once.",
 )
 @click.option(
-    "--new", "is_new", is_flag=True, help="New session, even if SESSION is a part of a label."
+    "--new", "is_new", is_flag=True, help="New session, even if TARGET is a part of a label."
 )
 @click.option("--join", "fold", is_flag=True,
               help="Join with a message that is still queued, in one turn.")  # fmt: skip
@@ -65,8 +65,13 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
     "target",
     metavar="TARGET",
     type=REVISION,
-    help="Target with --dry-run, instead of SESSION; without both, the text decides.",
+    help="Target, instead of the first argument.",
 )
+@click.option("--agent", type=PROGRAM, help="Agent that answers, this time.")
+@click.option("--allow", multiple=True, metavar="PATTERN",
+              help="Only these permissions, this time: tool:fs.*; repeatable.")  # fmt: skip
+@click.option("--deny", multiple=True, metavar="PATTERN",
+              help="None of these permissions, this time; repeatable.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Reasons and alternatives, with --dry-run.")
 @click.option(
     "--as",
@@ -93,62 +98,85 @@ def send(
     stream: bool,
     tools: tuple[str, ...],
     no_worker: bool,
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
     **asked: Any,
 ) -> None:
-    """Send a message to a session and print the reply.
+    """Send a message and print the reply.
 
-    SESSION may be a part of a label if no other label begins or ends with it; otherwise it begins
-    a session. A MESSAGE of - is read from stdin. If no worker serves the
-    workspace, this command does, for as long as the reply takes; `turntree worker` serves all
-    sessions. Once queued, a message is answered even if processes die: send it again with the same
-    --idempotency-key to get its reply.
+    TARGET is a session, an agent (@(NAME), which answers in NAME:main), any turn (a REV, which
+    begins a fork) or a sender (channel:KIND:ID, entity:NAME). Without a TARGET, the message goes to
+    the thread that fits it best. A session may be named by a part of its label if no other label
+    begins or ends with it; another name begins a session. In a session that belongs to an agent,
+    that agent answers.
 
-    With --dry-run a target may also be a turn (any REV), a persona (@(NAME), which has the session
-    NAME:main) or a sender (channel:KIND:ID, entity:NAME). Without a target, the message goes to the
-    thread that fits it best.
+    A MESSAGE of - is read from stdin. If no worker serves the workspace, this command does, for as
+    long as the reply takes; `turntree worker` serves all sessions. Once queued, a message is
+    answered even if processes die: send it again with the same --idempotency-key to get its reply.
+    If you have no model yet, a key in the environment is enough: ANTHROPIC_API_KEY, OPENAI_API_KEY
+    or GEMINI_API_KEY.
     """
+    said = [*([] if session is None else [session]), *words]
     if dry_run:
         from turntree.cli.sessions.route import RouteQuestion, show_route
 
-        said = [*([] if session is None else [session]), *words]
         if target is None and words:
-            target, *said = said  # SESSION MESSAGE, as without --dry-run.
+            target, *said = said
         question = RouteQuestion(" ".join(said), target or "", sender, limit)
         show_route(terminal, question, explain=explain)
         return
-    if target is not None or explain or sender is not None:
-        raise click.UsageError("--to, --explain and --as go with --dry-run")
-    if session is None or len(words) != 1:
-        raise click.UsageError("name a session and one message, in quotes if it has several words")
-    text = sys.stdin.read() if words[0] == STDIN else words[0]
+    if explain or sender is not None:
+        raise click.UsageError("--explain and --as go with --dry-run")
+    if target is None and len(said) == 1 and " " in said[0].strip():
+        target = ""  # No target: the text decides.
+    elif target is None:
+        target, *said = said or [""]
+    if len(said) != 1:
+        raise click.UsageError("name a target and one message, in quotes if it has several words")
+    text = sys.stdin.read() if said[0] == STDIN else said[0]
     if not text.strip():
         raise click.UsageError("the message is empty")
-    # Options that were not given are absent: model, situation, fold.
+    # Options that were not given are absent: model, situation, agent, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
+    if allow or deny:
+        options["permissions"] = _narrowed(allow, deny)
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
-        posted = post(terminal, talk, OutgoingMessage(session, text, key, options, is_new))
+        posted = post(terminal, talk, OutgoingMessage(target, text, key, options, is_new))
         if not wait:
-            _tell_posted(terminal, session, posted, is_folded="fold" in options)
+            _tell_posted(terminal, posted, is_folded="fold" in options)
             return
         if no_worker and not talk.is_served():
             terminal.note(UNSERVED)
+        if stream and terminal.as_json and posted.route is not None:
+            terminal.document({"event": "routed", **_went(posted)})
         answered = wait_for(talk, posted.run, streaming(terminal) if stream else nothing)
     if stream:
         check_answer(answered)
     else:
-        tell_answer(terminal, answered)
+        tell_answer(terminal, answered, _went(posted))
 
 
-def _tell_posted(
-    terminal: Terminal, session: str, posted: QueuedMessage, *, is_folded: bool
-) -> None:
+def _went(posted: QueuedMessage) -> dict[str, Any]:
+    """Return where a message went, and which agent answers it, as JSON."""
+    return {"session": posted.label, "agent": posted.agent, "route": posted.route}
+
+
+def _narrowed(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, Any]:
+    """Return permissions that narrow those of an agent, as JSON."""
+    from turntree.auth.permissions import EVERYTHING, Permissions, read_pattern
+
+    wanted = tuple(map(read_pattern, allow)) or EVERYTHING.allow
+    return Permissions(wanted, tuple(map(read_pattern, deny))).to_json()
+
+
+def _tell_posted(terminal: Terminal, posted: QueuedMessage, *, is_folded: bool) -> None:
     run, seq = posted.run, posted.seq
     done = "was taken in before" if posted.repeated else "is taken in"
     # A message that joined another cannot be canceled alone.
     undo = None if posted.repeated or is_folded else f"turntree cancel {run}"
     terminal.tell(
-        f"message {seq} to {clean(session)} {done}; its turn will be {run}",
-        {"session": session, "run": run, "seq": seq, "repeated": posted.repeated},
+        f"message {seq} to {clean(posted.label or '')} {done}; its turn will be {run}",
+        {**_went(posted), "run": run, "seq": seq, "repeated": posted.repeated},
         undo=undo,
         then=(f"follow it with: turntree tail -f {run}",),
     )
