@@ -3,7 +3,7 @@
 import difflib
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -26,7 +26,6 @@ from turntree.core.ids import RunId
 from turntree.core.revision import find_label
 from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.routing.route import Route
 from turntree.routing.target import ToSession
 from turntree.runs.answer import check_outcome
 from turntree.runs.follow import Heard, RunNotice
@@ -96,29 +95,27 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
             if outgoing.key is None or await runs.find_by_key(outgoing.key) is None:
                 raise
         if route.session is None:
-            page = await sessions.ledger.list_page(limit=LABELS_READ_MAX)
-            known = [one.label for one in page]
-            begun.extend(difflib.get_close_matches(route.label or "", known, 1))
+            known = [one.label for one in await sessions.ledger.list_page(limit=LABELS_READ_MAX)]
+            route = await runs.begin(route, key=outgoing.key)
+            if route.label not in known:
+                near = difflib.get_close_matches(route.label or "", known, 1)
+                begun.extend((route.label or "", *near))
         posted = await runs.post(route, outgoing.text, key=outgoing.key, **options)
-        tell_route(terminal, route, posted, begun)
+        if not isinstance(route.target, ToSession):
+            answers = "" if posted.agent is None else f", answered by @({clean(posted.agent)})"
+            terminal.note(f"to {clean(posted.label or '')}{answers}: {clean(route.steps[-1])}")
         return posted
 
-    posted = talk.call(act)
+    try:
+        posted = talk.call(act)
+    finally:
+        # Also if the message was refused: the session exists by now.
+        if begun:
+            label, *near = map(clean, begun)
+            also = f" (there is {near[0]} too)" if near else ""
+            terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
     note_redacted(terminal, posted)
     return posted
-
-
-def tell_route(
-    terminal: Terminal, route: Route, posted: QueuedMessage, near: Sequence[str] = ()
-) -> None:
-    """Print where a message went, unless it went to the session that was named."""
-    label = clean(posted.label or "")
-    if not isinstance(route.target, ToSession):
-        agent = "" if posted.agent is None else f", answered by @({clean(posted.agent)})"
-        terminal.note(f"to {label}{agent}: {clean(route.steps[-1])}")
-    if route.session is None and not posted.repeated:
-        also = f" (there is {clean(near[0])} too)" if near else ""
-        terminal.note(f"{label} begins{also}; undo with: turntree session archive {label}")
 
 
 def note_redacted(terminal: Terminal, posted: QueuedMessage) -> None:
