@@ -138,7 +138,7 @@ async def sit_down(proof: Proof, world: UiWorld, seen: Watched) -> None:
 
 async def look_at_sample(proof: Proof, page: Page) -> None:
     """Look at the sample data, and come back to what was found."""
-    await page.get_by_role("button", name="Look at sample data first").click()
+    await page.get_by_role("button", name="Look around in sample data").click()
     note = page.get_by_text("This is sample data")
     await note.wait_for(timeout=IMPORT_S_MAX * 1000)
     await page.locator(".recent a").first.wait_for()
