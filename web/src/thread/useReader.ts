@@ -65,7 +65,8 @@ export function useReader(total: number, known: number) {
 
   // On a slow machine colours and pages come later than that. The goal stays where it is until the reader moves.
   useEffect(() => {
-    const box = list.current;
+    // With what follows the turns: a short last turn can only rise as far as the page goes on below it.
+    const box = list.current?.parentElement;
     if (!box) return;
     const observer = new ResizeObserver(() => settle());
     observer.observe(box);
