@@ -1,6 +1,7 @@
 """``tree.ask`` and ``open(providers=…, model=…)``, as a program uses them."""
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from turntree.api import Tree
 from turntree.boot.open import Settings
 from turntree.core.canonical import Json
 from turntree.core.message import PART_INLINE_MAX_BYTES, assistant
+from turntree.core.secret_refs import read_hosts
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, ReplyDelta
+from turntree.testing.scripted.server import MODEL, Reply, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +133,28 @@ async def test_open_with_several_providers_asks_which_has_the_model(settings: Se
     with pytest.raises(turntree.InvalidOperation, match="none of the providers acme, other has"):
         async with turntree.open(settings, providers=both, model="up-1"):
             pass
+
+
+@pytest.mark.parametrize("name", ["claude", MODEL])
+async def test_open_uses_the_key_of_a_vendor_that_offers_the_model(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with ScriptedModel([Reply("Hello from the vendor."), Reply("Hello again.")]) as model:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        with pytest.raises(turntree.PermissionDenied, match="may not be sent to"):
+            async with turntree.open(settings, model=name):
+                pass
+        host = model.url.removeprefix("http://")
+        allowed = replace(settings, secret_hosts=read_hosts(f"ANTHROPIC_API_KEY@{host}"))
+        with pytest.raises(turntree.NotFound, match="there is no model 'nope'"):
+            async with turntree.open(allowed, model="nope"):
+                pass
+        for answer in ("Hello from the vendor.", "Hello again."):
+            async with turntree.open(allowed, model=name, worker=True) as tree:
+                assert (await tree.ask("talk", "hello")).text == answer
+                models = [one.name async for one in tree.programs.list_all(kind="model")]
+                assert models == [name]
 
 
 async def test_open_never_replaces_a_provider_or_a_model_of_the_workspace(

@@ -155,8 +155,8 @@ async def open_tree(
 
     ``providers`` are objects that run models. This process then serves too, because no other one
     has them, and closes them at the end of the block. ``model`` answers every message that is
-    posted through this tree without naming another one: a model that exists, or one of the given
-    providers' models.
+    posted through this tree without naming another one: a model that exists, one of the given
+    providers' models, or one that a vendor offers whose key is in the environment.
 
     Raises:
         DatabaseUnavailable: The database does not answer.
@@ -179,6 +179,10 @@ async def open_tree(
             if providers or model:
                 from turntree.boot.python_providers import register
 
+                if model and not providers and await tree.programs.find(model) is None:
+                    from turntree.boot.vendor_models import find_model
+
+                    await find_model(tree.programs, chosen, os.environ, model)
                 await register(tree.programs, runtime.running.parts.providers, model)
                 tree = tree.with_facets(runs=replace(tree.runs, model=model))
             if worker or providers:

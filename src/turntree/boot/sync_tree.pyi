@@ -837,8 +837,8 @@ class _Worktrees:
 
         Raises:
             NotFound: There is none, or it was not created from a turn.
-            UnsavedChanges: It holds changes without a turn snapshot or files in no snapshot, and
-                ``force`` was not given.
+            UnsavedChanges: It holds changes without a turn snapshot or files in no snapshot, it is
+                not as it was when it was last removed, and ``force`` was not given.
             InvalidOperation: The folder was replaced, or a hidden session works there and ``force``
                 was not given. Nothing has changed.
         """
@@ -1592,8 +1592,8 @@ def open_sync(
 
     ``providers`` are objects that run models. This process then serves too, because no other one
     has them, and closes them at the end of the block. ``model`` answers every message that is
-    posted through this tree without naming another one: a model that exists, or one of the given
-    providers' models.
+    posted through this tree without naming another one: a model that exists, one of the given
+    providers' models, or one that a vendor offers whose key is in the environment.
 
     Raises:
         DatabaseUnavailable: The database does not answer.

@@ -89,8 +89,8 @@ class Worktrees(Facet):
 
         Raises:
             NotFound: There is none, or it was not created from a turn.
-            UnsavedChanges: It holds changes without a turn snapshot or files in no snapshot, and
-                ``force`` was not given.
+            UnsavedChanges: It holds changes without a turn snapshot or files in no snapshot, it is
+                not as it was when it was last removed, and ``force`` was not given.
             InvalidOperation: The folder was replaced, or a hidden session works there and ``force``
                 was not given. Nothing has changed.
         """
@@ -105,7 +105,12 @@ class Worktrees(Facet):
         last = await self.resources.take(resource)
         changes = await self.files.compare(resource, await self._pinned(one), last.external)
         left_out = await self._list_left_out(resource, last)
-        if (changes or left_out) and not force:
+        # After a restore nothing is lost: the state of the last removal is still stored.
+        left = await self.resources.attachments.find_left(resource.id)
+        is_kept = left is not None and (
+            (await self.resources.ledger.get_snapshot(left.snapshot)).external == last.external
+        )
+        if ((changes and not is_kept) or left_out) and not force:
             raise UnsavedChanges(f"{place} holds {_describe(len(changes), left_out)}")
         world, by = self.resources.world, str(self.resources.by)
         # Detach first: a crash after this leaves the folder in place, or recorded and restorable.

@@ -393,6 +393,12 @@ def test_a_worktree_that_was_removed_comes_back_as_it_was(turntree: Call, shop: 
     assert again.code == 1
     assert "something is at" in again.err
     assert turntree("worktree", "--restore", "nothing").code == 3
+    # Restoring is undone as its hint says, as long as nothing has changed since.
+    assert turntree("worktree", "--remove", str(place)).code == 0
+    back = turntree("worktree", "--restore", str(place))
+    assert f"undo with: turntree worktree --remove {place}" in back.err
+    (place / "mine").write_text("changed again")
+    assert "no turn has pinned" in turntree("worktree", "--remove", str(place)).err
     assert turntree("fsck").code == 0
 
 
