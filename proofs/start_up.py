@@ -21,9 +21,9 @@ import psycopg
 import turntree
 from proofs.figures import DURABLE, Proof, load_statements, run, temporary_server
 from turntree.boot.open import Settings
-from turntree.cli.context import DEMO_WORKSPACE
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.demo.month import month_acts
+from turntree.system.head_file import DEMO_WORKSPACE
 
 READ_MAX_RATIO = 1.6
 VERSION_MAX_RATIO = 3.0

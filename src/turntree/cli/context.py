@@ -35,6 +35,7 @@ from turntree.core.value import value
 from turntree.core.viewer import sight_of
 from turntree.system.clock import SystemClock
 from turntree.system.head_file import (
+    DEMO_WORKSPACE,
     FOLDER,
     find_place,
     list_demo_folders,
@@ -52,8 +53,6 @@ AUDIENCE: Final = "cli"
 """The audience of tokens that commands are run with."""
 WORKER_AUDIENCE: Final = "worker"
 """The audience of tokens that workers are run with."""
-DEMO_WORKSPACE: Final = "turntree-demo"
-"""The sample data has its own, so that no list, search or sum of yours contains it."""
 _OWN_HISTORY: Final = ("up", "import", "hook")
 """Commands that record the user's own history, which never becomes part of the sample data."""
 

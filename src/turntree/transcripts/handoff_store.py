@@ -1,13 +1,15 @@
 """Store handoffs, the sessions written for other tools, in PostgreSQL. See ``incoming``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from turntree.core.canonical import canonical, digest_from_raw, digest_raw
 from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.value import value
-from turntree.db.database import Database
+from turntree.db.database import Database, fetch
 from turntree.db.sql import load_statements
+from turntree.system.head_file import DEMO_WORKSPACE
 from turntree.transcripts.drafts import KnownTurn
 from turntree.transcripts.handoff_link import HandoffLink, OwnRecords
 from turntree.transcripts.incoming import Handoff
@@ -52,6 +54,18 @@ class HandoffStore:
             (origin, HandoffLink(session, file, size, mark, _planted(*turn), last, continues))
             for origin, session, file, size, mark, last, continues, *turn in rows
         ]
+
+    async def list_sample_copies(self) -> set[tuple[str, str, int]]:
+        """Return the handoffs of sample data: the tool, the file's name and its size."""
+        named = {name: id for id, name in await self.database.list_workspaces()}
+        sample = named.get(DEMO_WORKSPACE)
+        if sample is None or UUID(sample) == self.database.workspace:
+            return set()
+        # A connection of its own: the policies of this one hide every other workspace.
+        elsewhere = replace(self.database, workspace=UUID(sample))
+        async with elsewhere.acting_as("turntree_app") as connection:
+            rows = await fetch(connection, SQL["list_copies"], workspace=elsewhere.workspace)
+        return {(tool, file, size) for tool, file, size in rows}
 
     async def find_gap(self, blocks: Sequence[Digest]) -> OwnRecords | None:
         """Return which of the records in some blocks we wrote, or None."""

@@ -19,3 +19,6 @@ SELECT c.tool, c.tool_session_id, c.path, c.own_bytes, c.id_suffix, c.last_own_i
     WHERE e.workspace_id = c.workspace_id AND e.stream_id = c.turn_id AND e.kind = 'transcript.materialized'
       AND d.data ->> 'tool' = c.tool AND d.data ->> 'tool_session_id' = c.tool_session_id LIMIT 1) f ON true
   WHERE c.workspace_id = %(workspace)b ORDER BY c.created_at, c.tool, c.tool_session_id;
+
+-- name: list_copies
+SELECT tool, path, own_bytes FROM turntree.handoffs WHERE workspace_id = %(workspace)b;

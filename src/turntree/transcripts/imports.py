@@ -132,6 +132,7 @@ class ImportService:
         """Import everything that has changed since it was last read."""
         # Read once: handoffs that are written while this runs belong to the next import.
         self._grafts = await self.checkouts.list_all()
+        found = await self._without_copies(found)
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         self.progress.bundles += len(found)
         self.progress.bytes += sum(bundle.size for _, bundle in found)
@@ -167,12 +168,27 @@ class ImportService:
         self, found: Sequence[tuple[Importer, TranscriptRef]]
     ) -> list[tuple[Importer, TranscriptRef]]:
         """Return what ``run`` would read: everything that has changed since it was last read."""
+        found = await self._without_copies(found)
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
         return [
             (importer, bundle)
             for importer, bundle in found
             if (cursor := known.get((bundle.origin, bundle.id))) is None
             or not self._is_current(cursor, importer, bundle)
+        ]
+
+    async def _without_copies(
+        self, found: Sequence[tuple[Importer, TranscriptRef]]
+    ) -> list[tuple[Importer, TranscriptRef]]:
+        """Return transcripts without sample data that was handed off and that no tool continued.
+
+        It is not the user's history. What a tool adds is, together with what it continues.
+        """
+        copies = await self.checkouts.list_sample_copies()
+        return [
+            (importer, bundle)
+            for importer, bundle in found
+            if (bundle.origin, bundle.files[0].name, bundle.size) not in copies
         ]
 
     async def _read_ahead(

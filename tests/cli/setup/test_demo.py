@@ -140,6 +140,33 @@ def test_own_history_is_not_imported_into_the_sample_data(
     assert count_rows("default") > 0
 
 
+def test_handoff_of_sample_data_is_your_history_only_once_it_is_continued(
+    visitor: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    visitor("demo")
+    made = visitor("handoff", "HEAD", "--to", "claude-code", "--json").document
+    os.chdir(tmp_path)
+    visitor("import", "--from", "claude-code")
+    assert visitor("log", "--all", "--json").documents == []
+    (file,) = map(Path, made["files"])
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    *_, answered = [record for record in records if "uuid" in record]
+    asked = {
+        **answered,
+        "type": "user",
+        "uuid": "11111111-2222-4333-8444-555555555555",
+        "parentUuid": answered["uuid"],
+        "message": {"role": "user", "content": "And now for real."},
+    }
+    file.write_text(file.read_text() + json.dumps(asked) + "\n")
+    visitor("import", "--from", "claude-code")
+    titles = [turn["title"] for turn in visitor("log", "--all", "--json").documents]
+    assert titles[0] == "And now for real."
+    assert len(titles) > 1, "what it continues came with it"
+
+
 def test_the_demo_is_planted_once(visitor: Call) -> None:
     first, second = visitor("demo", "--json").document, visitor("demo", "--json").document
     assert (first["turns"], second["turns"]) == (289, 0)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.cli.command import Terminal
-from turntree.cli.context import DEMO_WORKSPACE, CliContext, load_settings, with_ledger
+from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.changes import shown_path
 from turntree.cli.sessions.overview import SessionRow, describe_sessions, draw_rows, fill_rows
@@ -12,6 +12,7 @@ from turntree.core.ids import Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer
+from turntree.system.head_file import DEMO_WORKSPACE
 
 ROWS_MAX: Final = 8
 

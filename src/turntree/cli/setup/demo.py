@@ -12,7 +12,7 @@ import click
 
 from turntree.boot.open import Settings, connect, embedded_conninfo, tree_on
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import DEMO_WORKSPACE, load_settings
+from turntree.cli.context import load_settings
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import counted
 from turntree.core.errors import InvalidOperation
@@ -20,6 +20,7 @@ from turntree.demo.planting import FILES_FOLDER, list_acts, plant_demo
 from turntree.demo.story import ORIGIN, PREFIX, STORY
 from turntree.system.clock import SystemClock
 from turntree.system.head_file import (
+    DEMO_WORKSPACE,
     FOLDER,
     list_demo_folders,
     remove_head,

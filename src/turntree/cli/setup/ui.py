@@ -18,7 +18,7 @@ import uvicorn
 from turntree.boot.open import importing_on, load_importers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
-from turntree.cli.context import DEMO_WORKSPACE, CliContext, load_settings, open_ledger
+from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_for, command_hint
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.errors import InvalidOperation
@@ -30,6 +30,7 @@ from turntree.server.live import Live
 from turntree.server.machine import Machine
 from turntree.server.sample import offer_sample
 from turntree.system.clock import SystemClock
+from turntree.system.head_file import DEMO_WORKSPACE
 from turntree.transcripts.imports import ImportService
 
 PORT_DEFAULT: Final = 8733
