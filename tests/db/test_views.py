@@ -240,7 +240,7 @@ async def test_a_tool_that_was_not_offered_is_told_by_the_manifest(ask: Ask, tre
     assert ask(
         "SELECT id::text, toolset_name, tools_available, permissions_granted, permissions_used"
         " FROM ledger.turns WHERE EXISTS (SELECT FROM jsonb_array_elements_text(permissions_used) u"
-        " WHERE u LIKE 'tool:%' AND NOT tools_available ? substr(u, 6))"
+        " WHERE u LIKE 'tool:%%' AND NOT tools_available ? substr(u, 6))"
     ) == [(placed.turn.id, "reading", ["fs.read"], {"deny": ["exec"]}, ["tool:exec"])]
     assert ask(
         "SELECT persona_id, system_prompt_hash FROM ledger.threads WHERE turn_id = %s",
