@@ -15,7 +15,6 @@ from turntree.auth.permissions import (
     tools,
 )
 from turntree.auth.persona import (
-    ROLES,
     TOOLSETS,
     Identity,
     ModelDefaults,
@@ -83,19 +82,13 @@ def test_what_is_no_persona_is_refused(document: dict[str, object]) -> None:
         Persona.from_json(document)
 
 
-def test_a_role_decides_tools_injection_spawning_and_duty() -> None:
+def test_a_role_decides_tools_and_spawning() -> None:
     manager, worker = replace(ATLAS, role="manager"), replace(ATLAS, role="worker")
     assert manager.get_toolset() is TOOLSETS["manager"]
     assert manager.granted.permits(SPAWN)
     assert not manager.granted.permits(EXEC)
     assert worker.granted.permits(EXEC)
     assert not worker.granted.permits(SPAWN)
-    assert ROLES["worker"].must_report
-    assert not ROLES["manager"].must_report
-    assert ROLES["manager"].injects == ("workers",)
-    assert ROLES["worker"].injects == ("task", "constraints")
-    assert set(ROLES["unified"].injects) == {"workers", "task", "constraints"}
-    assert not ROLES["unified"].must_report
 
 
 def test_a_worker_spawns_only_where_its_persona_says_so() -> None:

@@ -1,9 +1,9 @@
 """Personas: who an agent is and what it may do, versioned and hashed.
 
 A persona holds an identity, permissions and an agent's default model. It owns no thread: a turn
-records the version it ran under, by digest. The role of an agent decides which tools it gets, what
-it is told, whether it may spawn, and what it must return; toolsets are named lists with versions of
-their own. This module must never know the registry that stores the versions.
+records the version it ran under, by digest. The role of an agent decides which tools it gets and
+whether it may spawn; toolsets are named lists with versions of their own. This module must never
+know the registry that stores the versions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +29,6 @@ SPAWN: Final = "spawn"
 """The action of spawning a subagent."""
 
 Visibility = Literal["public", "private"]
-Injection = Literal["workers", "task", "constraints"]
-"""What an agent is told about its surroundings: the state of its workers, its task, its limits."""
 
 Document: TypeAlias = Mapping[str, Any]
 
@@ -87,19 +85,14 @@ class RoleRules:
 
     toolset: str
     """The default toolset of an agent."""
-    injects: tuple[Injection, ...]
     may_spawn: bool
     """Whether spawning needs no permission of its own; the persona's deny still wins."""
-    must_report: bool
-    """Whether it must return a result to the agent that spawned it."""
 
 
 ROLES: Final[Mapping[AgentRole, RoleRules]] = {
-    "manager": RoleRules("manager", ("workers",), may_spawn=True, must_report=False),
-    "worker": RoleRules("worker", ("task", "constraints"), may_spawn=False, must_report=True),
-    "unified": RoleRules(
-        "full", ("workers", "task", "constraints"), may_spawn=True, must_report=False
-    ),
+    "manager": RoleRules("manager", may_spawn=True),
+    "worker": RoleRules("worker", may_spawn=False),
+    "unified": RoleRules("full", may_spawn=True),
 }
 
 TOOLSETS: Final[Mapping[str, ToolsetConfig]] = {
