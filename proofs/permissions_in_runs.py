@@ -24,11 +24,12 @@ from turntree import ExecutionContext, Permissions, Principal, Settings, Tree, f
 from turntree.auth import run_rights
 from turntree.auth.execution_context import current
 from turntree.auth.permissions import EVERYTHING
-from turntree.auth.persona import TOOLSETS, Persona
+from turntree.auth.persona import TOOLSETS, Persona, persona_of
 from turntree.boot.open import load_token_key, open_tree
 from turntree.core.canonical import Json
 from turntree.core.errors import NotFound, PermissionDenied
 from turntree.core.ids import instant, unix_ms
+from turntree.core.run import options_of
 from turntree.runs import request_resolver
 from turntree.system.clock import SystemClock
 from turntree.tools.toolset import ToolContext
@@ -274,7 +275,7 @@ def without_limits(started: Mapping[str, Json], persona: Persona | None) -> Perm
 
 def without_sender(started: Mapping[str, Json], persona: Persona | None) -> Permissions:
     """Return the rights of a run, whoever sent its message."""
-    options = {**run_rights.options_of(started)}
+    options = {**options_of(started)}
     options.pop("chain", None)
     return run_rights.rights_in({**started, "options": options}, persona)
 
@@ -286,7 +287,7 @@ def without_deny(agent: str, version: int, config: Mapping[str, Any]) -> Persona
     return PERSONA_OF(agent, version, {**config, "permissions": given})
 
 
-PERSONA_OF: Final = request_resolver.persona_of
+PERSONA_OF: Final = persona_of
 PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
     "limits of the message": lambda: mock.patch.object(
         request_resolver, "rights_in", without_limits
