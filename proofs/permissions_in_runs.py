@@ -29,7 +29,6 @@ from turntree.boot.open import load_token_key, open_tree
 from turntree.core.canonical import Json
 from turntree.core.errors import NotFound, PermissionDenied
 from turntree.core.ids import instant, unix_ms
-from turntree.core.run import options_of
 from turntree.runs import request_resolver
 from turntree.system.clock import SystemClock
 from turntree.tools.toolset import ToolContext
@@ -271,13 +270,6 @@ def without_limits(started: Mapping[str, Json], persona: Persona | None) -> Perm
     """Return the rights of a run, without the limits of its message."""
     rights = run_rights.WITHOUT_PERSONA if persona is None else persona.granted
     return run_rights.chain_of(started, rights).rights
-
-
-def without_sender(started: Mapping[str, Json], persona: Persona | None) -> Permissions:
-    """Return the rights of a run, whoever sent its message."""
-    options = {**options_of(started)}
-    options.pop("chain", None)
-    return run_rights.rights_in({**started, "options": options}, persona)
 
 
 def without_deny(agent: str, version: int, config: Mapping[str, Any]) -> Persona:

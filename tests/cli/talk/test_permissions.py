@@ -23,7 +23,7 @@ ASKED: dict[str, Any] = {
 TOOLS = "tests.cli.talk.test_permissions:GIVEN"
 HIDDEN = "SURELY_HIDDEN"
 LISTED = "SURELY_LISTED"
-ACTS = "agent:assistant"
+ACTS = "agent:atlas"
 
 
 def look() -> dict[str, Any]:
