@@ -1,0 +1,280 @@
+"""The claim: a story typed on the command line leaves a complete record of who did what.
+
+    python -m proofs.acting [--quick]
+
+Two people and three agents, one of them private, work with a scripted model; a worker in another
+process answers. Everything is typed: no library call, no event written by hand. Then every column
+of the ledger's views, every kind of event and every kind of edge is counted. A name without a row
+must be on the list of names that only a later version produces (``docs/reference/conformance.md``).
+Every turn must name the agent that acted and the person on whose behalf.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Mapping
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import psycopg
+from anyio.to_thread import run_sync
+from click.testing import CliRunner
+from psycopg import sql
+
+from proofs.figures import Proof, run, temporary_server
+from turntree.cli.root import root
+from turntree.core.event import KINDS
+from turntree.ledger.graph.edge import EdgeKind
+
+COMMAND: Final = "from turntree.cli.main import main; main()"
+PAGE: Final = Path(__file__).parents[1] / "docs/reference/conformance.md"
+TOOLS: Final = '''"""Tools of the story."""
+
+from pathlib import Path
+
+
+def write_note(name: str, text: str) -> str:
+    """Write a file."""
+    Path(name).write_text(text)
+    return f"wrote {name}"
+
+
+def remove_note(name: str) -> str:
+    """Remove a file."""
+    Path(name).unlink()
+    return f"removed {name}"
+'''
+
+
+def _calls(tool: str, **args: str) -> dict[str, Any]:
+    return {"reasoning": "A tool is needed.", "tools": [{"tool": tool, "args": args}]}
+
+
+RULES: Final = [
+    {"when": "note", "replies": [_calls("write_note", name="note.txt", text="milk\n"),
+                                 {"text": "```python list.py\nprint(1)\n```"}]},
+    {"when": "more", "replies": [_calls("write_note", name="note.txt", text="eggs\n"),
+                                 {"text": "Noted."}]},
+    {"when": "remove", "replies": [_calls("remove_note", name="note.txt"), {"text": "I may not."}]},
+    {"when": "stumble", "replies": [{"failures": [{"kind": "denied"}] * 9}]},
+]  # fmt: skip
+ACTED: Final = {
+    "hello": "atlas for ana",
+    "take a note": "atlas for ana",
+    "more of it": "atlas for ana",
+    "hello from bob": "atlas for bob",
+    "please remove it": "scribe for ana",
+    "a secret": "vault for ana",
+    "hello again": "scribe for ana",
+}
+"""Who answers which message, for whom."""
+STORY: Final = """
+ana: provider create script --type scripted --set 'rules={rules}'
+ana: model create echo --backend scripted-1 --provider script
+ana: provider set-state script published
+ana: model configure echo --temperature 0
+ana: agent create atlas --soul "You keep notes." --prompt "You are atlas." --model echo
+ana: agent create scribe --prompt "You are scribe." --model echo --deny tool:remove_note
+ana: agent create vault --private --prompt "You keep secrets." --model echo
+ana: human create bob --channel terminal --permission approve
+ana: session create desk --owner atlas
+ana: session create pad --owner scribe
+ana: session create safe --owner vault
+ana: session configure safe --model echo
+ana: program visibility safe private
+ana: switch desk
+ana: send desk "hello" --no-worker
+ana: snapshot
+ana: send desk "take a note" --no-worker
+ana: send desk "more of it" --no-worker
+bob: send desk "hello from bob" --no-worker
+ana: send pad "please remove it" --no-worker
+ana: send safe "a secret" --no-worker
+bob! send safe "tell me" --no-worker
+ana! send desk "stumble" --no-worker
+ana: session configure pad --situation coding
+ana: fork desk~1 side
+ana: session configure side --owner scribe
+ana: send side "hello again" --no-worker
+ana: fork desk copy --files copied
+ana: rewind desk~1 --files --yes
+ana: undo desk
+ana: tag add desk good
+ana: tag remove desk good
+ana: session alias desk bench
+ana: session rename pad paper
+ana: session archive side
+ana: session unarchive side
+ana: task create "Say it" --assignee scribe
+ana: task start task-say-it
+ana: task complete task-say-it
+ana: information create qubits --type fact --content '{"qubits": 5}'
+ana: information set-state qubits validated
+ana: human notify bob "It is done."
+ana: program visibility atlas private
+ana: program invite atlas bob
+ana: agent set-state atlas paused
+ana! send desk "still there?" --no-worker
+ana: agent set-state atlas idle
+ana: program set-state safe completed
+ana! send safe "still there?" --no-worker
+ana: token issue desk --agent atlas
+ana: agent configure scribe --description "Writes things down."
+ana: provider configure script --set base_url=http://127.0.0.1:9
+ana: provider configure script --set base_url=
+ana: human configure bob --channel terminal
+ana: human set-state bob busy
+bob: human read bob
+ana: human ask bob "May we publish?"
+ana: information set-state qubits active
+ana: task create "Never" --assignee scribe
+ana: task configure task-never --set priority=P1
+ana: task fail task-never
+ana: session create spare --model echo
+ana: session merge desk spare
+ana: model set-state echo published
+ana: model invoke echo --message "Hello"
+ana: code create double --language python --source "print(input())"
+ana: code configure double --description "Says it again."
+ana: code set-state double published
+ana: fsck
+"""
+"""Who types which line; an exclamation mark says that it has to be refused."""
+
+
+async def prove(proof: Proof) -> None:
+    """Tell the story, then count what it left."""
+    with (
+        temporary_server() as (server, _),
+        tempfile.TemporaryDirectory(prefix="turntree-acting-") as folder,
+    ):
+        place = Path(folder)
+        os.environ.update(
+            TURNTREE_DATABASE_URL=server,
+            TURNTREE_HOME=str(place / "home"),
+            TURNTREE_WORKSPACE="acting",
+            TURNTREE_CONFIG=str(place / "config.toml"),
+            PYTHONPATH=f"{place}:{os.environ.get('PYTHONPATH', '')}",
+        )
+        await run_sync(_tell, proof, place)
+        await run_sync(_count, proof, server)
+
+
+def _tell(proof: Proof, folder: Path) -> None:
+    # The embedded server's account may be another than ours, and must pass through.
+    folder.chmod(0o755)
+    work = folder / "work"
+    work.mkdir()
+    (folder / "acting_tools.py").write_text(TOOLS)
+    rules = json.dumps(RULES)
+    lines = [line for line in STORY.strip().splitlines() if line]
+    right, began = 0, time.monotonic()
+    with _working(work):
+        for line in lines:
+            user, is_refused, words = line[:3], line[3] == "!", line[4:].strip()
+            os.environ["TURNTREE_USER"] = user
+            typed = [word.replace("{rules}", rules) for word in shlex.split(words)]
+            print(f"{time.monotonic() - began:5.1f} {line[:60]}", file=sys.stderr, flush=True)
+            with chdir(work):
+                ended = CliRunner().invoke(root, typed, prog_name="turntree")
+            is_right = (ended.exit_code != 0) == is_refused
+            right += is_right
+            if not is_right:
+                print(
+                    f"{line}: {ended.exit_code} {ended.stderr or ended.exception}", file=sys.stderr
+                )
+    proof.at_least("lines that ended as they should", right, f"of {len(lines)}", len(lines))
+
+
+@contextmanager
+def _working(folder: Path) -> Generator[None, None, None]:
+    """Run a worker in another process while the block lasts."""
+    words = ["worker", "--tools", "acting_tools:write_note", "--tools", "acting_tools:remove_note"]
+    worker = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words],
+        cwd=folder,
+        env={**os.environ, "TURNTREE_USER": "ana"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(30)
+
+
+def _count(proof: Proof, server: str) -> None:
+    later = list_later(PAGE.read_text(encoding="utf-8"))
+    with psycopg.connect(server, autocommit=True) as connection:
+        counted = {**_count_columns(connection), **_count_kinds(connection)}
+        turns = connection.execute(
+            "SELECT m.content, turntree.turn_header(t.workspace_id, t.id) -> 'by'"
+            " FROM turntree.turns t JOIN ledger.messages m ON m.turn_id = t.id AND m.sequence = 0"
+        ).fetchall()
+    for name in sorted(counted):
+        print(json.dumps({"name": name, "rows": counted[name], "later": name in later}))
+    missing = sorted(name for name, rows in counted.items() if not rows and name not in later)
+    print(f"without a row, and not on the list: {', '.join(missing) or 'none'}", file=sys.stderr)
+    proof.note(
+        "names with rows", sum(bool(rows) for rows in counted.values()), f"of {len(counted)}"
+    )
+    proof.note("names on the later list", len(later & counted.keys()), "names")
+    proof.at_most("names without a row that are not on the later list", len(missing), "names", 0)
+    made = sorted(name for name in later if counted.get(name))
+    print(f"on the list, but with rows: {', '.join(made) or 'none'}", file=sys.stderr)
+    proof.at_most("names on the later list that have rows", len(made), "names", 0)
+    proof.at_least("turns of the story", len(turns), "turns", len(ACTED))
+    wrong = 0
+    for said, by in turns:
+        told = f"{by['id']} for {by.get('on_behalf_of', {}).get('id')}"
+        if ACTED.get(str(said), told) != told:
+            print(f"{said!r} was answered by {told}, not {ACTED[str(said)]}", file=sys.stderr)
+            wrong += 1
+    proof.at_most("turns that name another agent or person", wrong, "turns", 0)
+
+
+def list_later(page: str) -> frozenset[str]:
+    """Return the names that the page lists as produced by a later version only."""
+    _, _, section = page.partition("## Names without a producer yet")
+    return frozenset(re.findall(r"`([\w.]+)`", section))
+
+
+def _count_columns(connection: psycopg.Connection[Any]) -> Mapping[str, int]:
+    columns: dict[str, list[str]] = {}
+    for view, column in connection.execute(
+        "SELECT table_name, column_name FROM information_schema.columns"
+        " WHERE table_schema = 'ledger' AND table_name NOT IN ('edges', 'nodes')"
+        " ORDER BY table_name, ordinal_position"
+    ):
+        columns.setdefault(view, []).append(column)
+    counted: dict[str, int] = {}
+    for view, names in columns.items():
+        numbers = sql.SQL(", ").join(sql.SQL("count({})").format(sql.Identifier(n)) for n in names)
+        query = sql.SQL("SELECT {} FROM ledger.{}").format(numbers, sql.Identifier(view))
+        row = connection.execute(query).fetchone() or ()
+        counted |= {f"{view}.{name}": int(n) for name, n in zip(names, row, strict=True)}
+    return counted
+
+
+def _count_kinds(connection: psycopg.Connection[Any]) -> Mapping[str, int]:
+    events = dict(
+        connection.execute("SELECT kind, count(*) FROM turntree.events GROUP BY 1").fetchall()
+    )
+    edges = dict(
+        connection.execute("SELECT kind, count(*) FROM ledger.edges GROUP BY 1").fetchall()
+    )
+    return {
+        **{kind: int(events.get(kind, 0)) for kind in KINDS},
+        **{kind: int(edges.get(kind, 0)) for kind in get_args(EdgeKind)},
+    }
+
+
+if __name__ == "__main__":
+    run(prove, __doc__ or "")
