@@ -97,7 +97,7 @@ async def test_a_model_has_a_program_run(database: Database, tmp_path: Path) -> 
         request: dict[str, Any] = next(
             dict(fact.event.data) for fact in facts if fact.event.kind == "model_call.started"
         )
-        assert request["tools"] == ["add"]
+        assert request["tools"] == ["add", "ledger.recall", "ledger.read"]
         told = [fact.event for fact in await running.tree.ledger.facts(code.id)]
         assert [event.kind for event in told] == ["code.created", "code.invoked", "code.finished"]
         assert told[1].data["run"] == placed.turn.id

@@ -11,6 +11,7 @@ with them the prefix that providers have cached. This module must never know a v
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from turntree.core.canonical import Json, canonical
@@ -42,6 +43,9 @@ FACTOR_MAX: Final = 2.0
 FACTOR_STEP: Final = 0.1
 """A smaller deviation leaves the factor unchanged: each change moves the cut of a thread."""
 
+REMEMBERED_TEXTS: Final = 2048
+REMEMBERED_CHARS_MAX: Final = 16_384
+"""Limits of the texts whose estimates are remembered: 32 MB."""
 _PIECES: Final = re.compile(r"[^\W\d_]+|\d{1,3}|[^\w\s]+|_+|\s*\n\s*|[^\S\n]{2,}")
 _WORD_CHARS: Final = 7
 """An English word up to this length is mostly one token."""
@@ -53,6 +57,14 @@ _FIRST_IDEOGRAPH: Final = "\u2e80"
 
 def estimate_text(text: str) -> int:
     """Return the estimated tokens of a text."""
+    if len(text) > REMEMBERED_CHARS_MAX:
+        return round(sum(map(_piece, _PIECES.findall(text))))
+    return _estimate(text)
+
+
+# Every call of a turn estimates all results before it again.
+@lru_cache(REMEMBERED_TEXTS)
+def _estimate(text: str) -> int:
     return round(sum(map(_piece, _PIECES.findall(text))))
 
 

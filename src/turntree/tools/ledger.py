@@ -122,7 +122,7 @@ class ConversationReader:
                     messages = entry.turn.messages
                     for one in await self._texts(entry.depth, messages, entry.turn.query_count):
                         yield one
-        if high is None or high > depth:
+        if high is None or low <= depth + 1 <= high:
             own = [fact.message for fact in facts if fact.message is not None]
             count = sum(1 for message in own if message.role == "user")
             for one in await self._texts(depth + 1, own, count):

@@ -52,7 +52,7 @@ def test_every_call_of_a_turn_is_told(talked: Call) -> None:
     text = told.out
     assert "scripted-1 · scripted" in told.lines[0]
     assert "Be brief." in text
-    assert "shout, about " in text
+    assert "shout, ledger.recall, ledger.read, about " in text
     assert "call 1   1 turn of the thread; 1 message of its own: 1 user" in text
     assert "call 2   1 turn of the thread; 3 messages of its own" in text
     assert text.count("assembled again it is the same") == 2

@@ -1,0 +1,72 @@
+"""The tools with which an agent searches and reads its thread, called by a model in a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from turntree.boot.open import Settings, open_tree
+from turntree.core.message import ObjectRef, ToolResult, ToolUse, assistant, tool, user
+from turntree.tools.ledger import ThreadEntry, find_passages
+
+pytestmark = pytest.mark.anyio
+LONG = "gravel " * 900 + "The gate code of the north depot is 4711. " + "gravel " * 900
+
+
+def script(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    tools = [{"tool": name, "args": args} for name, args in calls]
+    return {
+        "provider_type": "scripted",
+        "rules": [{"when": "find", "replies": [{"tools": tools}, {"text": "Found."}]}],
+    }
+
+
+def test_passages_with_the_rarest_words_come_first() -> None:
+    entries = [ThreadEntry(n, None, "answer", f"the depot {n} is open") for n in range(1, 20)]
+    entries.append(ThreadEntry(20, 1, "read", LONG))
+    (entry, passage), *_ = find_passages(entries, "gate code of the north depot")
+    assert entry.address == "20/1"
+    assert "4711" in passage
+
+
+async def test_a_model_recalls_and_reads_what_stands_inside_a_long_result(
+    conninfo: str, tmp_path: Path
+) -> None:
+    settings = Settings(tmp_path, database_url=conninfo, workspace="recall", user="ana")
+    async with open_tree(settings, worker=True) as tree:
+        calls = (
+            ("ledger.recall", {"words": "gate code north depot"}),
+            ("ledger.read", {"address": "1/1", "start": len(LONG) // 2 - 100, "chars": 300}),
+            ("ledger.read", {"address": "9"}),
+        )
+        await tree.programs.create("provider", "script", script(*calls))
+        await tree.programs.create(
+            "model", "echo", {"model_id": "scripted-1", "provider": "@(script)"}
+        )
+        await tree.programs.create("agent", "atlas", {"system_prompt": "Be brief.", "tools": []})
+        reply = [
+            assistant(ToolUse("c1", "survey", {})),
+            tool(ToolResult("c1", "ok", LONG)),
+            assistant("All surveyed."),
+        ]
+        await tree.turns.record("main", [user("Survey the depots")], reply)
+        posted = await tree.runs.post("main", "find it", agent="atlas")
+        turn = (await tree.runs.wait(posted.run, timeout_s=30)).turn
+        results: list[Any] = []
+        for message in turn.reply:
+            for part in message.parts:
+                if isinstance(part, ObjectRef):
+                    results.append(orjson.loads(await tree.ledger.get_object(part.object)))
+                elif isinstance(part, ToolResult):
+                    results.append({"output": part.output, "status": part.status})
+        recalled, read, absent = sorted(results, key=lambda one: "hits" not in str(one["output"]))
+        assert isinstance(recalled["output"], Mapping)
+        hit = recalled["output"]["hits"][0]
+        assert (hit["address"], hit["in"]) == ("1/1", "survey")
+        assert "4711" in hit["text"]
+        if read["status"] == "error":
+            read, absent = absent, read
+        assert "4711" in read["output"]["text"]
+        assert "nothing at 9" in str(absent["output"])
