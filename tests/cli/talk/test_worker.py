@@ -55,7 +55,7 @@ def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
     furnish(turntree)
     with working("--name", "bee", "--concurrency", "2", "--tools", TOOLS) as bee:
         assert told(bee) == {
-            "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS", "tools": ["add"],
+            "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS", "tools": ["add", "ledger.recall", "ledger.read"],
         }  # fmt: skip
         assert turntree("status", "--json").document["workers"] == ["bee"]
         assert turntree("send", "main", "the sum", "--no-worker").out == "It is 42.\n"
@@ -103,6 +103,6 @@ def test_a_run_that_nobody_answers_any_more_can_be_canceled(turntree: Call) -> N
     assert turntree("log", "main", "--json").documents == []
     # What it had said is not lost, and nobody takes it for all of it.
     shown = turntree("show", ended["run"]).out
-    assert "model    word word" in shown
+    assert "assista… word word" in shown
     assert "(cut off here)" in shown
     assert turntree("fsck").code == 0
