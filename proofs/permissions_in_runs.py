@@ -44,7 +44,7 @@ PATTERNS: Final = ("tool:*", "tool:read*", "tool:read_file", "tool:write*", "too
                    "tool:search*", "tool:task*", "credential:*", "credential:PROOF_GIT*",
                    "credential:PROOF_MAIL_KEY", "action:*")  # fmt: skip
 TURN: Final = (
-    "SELECT permissions_granted, permissions_used FROM ledger.turns WHERE id = %(turn)b::uuid"
+    b"SELECT permissions_granted, permissions_used FROM ledger.turns WHERE id = %(turn)b::uuid"
 )
 SCRIPT: Final[dict[str, Json]] = {
     "provider_type": "scripted",
@@ -54,7 +54,7 @@ SCRIPT: Final[dict[str, Json]] = {
 }  # fmt: skip
 MINUTE_MS: Final = 60_000
 COUNTED: Final = ("tool:", "credential:PROOF_")
-"""Whoever may read every variable hands all of them to the processes that a tool starts."""
+"""A run that may read every variable hands all of them to the processes that a tool starts."""
 
 
 @dataclass(slots=True)

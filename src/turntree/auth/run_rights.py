@@ -5,8 +5,8 @@ and the message's own limits all permit. Everything here is computed from what t
 every worker that takes the run over gets the same answer.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
 from turntree.auth.delegation import ROOT_KINDS, DelegationChain
 from turntree.auth.permissions import EVERYTHING, NOTHING, Permissions, actions, tools
@@ -61,7 +61,8 @@ def read_limits(document: Any) -> Permissions:
     """
     if not isinstance(document, Mapping) or not document.keys() <= {"allow", "deny"}:
         raise InvalidOperation(f"{document!r} are not permissions: allow and deny list patterns")
-    sides = {name: side for name, side in document.items() if side is not None}
+    limits = cast("Mapping[str, Any]", document)
+    sides = {name: side for name, side in limits.items() if side is not None}
     if any(not isinstance(side, list | tuple) for side in sides.values()):
         raise InvalidOperation(f"{document!r} are not permissions: allow and deny are lists")
     return Permissions.of_patterns(sides.get("allow", EVERYTHING.allow), sides.get("deny", ()))
@@ -71,7 +72,7 @@ def _sender_chain(started: Mapping[str, Json]) -> DelegationChain:
     """Return the chain that the message was sent under, else that of a sender with all rights."""
     sender, links = sender_of(started), options_of(started).get("chain")
     if isinstance(links, list | tuple):
-        chain = DelegationChain.from_json([*links])
+        chain = DelegationChain.from_json(cast("Sequence[Mapping[str, Json]]", links))
         if str(chain.principal) == str(sender):
             return chain
         # Such a message was not sent by this library. What it claims counts for nothing.

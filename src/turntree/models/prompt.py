@@ -309,7 +309,7 @@ def assemble(
 ) -> Prompt:
     """Return the prompt of a model call."""
     plan = plan_prompt(view, parts, query, budget_tokens=budget_tokens)
-    known = {} if excerpts is None else excerpts
+    known: Excerpts = {} if excerpts is None else excerpts
     return plan.assemble(plan.show_thread(known), reply, known)
 
 

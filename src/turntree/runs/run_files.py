@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from time import monotonic
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from turntree.core.canonical import Json
 from turntree.core.errors import TurntreeError
@@ -148,7 +148,7 @@ class RunFiles:
                 return []
             session = attempt.session
             attached = [] if session is None else await self._list_attached(session)
-            by_id = {str(resource.id): (resource, mode) for resource, mode in attached}
+            by_id = {str(folder[0].id): folder for folder in attached}
             self._folders[run] = [
                 RunFolder(*by_id[id], taken, at, taken) for id, taken, at in recorded if id in by_id
             ]
@@ -224,7 +224,7 @@ def _read(document: Json) -> tuple[str, TakenSnapshot, Timestamp] | None:
             "consistency": "exact" | "crash_consistent" | "inconsistent" as consistency,
             "at": str(at),
         }:
-            taken = TakenSnapshot(ExtRef(kind, id), size, files, 0, consistency)
+            taken = TakenSnapshot(ExtRef(kind, id), size, files, 0, cast("Any", consistency))
             return resource, taken, Timestamp(at)
         case _:
             return None

@@ -272,7 +272,9 @@ class Runner:
         caller = await self._calling(attempt)
         denied = [_denial(use.tool, attempt) for use in uses if caller.withholds(use.tool)]
         writing = [use.call_id for use in uses if caller.may_write(use.tool)]
-        files = await self.files.begin(attempt) if writing and attempt.has_folder else {}
+        files: Mapping[str, Json] = {}
+        if writing and attempt.has_folder:
+            files = await self.files.begin(attempt)
         intents = (
             _intent(use, attempt, caller, files if use.call_id == writing[0] else {})
             if writing

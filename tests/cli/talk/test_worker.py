@@ -55,7 +55,8 @@ def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
     furnish(turntree)
     with working("--name", "bee", "--concurrency", "2", "--tools", TOOLS) as bee:
         assert told(bee) == {
-            "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS", "tools": ["add", "ledger.recall", "ledger.read"],
+            "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS",
+            "tools": ["add", "ledger.recall", "ledger.read"],
         }  # fmt: skip
         assert turntree("status", "--json").document["workers"] == ["bee"]
         assert turntree("send", "main", "the sum", "--no-worker").out == "It is 42.\n"

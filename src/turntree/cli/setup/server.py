@@ -210,11 +210,9 @@ async def _read_inbox(opened: CliContext) -> tuple[Mapping[str, Any], ...]:
     if person is None or person.kind != "human":
         return ()
     details: Mapping[str, Any] = person.details
-    asked = [
-        {"request": request, "message": what}
-        for request, what in (details.get("pending") or {}).items()
-    ]
-    return (*(details.get("inbox") or ()), *asked)
+    told: Sequence[Mapping[str, Any]] = details.get("inbox") or ()
+    pending: Mapping[str, Any] = details.get("pending") or {}
+    return (*told, *({"request": request, "message": what} for request, what in pending.items()))
 
 
 def _rows(
