@@ -5,7 +5,7 @@ Knows what a calm run of the same words leaves. Must never know how the chaos wa
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -171,10 +171,11 @@ def _interrupted(
 
 
 def _arranged(reply: Sequence[Message | ErasedMessage]) -> list[Message | ErasedMessage]:
-    """Return a reply with results in the order of their calls: arrival makes no difference."""
+    """Return a reply without times, with results in the order of their calls."""
     arranged: list[Message | ErasedMessage] = []
     results: list[Message | ErasedMessage] = []
-    for said in reply:
+    for one in reply:
+        said = replace(one, at=None) if isinstance(one, Message) else one
         if said.role == "tool":
             results.append(said)
         else:
