@@ -241,7 +241,8 @@ class Router(Facet):
 
 def _at(target: Target, session: Session, name: Label, *steps: str) -> Route:
     alias = () if name == session.label else (f"{name} is an alias of {session.label}",)
-    stands = "has no turn yet" if session.head is None else f"has {session.depth} turns"
+    turns = "1 turn" if session.depth == 1 else f"{session.depth} turns"
+    stands = "has no turn yet" if session.head is None else f"has {turns}"
     return Route(
         target,
         session.head,
