@@ -20,13 +20,15 @@ WITH_AN_AGENT = ("", "Three things no other tool does")
 """The sections of the README whose commands need an agent that has worked in the folder."""
 SECTION = re.compile(r"^## ", re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What differs from one run to the next: digests, ids, and how long ago something was.
+# What differs from one run to the next: digests, ids, models, prices, durations and ages.
 VARYING = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b"), "ID"),
     (re.compile(r"\b[0-9a-f]{7,8}\b"), "DIGITS"),
     (re.compile(r"\b\d\d-\d\d-\d\d\b|\b\d{4}[-/]\d\d[-/]\d\d\b"), "DAY"),
     (re.compile(r"\bT\d\d-\d\d-\d\d"), ""),
-    (re.compile(r"\bclaude-[a-z]+-[\d-]+\b"), "MODEL"),
+    (re.compile(r"\bclaude-[a-z]+-[\d-]+\b|\bscripted-1\b"), "MODEL"),
+    (re.compile(r"price unknown|\$\d+\.\d+"), "PRICE"),
+    (re.compile(r"\b\d+(\.\d+)? m?s\b"), "TIME"),
     (re.compile(r"(?<=\S)\s{2,}"), "  "),
     (re.compile(r"\b(now|\d+[mh])\b"), "AGO"),
 )
