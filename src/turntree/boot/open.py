@@ -182,7 +182,9 @@ async def open_tree(
                 if model and not providers and await tree.programs.find(model) is None:
                     from turntree.boot.vendor_models import find_model
 
-                    await find_model(tree.programs, chosen, os.environ, model)
+                    await find_model(
+                        tree.programs, begin_context(chosen), chosen.secret_hosts, os.environ, model
+                    )
                 await register(tree.programs, runtime.running.parts.providers, model)
                 tree = tree.with_facets(runs=replace(tree.runs, model=model))
             if worker or providers:

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from turntree.boot.open import Settings, begin_context
+from turntree.auth.execution_context import ExecutionContext
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.program import Program
-from turntree.core.secret_refs import destination_of, list_unallowed
+from turntree.core.secret_refs import SecretHosts, destination_of, list_unallowed
 from turntree.core.value import value
 from turntree.models.providers.factory import build_provider, vendor_key_names
 from turntree.programs.service import Programs
@@ -78,7 +78,8 @@ def list_keys() -> list[VendorKey]:
 
 async def create_model(
     programs: Programs,
-    settings: Settings,
+    context: ExecutionContext,
+    secret_hosts: SecretHosts,
     environment: Mapping[str, str],
     key: VendorKey,
     wanted: str | None = None,
@@ -99,12 +100,12 @@ async def create_model(
     destination = destination_of(config)
     if destination is None:
         raise InvalidOperation(f"{vendor.base_url} is not the address of a host")
-    if list_unallowed([key.name], config, settings.secret_hosts):
+    if list_unallowed([key.name], config, secret_hosts):
         raise PermissionDenied(
             f"{key.name} may not be sent to {destination} yet",
             hint=Hint("config.allow_host", {"host": f"{key.name}@{destination}"}),
         )
-    service = build_provider(config, begin_context(settings, environment).get_credential)
+    service = build_provider(config, context.get_credential)
     try:
         # Asking for the list also finds a wrong key before anything is created.
         offered = await service.list_models()
@@ -132,7 +133,11 @@ async def create_model(
 
 
 async def find_model(
-    programs: Programs, settings: Settings, environment: Mapping[str, str], wanted: str
+    programs: Programs,
+    context: ExecutionContext,
+    secret_hosts: SecretHosts,
+    environment: Mapping[str, str],
+    wanted: str,
 ) -> VendorModel | None:
     """Create the model that one of the vendors with a key offers, or return None.
 
@@ -141,7 +146,7 @@ async def find_model(
     """
     for key in list_keys():
         if key.name in environment:
-            made = await create_model(programs, settings, environment, key, wanted)
+            made = await create_model(programs, context, secret_hosts, environment, key, wanted)
             if made is not None:
                 return made
     return None

@@ -32,6 +32,7 @@ async def ensure_model(
     except InvalidOperation as error:
         if error.hint is None or error.hint.action not in _WITHOUT_MODEL:
             raise
+        from turntree.boot.open import begin_context
         from turntree.boot.vendor_models import create_model, list_keys
 
         environment, keys = merged_environment(), list_keys()
@@ -41,7 +42,11 @@ async def ensure_model(
             raise ProviderNotConfigured(
                 f"no provider wired: {error}, and none of {names} is set", hint=error.hint
             ) from error
-        made = await create_model(opened.tree.programs, opened.settings, environment, key)
+        settings = opened.settings
+        context = begin_context(settings, environment)
+        made = await create_model(
+            opened.tree.programs, context, settings.secret_hosts, environment, key
+        )
         assert made is not None, "a vendor that offers no models raises"
         terminal.note(
             f"{clean(key.name)} is set: {clean(made.model.address)} ({clean(made.backend)}) "

@@ -105,7 +105,9 @@ class AgentKind:
                 "Environment variable that its tools may read; repeatable.",
                 many=True,
             ),
-            Option("--sandbox", "sandbox", "Sandbox named by its persona; recorded, not enforced yet."),
+            Option(
+                "--sandbox", "sandbox", "Sandbox named by its persona; recorded, not enforced yet."
+            ),
             Option("--toolset", "toolset", "Named list of tools it is limited to."),
             Option("--model", "default_model", "Model to ask.", "address"),
             Option("--tool", "tools", "Program it may use; repeatable.", "address", many=True),
