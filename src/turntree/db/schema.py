@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 28
-DIGEST: Final = "b2a5284b5d66614f0e024628e39a1cc590d8bb872ce72d52983702b01f538062"
+NUMBER: Final = 29
+DIGEST: Final = "273a02089965ee383f943e88b31018d362f313a09b34e35e5d25d474e569d2eb"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

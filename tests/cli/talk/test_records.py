@@ -22,7 +22,7 @@ def ask(turntree: Call, statement: str) -> list[dict[str, Any]]:
 
 def test_every_message_and_every_call_has_times_of_its_own(talk: Call) -> None:
     talk("send", "main", "the sum", "--tools", TOOLS)
-    times = [row["created_at"] for row in ask(talk, "SELECT * FROM messages ORDER BY sequence")]
+    times = [row["said_at"] for row in ask(talk, "SELECT * FROM messages ORDER BY sequence")]
     assert len(times) == 4
     assert times == sorted(times)
     (turn,) = ask(talk, "SELECT started_at, completed_at FROM turns")
