@@ -109,9 +109,8 @@ class Inference:
         # A session's program has the session's own id.
         label = (await self.runs.sessions.ledger.get(SessionId(session.id))).label
         await self.ensure_served()
+        await programs.check_right(session, "invoke")
         posted = await self.runs.post(label, str(request["message"]), **options)
-        run: dict[str, Json] = {"run": posted.run}
-        await programs.tell(session.id, "session.message", right="invoke", more=run)
         failed = RunNotice("failed", "")
 
         def heard(one: object) -> None:
