@@ -10,6 +10,7 @@ pgvector, and on one whose roles have other names.
 import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -37,6 +38,10 @@ OPTIONAL: Final = frozenset({"embeddings"})
 """Tables that a server without pgvector does not have. They can be rebuilt."""
 CHUNK_BYTES: Final = 1 << 20
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_DAMAGED: Final = (
+    zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, ValueError,
+)  # fmt: skip
+"""What a wrong byte can raise: it may ask for a password or for a compression we do not have."""
 
 Report = Callable[[int, int], None]
 
@@ -167,7 +172,7 @@ def read_manifest(path: Path) -> BackupManifest:
     try:
         with zipfile.ZipFile(path) as archive:
             document = orjson.loads(archive.read(MANIFEST))
-    except (zipfile.BadZipFile, KeyError, orjson.JSONDecodeError, OSError) as error:
+    except (*_DAMAGED, OSError) as error:
         raise InvalidOperation(f"{path} is not a complete backup of Turntree") from error
     if document.get("format") != FORMAT:
         raise InvalidOperation(
@@ -194,7 +199,7 @@ def verify_backup(path: Path, report: Report) -> BackupManifest:
                 with archive.open(member["name"]) as data:
                     while chunk := data.read(CHUNK_BYTES):
                         digest.update(chunk)
-            except (zipfile.BadZipFile, KeyError, EOFError) as error:
+            except _DAMAGED as error:
                 raise InvalidOperation(f"{member['name']} of {path} is damaged") from error
             if digest.hexdigest() != member["sha256"]:
                 raise InvalidOperation(f"{member['name']} of {path} does not match its checksum")
