@@ -270,10 +270,17 @@ class WorkerRuntime:
                 specs, versions = await pinning.list_programs(request)
                 return CodeTools(replace(programs, by=sender), specs, versions) if specs else None
 
+            async def environment_for(agent: str) -> Mapping[str, str]:
+                # The environment is this user's. Owning an agent is not enough: a person who may
+                # configure it could list a credential.
+                found = await programs.find(agent)
+                is_own = found is not None and await programs.is_own(found)
+                return self.parts.context.environment if is_own else {}
+
             async def context_of(
                 started: Mapping[str, Json], request: Mapping[str, Json]
             ) -> ExecutionContext:
-                return await pinning.context_of(started, request, self._environment_for)
+                return await pinning.context_of(started, request, environment_for)
 
             self._runner = Runner(
                 ledger,
@@ -297,14 +304,6 @@ class WorkerRuntime:
             attachments=AttachmentStore(database),
             pins=TurnSnapshotStore(database),
         )
-
-    def _environment_for(self, owner: str | None) -> Mapping[str, str]:
-        """Return the variables that an agent's tools may get credentials from.
-
-        The environment is this user's, so only agents of this user get something of it.
-        """
-        context = self.parts.context
-        return context.environment if owner == str(context.principal) else {}
 
 
 def _find_reader() -> VariableReader | None:

@@ -5,7 +5,7 @@ manifest, which the turn's header names. Nothing specific to one session enters 
 forks with the same settings share a manifest. This module must never know a prompt.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Final, cast
@@ -205,11 +205,11 @@ class RequestResolver:
         self,
         started: Mapping[str, Json],
         request: Mapping[str, Json],
-        environment: Callable[[str | None], Mapping[str, str]],
+        environment_for: Callable[[str], Awaitable[Mapping[str, str]]],
     ) -> ExecutionContext:
         """Return the context of a run's tools, with the permissions that its request pinned.
 
-        ``environment`` returns the variables that an agent's owner may have credentials from.
+        ``environment_for`` returns the variables that an agent may get credentials from.
 
         Raises:
             NotFound: An object is gone.
@@ -217,8 +217,11 @@ class RequestResolver:
         entries = await self.read_manifest(Digest(str(request["manifest"])))
         (granted,) = [one.object for one in entries.entries if one.kind == "permissions"]
         rights = Permissions.from_json(orjson.loads(await self._get(granted)))
-        owner = _mapping(_mapping(request.get("versions")).get("agent")).get("owner")
-        return ExecutionContext(chain_of(started, rights), environment=environment(owner))
+        environment: Mapping[str, str] = {}
+        agent = _mapping(_mapping(request.get("versions")).get("agent")).get("address")
+        if agent is not None and any(one.startswith("credential:") for one in rights.allow):
+            environment = await environment_for(str(agent))
+        return ExecutionContext(chain_of(started, rights), environment=environment)
 
     async def list_programs(
         self, request: Mapping[str, Json]

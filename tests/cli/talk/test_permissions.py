@@ -119,6 +119,21 @@ def test_a_tool_sees_who_acts_and_the_credentials_of_its_agent_only(
     assert turntree("fsck").code == 0
 
 
+def test_a_person_who_may_configure_an_agent_lists_no_credential_of_its_owner(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnish(turntree, [ASKED])
+    turntree("agent", "create", "atlas", "--model", "echo")
+    assert turntree("program", "grant", "atlas", "human:bob", "configure").code == 0
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    changed = turntree("agent", "configure", "atlas", "--credential", HIDDEN)
+    assert changed.code == 0, changed.err
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    assert turntree("send", "@(atlas)", "look", "--tools", TOOLS).code == 0
+    told = found(turntree, "atlas:main")
+    assert (told["names"], told["child"], told["hidden"]) == ([], [], None)
+
+
 def test_without_an_agent_the_built_in_one_acts_and_has_no_credentials(turntree: Call) -> None:
     furnish(turntree, [ASKED])
     assert turntree("send", "main", "look", "--tools", TOOLS).code == 0
