@@ -1,6 +1,7 @@
 """The ledger by SQL: every table and column people know, and the look-ups they ask for."""
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, LiteralString
 
 import psycopg
@@ -11,7 +12,7 @@ from turntree.api import Tree
 from turntree.core.canonical import Json, canonical
 from turntree.core.compaction import Compaction
 from turntree.core.event import Event
-from turntree.core.ids import RunId, TurnId
+from turntree.core.ids import RunId, Timestamp, TurnId
 from turntree.core.manifest import Manifest, ManifestEntry
 from turntree.core.message import Message, Text, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
@@ -247,6 +248,18 @@ async def test_a_tool_that_was_not_offered_is_told_by_the_manifest(ask: Ask, tre
         placed.turn.id,
     ) == [("atlas", prompt)]
     assert ask("SELECT persona_id FROM ledger.sessions WHERE label = 'audit'") == ["atlas"]
+
+
+@pytest.mark.parametrize("said", ["no moment", "infinity", "2026-02-30T00:00:00.000Z", ""])
+async def test_a_message_with_a_wrong_time_stops_no_query(ask: Ask, tree: Tree, said: str) -> None:
+    asked = replace(user("look"), at=Timestamp(said))
+    called = replace(assistant(ToolUse("c9", "exec", {})), at=Timestamp(said))
+    result = replace(tool(ToolResult("c9", "ok", "")), at=Timestamp(said))
+    placed = await tree.turns.record("late", [asked], [called, result, assistant("done")])
+    times = "SELECT said_at = created_at FROM ledger.messages WHERE turn_id = %s"
+    assert ask(times, placed.turn.id) == [True] * 4
+    calls = "SELECT started_at IS NULL OR completed_at IS NULL FROM ledger.tool_calls"
+    assert set(ask(calls)) == {False}
 
 
 async def test_another_workspace_sees_nothing(ask: Ask) -> None:

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 29
-DIGEST: Final = "273a02089965ee383f943e88b31018d362f313a09b34e35e5d25d474e569d2eb"
+NUMBER: Final = 30
+DIGEST: Final = "5a90df30163d084f7e6740849e4e7cbe24460287c9d8d04034bb0d2be8240414"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -49,6 +49,16 @@ CREATE OR REPLACE FUNCTION turntree.tool_part(p_ws uuid, p_turn uuid, p_call tex
     LIMIT 1
 $$;
 
+-- Returns the moment that a document names, or null if it names none: its author chose the text, and one that cannot be
+-- read must not fail a query over all others.
+CREATE OR REPLACE FUNCTION turntree.moment(p_text text) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN nullif(nullif(p_text::timestamptz, 'infinity'), '-infinity');
+EXCEPTION WHEN data_exception THEN
+  RETURN NULL;
+END
+$$;
+
 -- Returns the id that a reference names: an id as it is, or a document that holds an address, a path, an external id
 -- or an event.
 CREATE OR REPLACE FUNCTION turntree.ref_id(p_ref jsonb) RETURNS text LANGUAGE sql STABLE AS $$
@@ -59,10 +69,10 @@ $$;
 -- Returns when a tool call started or finished: its event says it, or else the message of an imported turn.
 CREATE OR REPLACE FUNCTION turntree.call_time(p_ws uuid, p_turn uuid, p_call text, p_kind text, p_part text)
 RETURNS timestamptz LANGUAGE sql STABLE AS $$
-  SELECT coalesce((SELECT (d.j ->> 'at')::timestamptz FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) AS j) d
+  SELECT coalesce((SELECT turntree.moment(d.j ->> 'at') FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) AS j) d
       WHERE e.workspace_id = p_ws AND e.stream_id = p_turn AND e.kind = p_kind AND d.j #>> '{data,call_id}' = p_call
       ORDER BY e.seq LIMIT 1),
-    (turntree.tool_part(p_ws, p_turn, p_call, p_part) ->> 'at')::timestamptz)
+    turntree.moment(turntree.tool_part(p_ws, p_turn, p_call, p_part) ->> 'at'))
 $$;
 
 -- Returns an object that is a JSON document.

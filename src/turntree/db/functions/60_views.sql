@@ -94,7 +94,7 @@ SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role',
     turntree.unix_ms(t.started_at) AS created_at, turntree.message_text(d.j, 'reasoning') AS thinking,
     d.j -> 'context' AS context_json, d.j -> 'meta' AS metadata_json, d.j -> 'parts' AS parts,
     -- Not created_at: a condition on the message's own time reads every body, one on the turn's uses an index.
-    turntree.unix_ms(coalesce((d.j ->> 'at')::timestamptz, t.started_at)) AS said_at
+    turntree.unix_ms(coalesce(turntree.moment(d.j ->> 'at'), t.started_at)) AS said_at
   FROM turntree.turns t,
     LATERAL (SELECT body FROM turntree.turn_bodies b WHERE b.workspace_id = t.workspace_id AND b.turn_id = t.id OFFSET 0) b,
     LATERAL string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
