@@ -148,6 +148,35 @@ def issued(turntree: Call, *options: str) -> str:
     return str(document["token"])
 
 
+@pytest.mark.parametrize(
+    ("limits", "ran"),
+    [
+        (("--deny", "tool:look"), ["tool:leave"]),
+        (("--allow", "tool:look"), ["tool:look"]),
+        (("--allow", "tool:l*", "--deny", "tool:look"), ["tool:leave"]),
+    ],
+)
+def test_a_message_may_narrow_what_its_run_may_do(
+    turntree: Call,
+    ask: Callable[[LiteralString], list[Any]],
+    limits: tuple[str, ...],
+    ran: list[str],
+) -> None:
+    furnish(turntree, [ASKED])
+    turntree("agent", "create", "atlas", "--model", "echo")
+    sent = turntree("send", "@(atlas)", "look", "--tools", TOOLS, *limits)
+    assert sent.code == 0, sent.err
+    assert ask("SELECT permissions_used FROM ledger.turns") == [(ran,)]
+
+
+def test_a_limit_that_is_no_permission_is_refused_before_anything_is_sent(turntree: Call) -> None:
+    furnish(turntree, [ASKED])
+    refused = turntree("send", "main", "look", "--deny", "look")
+    assert refused.code == 1
+    assert "'look' is not a permission: write KIND:NAME" in refused.err
+    assert turntree("log", "--all", "--json").documents == []
+
+
 def test_a_message_that_is_sent_with_a_token_runs_with_its_rights_only(turntree: Call) -> None:
     furnish(turntree, [ASKED])
     turntree("agent", "create", "atlas", "--model", "echo", "--credential", LISTED)

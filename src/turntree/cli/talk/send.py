@@ -139,7 +139,7 @@ def send(
     # Options that were not given are absent: model, situation, agent, fold.
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     if allow or deny:
-        options["permissions"] = _narrowed(allow, deny)
+        options["permissions"] = _limits(allow, deny)
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
         posted = post(terminal, talk, OutgoingMessage(target, text, key, options, is_new))
         if not wait:
@@ -161,12 +161,13 @@ def _went(posted: QueuedMessage) -> dict[str, Any]:
     return {"session": posted.label, "agent": posted.agent, "route": posted.route}
 
 
-def _narrowed(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, Any]:
-    """Return permissions that narrow those of an agent, as JSON."""
-    from turntree.auth.permissions import EVERYTHING, Permissions, read_pattern
+def _limits(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, Any]:
+    """Return the limits of a message as JSON, after checking its patterns."""
+    from turntree.auth.run_rights import read_limits
 
-    wanted = tuple(map(read_pattern, allow)) or EVERYTHING.allow
-    return Permissions(wanted, tuple(map(read_pattern, deny))).to_json()
+    limits: dict[str, Any] = {"deny": [*deny], **({"allow": [*allow]} if allow else {})}
+    read_limits(limits)
+    return limits
 
 
 def _tell_posted(terminal: Terminal, posted: QueuedMessage, *, is_folded: bool) -> None:
