@@ -22,7 +22,6 @@ from turntree.auth.persona import (
     ToolsetConfig,
     read_scopes,
     toolset,
-    worker_of,
 )
 from turntree.auth.persona_fork import PersonaForkRequest, decide_fork
 from turntree.core.errors import InvalidOperation
@@ -109,27 +108,6 @@ def test_a_toolset_gives_no_tool_that_the_permissions_lack() -> None:
     poor = replace(ATLAS, rights=Permissions(credentials("KEY")))
     assert not poor.granted.permits(EXEC)
     assert poor.granted.permits(right("credential", "KEY"))
-
-
-def test_a_worker_inherits_its_managers_persona_or_a_narrower_one() -> None:
-    manager = replace(ATLAS, role="manager")
-    assert worker_of(manager).rights == manager.rights
-    assert worker_of(manager).identity == manager.identity
-    assert worker_of(manager, rights=Permissions(tools("read"))).rights == Permissions(
-        tools("read")
-    )
-    with pytest.raises(InvalidOperation, match=r"tool:exec.sudo is more than atlas"):
-        worker_of(manager, rights=Permissions(tools("*")))
-
-
-@given(personas(), rights())
-def test_no_worker_may_do_what_its_manager_may_not(manager: Persona, wanted: Permissions) -> None:
-    try:
-        worker = worker_of(manager, rights=wanted)
-    except InvalidOperation:
-        assert not wanted.within(manager.rights)
-    else:
-        assert worker.permitted.within(manager.permitted)
 
 
 def test_a_thread_that_one_may_not_read_cannot_be_forked() -> None:

@@ -7,7 +7,7 @@ know the registry that stores the versions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 from turntree.auth.permissions import (
@@ -287,21 +287,6 @@ def persona_of(agent: str, version: int, config: Document) -> Persona:
         role=get("role") or "unified",
         toolset=get("toolset"),
     )
-
-
-def worker_of(
-    manager: Persona, *, rights: Permissions | None = None, toolset: str | None = None
-) -> Persona:
-    """Return the persona of a worker: its manager's, or a narrower one.
-
-    Raises:
-        InvalidOperation: The permissions exceed the manager's; the message names the first excess.
-    """
-    narrower = manager.rights if rights is None else rights
-    beyond = narrower.find_beyond(manager.rights)
-    if beyond is not None:
-        raise InvalidOperation(f"{beyond} is more than {manager.agent} may do itself")
-    return replace(manager, rights=narrower, role="worker", toolset=toolset)
 
 
 def read_scopes(personas: Iterable[Document]) -> frozenset[str]:
