@@ -191,7 +191,7 @@ async def _take_keys(proof: Proof, context: BrowserContext, ui: RunningUi, round
         proof.note(f"{name}, p95", _p95(times), "ms")
         proof.note(f"{name}, median", statistics.median(times), "ms")
     if not proof.quick:
-        # Nobody sees more than the frames of a screen: less than one is one, on both sides.
+        # A person sees no more than the frames of a screen: less than one is one, on both sides.
         base = max(FRAME_MS, _p95(nothing))
         proof.at_most("key to paint in the graph, of an empty page's, p95",
                       max(FRAME_MS, _p95(moves)) / base, "x", KEY_RATIO_MAX, of="time")  # fmt: skip

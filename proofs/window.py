@@ -304,7 +304,7 @@ def refusal(dialect: str, sent: int, window: int) -> Failure:
 
 
 def messages_of(body: Document) -> list[Any]:
-    """Return the messages of a request, whatever its vendor calls them."""
+    """Return the messages of a request under the name its vendor gives them."""
     found: Any = body.get("messages") or body.get("input") or body.get("contents")
     # A mark where the vendor's cache ends is no part of what it reads.
     texts = [json.dumps(one, sort_keys=True) for one in found]

@@ -87,9 +87,9 @@ class PermissionStore:
     async def find_persona(
         self, session: SessionId | None, head: TurnId | None
     ) -> tuple[Mapping[str, Any] | None, bool]:
-        """Return the persona a session was created under, else that of its turn, and which it is.
+        """Return the persona a session was created under, else that of its head.
 
-        The second value is whether the session was created under it.
+        The second value says whether the session was created under it.
         """
         chosen, inherited = await self.database.fetch_one(
             SQL["find_persona"], session=as_uuid(session), head=as_uuid(head)

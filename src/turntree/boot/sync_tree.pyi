@@ -1313,7 +1313,7 @@ class _Runs:
     ) -> QueuedMessage:
         """Queue a message for a target, and return at once; ``route`` says what a target can be.
 
-        A new label begins a session, a turn that is not a session's head a fork. In a session that
+        A new label begins a session; the address of a turn begins a fork. In a session that
         belongs to an agent, that agent answers, unless the options name another. ``key`` makes the
         call safe to repeat. ``fold`` joins the message to the one before it, unless a run has
         already started with that one. Several messages become the query of one turn. What looks

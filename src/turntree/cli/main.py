@@ -16,8 +16,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"turntree {turntree.__version__}\n")
         return
-    # Python's last collection looks at every object once more, which takes longer than many a
-    # command. It leaves out what is frozen; the system takes the memory back.
+    # Python's last collection looks at every object once more, which takes longer than many
+    # commands. It skips what is frozen; the system takes the memory back.
     atexit.register(gc.freeze)
     from turntree.cli.root import root
 

@@ -39,8 +39,8 @@ InterruptionReason = Literal[
 ]
 
 STEPS_MAX: Final = 500
-"""Maximum number of model responses in a run that has no limit of its own: a model that calls tools
-for ever must end, and cost something bounded."""
+"""Maximum number of model responses in a run that has no limit of its own: a model that never stops
+calling tools must end at a bounded cost."""
 
 
 @value

@@ -199,7 +199,7 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
 
 
 def persona_text(persona: Persona) -> str:
-    """Return the instructions that describe an agent to itself; none if it has no character."""
+    """Return the instructions that describe an agent to itself; empty if it has no soul."""
     identity = persona.identity
     return f"You are {identity.name}.\n\n{identity.soul}" if identity.soul.strip() else ""
 
@@ -214,7 +214,7 @@ class PromptPlan:
     shares: PromptShares
     thread: DividedThread
     query_tokens: int
-    """Room of the query; more of it is shown as its beginning and end."""
+    """Room of the query; a longer one is shown as its beginning and its end."""
     reply_tokens: int
     """Room of the reply; when it is full, older steps are folded."""
 
@@ -278,8 +278,8 @@ def plan_prompt(
     """Return how a budget is divided between the thread, the query and the reply.
 
     The query's share is an eighth of the room, or a quarter if it is longer: so most forks are
-    shown alike, whatever is asked in them. What a short thread leaves over goes to the query and
-    the reply.
+    shown alike, regardless of what is asked in them. What a short thread leaves over goes to the
+    query and the reply.
     """
     shares = shares_of(parts, budget_tokens)
     room = max(0, shares.room - _summary_cost(view, shares))

@@ -4,9 +4,9 @@ Six levels may set a parameter: the turn, the session, the persona, the agent, t
 provider. The first of them that sets a value wins, and each value keeps its source. A situation is
 a named overlay of the model and is applied to the result.
 
-The size of a model's context window is a limit that its provider stated when it refused a prompt,
-else the config's, else that of the list in ``genai-prices``, which knows more than a thousand
-models, else a default.
+The size of a model's context window is the smaller of the config's and a limit learned when its
+provider refused a prompt, else that of the list in ``genai-prices``, which knows more than a
+thousand models, else a default.
 """
 
 from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ def find_window_size(
         return WindowSize(learned, "refusal")
     if isinstance(stated, int):
         return WindowSize(stated, "config")
-    # A scripted model has no vendor, whatever its name.
+    # A scripted model has no vendor, under any name.
     listed = None if provider_type == "scripted" else _find_listed(model, provider_type)
     if listed is not None:
         return WindowSize(listed, "genai-prices")

@@ -54,7 +54,7 @@ class Attempt:
     one_by_one: anyio.Lock = field(default_factory=anyio.Lock)
     """Serializes appends: tool calls run concurrently, but each event needs the next position."""
     stamps: bool = True
-    """Whether a message without a time gets its event's. A replay repeats the recorded messages."""
+    """Whether a message without a time gets its event's time; false in a replay."""
 
     @property
     def started(self) -> Mapping[str, Json]:

@@ -95,7 +95,7 @@ class RequestResolver:
     permissions: PermissionStore
     toolsets: Sequence[Toolset] = ()
     always: Sequence[ToolSpec] = ()
-    """Tools of every agent, and of every model that has other tools, whatever an agent lists."""
+    """Tools of every agent, even if it lists others only, and of models that have other tools."""
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
     async def choose(

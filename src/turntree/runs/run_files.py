@@ -111,7 +111,7 @@ class RunFiles:
     async def describe(self, attempt: Attempt, result: ToolResult, *, is_last: bool) -> Message:
         """Return the message of a result; that of a step's last one names the files written.
 
-        Calls of one step run at the same time, so only the step can be told apart from others.
+        Calls of one step run at the same time, so it is not known which of them wrote a file.
         """
         message = tool(result)
         if not is_last:

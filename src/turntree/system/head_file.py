@@ -13,7 +13,7 @@ from turntree.core.errors import InvalidOperation
 
 FOLDER: Final = ".turntree"
 DEMO_WORKSPACE: Final = "turntree-demo"
-"""The sample data has its own, so that no list, search or sum of yours contains it."""
+"""Sample data has a workspace of its own, so that no list, search or sum of yours contains it."""
 DEMO_FOLDERS: Final = "demo-folders"
 HEAD_BYTES_MAX: Final = 1000
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -48,7 +48,7 @@ def test_a_turn_is_answered_in_a_named_fork(talk: Call) -> None:
     assert "to atlas:main-fork, answered by @(atlas)" in answer.err
     titles = [one["title"] for one in talk("log", "atlas:main-fork", "--json").documents]
     assert titles == ["other", "one"]
-    # The agent stays with the thread, whatever the fork is called.
+    # The agent stays with the thread, under any name of the fork.
     talk("fork", "atlas:main", "side")
     assert talk("send", "side", "go on", "--json").document["agent"] == "atlas"
 
@@ -76,7 +76,7 @@ def test_the_text_decides_where_a_message_fits(talk: Call) -> None:
 
 
 def test_what_is_missing_is_said(talk: Call) -> None:
-    assert talk("send", "@(nobody)", "hello").code == 3
+    assert talk("send", "@(unknown)", "hello").code == 3
     assert talk("send", "main").code == 2
     looks = talk("send", "deadbeef99", "hello")
     assert looks.code == 3

@@ -30,7 +30,7 @@ _TOO_LONG: Final = re.compile(
     r"|maximum number of tokens|too large for model|maximum prompt length",
     re.IGNORECASE,
 )
-"""Words with which services that the library does not know refuse a long prompt."""
+"""Words of services that refuse a long prompt and whose error the library does not recognize."""
 _SENT: Final = tuple(
     re.compile(text, re.IGNORECASE)
     for text in (

@@ -50,7 +50,7 @@ def answer_of(
     asked_model: str,
     tools: Mapping[str, str] = MappingProxyType({}),
 ) -> ModelReply:
-    """Return a complete reply; ``tools`` gives the names of tools that vendors call otherwise.
+    """Return a complete reply; ``tools`` maps the vendor's names of tools to ours.
 
     Raises:
         ProviderError: The response is truncated or empty.

@@ -46,7 +46,7 @@ class ModelConfig(Params):
     context_tokens: Annotated[int, Field(ge=1)] | None = None
     """Size of its context window in tokens."""
     learned_context_tokens: Annotated[int, Field(ge=1)] | None = None
-    """The limit that its provider stated when it refused a prompt; used if it is the smaller."""
+    """A limit learned when its provider refused a prompt; used if it is the smaller one."""
     situations: dict[str, Params] | None = None
 
 
