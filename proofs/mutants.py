@@ -14,9 +14,11 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any, Literal
 
 from proofs.drills.mutation import (
     SUBJECTS,
@@ -31,6 +33,8 @@ from proofs.figures import Proof, run
 
 MUTANTS_MIN = 60
 WORKERS_MAX = 2
+
+Verdict = Literal["found", "missed", "broken"]
 
 
 async def prove(proof: Proof) -> None:
@@ -86,41 +90,69 @@ def prove_proofs(proof: Proof) -> None:
     """Run each proof whole on each of its own bugs."""
     mutants = {one.name: one for one in load_mutants()}
     with lend_copy() as copy:
-        for name, own in load_own_mutants().items():
-            if not proof.wants(name):
-                continue
+        for name, listed in load_own_mutants().items():
+            own = [mutant for mutant in listed if proof.wants(f"{name}: {mutant}")]
             found = 0
             for mutant in own:
                 with copy.planted(mutants[mutant]):
-                    is_found = falls_short(copy, name)
-                found += is_found
-                say(f"{name}: {'found' if is_found else 'MISSED'}: {mutant}")
-            proof.at_least(f"{name}: its own bugs found", found, "bugs", len(own))
+                    verdict, why = judge_proof(copy, name)
+                found += verdict == "found"
+                say(
+                    f"{name}: {verdict if verdict == 'found' else verdict.upper()}: {mutant}: {why}"
+                )
+            if own:
+                proof.at_least(f"{name}: its own bugs found", found, "bugs", len(own))
 
 
-def falls_short(copy: Copy, name: str) -> bool:
-    """Say whether a proof finds that something is not true; it is ended as soon as it does."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"proofs.{name.replace('-', '_')}"],
-        cwd=copy.folder,
-        env=copy.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdout is not None, "it was asked for"
-    try:
-        return any(is_short(line) for line in process.stdout)
-    finally:
-        end(process)
+def judge_proof(copy: Copy, name: str) -> tuple[Verdict, str]:
+    """Return whether a proof finds the bug in its copy, and the words that say so.
+
+    A proof that falls short is ended at once. One that ends in an error, or cannot run on this
+    machine, has not found anything: it may well do the same without the bug.
+    """
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
+            [sys.executable, "-m", f"proofs.{name.replace('-', '_')}"],
+            cwd=copy.folder,
+            env=copy.environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        assert process.stdout is not None, "it was asked for"
+        short, last = b"", b""
+        try:
+            for last in process.stdout:
+                if is_short(last):
+                    short = last
+                    break
+        finally:
+            end(process)
+        errors.seek(0)
+        told = errors.read().decode(errors="replace").splitlines()
+    if obstacle := next((line for line in told if line.startswith("cannot run here")), None):
+        return "broken", obstacle
+    if short:
+        return "found", read_figure(short)["figure"]
+    if "short" in read_figure(last):
+        return "missed", "it shows all that it claims"
+    return "broken", " ".join(told[-2:])
 
 
 def is_short(line: bytes) -> bool:
     """Say whether a line of a proof tells of a truth that does not hold."""
+    told = read_figure(line)
+    return told.get("of") == "truth" and not told["ok"]
+
+
+def read_figure(line: bytes) -> dict[str, Any]:
+    """Return a line of a proof as an object, which is empty if the line is anything else."""
     try:
         told = json.loads(line)
     except ValueError:
-        return False
-    return isinstance(told, dict) and told.get("of") == "truth" and not told["ok"]
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def say(words: str) -> None:

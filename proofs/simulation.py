@@ -37,6 +37,8 @@ FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 STORIES, STORIES_QUICK = 5000, 160
 BATCH = 20
 FSCK_EVERY = 10
+DIFFERENCES_MAX = 10
+"""After so many, what is wrong is plain, and no more stories are told."""
 PLANT_STORIES = 60
 PLANTS = (
     Plant(
@@ -108,6 +110,9 @@ async def prove(proof: Proof) -> None:
                 spent = time.monotonic() - began
                 differ = len(told.differences) + len(told.findings) + len(told.strays)
                 say(f"{told.stories} stories, {told.stories / spent:.1f} a second, {differ} differ")
+                if differ >= DIFFERENCES_MAX:
+                    pool.shutdown(cancel_futures=True)
+                    break
         show(proof, told, wanted)
         await find_plants(proof, server)
 
@@ -135,7 +140,7 @@ async def tell_into(told: Told, conninfo: str, seed: int) -> None:
 
 def show(proof: Proof, told: Told, wanted: int) -> None:
     """Show what the stories showed."""
-    for problem in (*told.differences, *told.strays, *told.findings)[:10]:
+    for problem in (*told.differences, *told.strays, *told.findings)[:DIFFERENCES_MAX]:
         say(problem)
     proof.note("seed", proof.seed, "")
     proof.at_least("stories told twice", told.stories, "stories", wanted)

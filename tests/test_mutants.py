@@ -9,12 +9,13 @@ import pytest
 from proofs.drills.mutation import (
     ROOT,
     SUBJECTS,
+    Copy,
     Mutant,
     load_mutants,
     load_own_mutants,
     seen_of,
 )
-from proofs.mutants import MUTANTS_MIN, is_short
+from proofs.mutants import MUTANTS_MIN, Verdict, is_short, judge_proof
 
 MUTANTS = load_mutants()
 
@@ -58,6 +59,26 @@ def test_a_proof_falls_short_by_a_truth_alone() -> None:
     assert not is_short(b'{"figure": "lost", "ok": true, "of": "truth"}')
     assert not is_short(b'{"figure": "wait", "ok": false, "of": "time"}')
     assert not is_short(b"Traceback")
+
+
+@pytest.mark.parametrize(
+    ("figure", "error", "verdict"),
+    [
+        ({"figure": "lost", "ok": False, "of": "truth"}, "Error", "found"),
+        ({"figures": 3, "short": 0}, "", "missed"),
+        ({"figure": "lost", "ok": True, "of": "truth"}, "Error", "broken"),
+        ({"figure": "lost", "ok": False, "of": "truth"}, "cannot run here: no disk", "broken"),
+    ],
+)
+def test_a_proof_that_breaks_has_found_nothing(
+    tmp_path: Path, figure: dict[str, object], error: str, verdict: Verdict
+) -> None:
+    (tmp_path / "proofs").mkdir()
+    (tmp_path / "proofs/some_proof.py").write_text(
+        f"import json, sys\nprint({error!r}, file=sys.stderr, flush=True)\n"
+        f"print(json.dumps({figure!r}), flush=True)\n"
+    )
+    assert judge_proof(Copy(tmp_path), "some-proof")[0] == verdict
 
 
 def test_a_test_that_never_came_to_its_end_has_found_nothing() -> None:
