@@ -889,6 +889,8 @@ class _Programs:
         """Return the programs that refer to a program: "what uses this model?"."""
     def refs_from(self, name: str) -> list[ProgramReference]:
         """Return the programs that a program refers to."""
+    def find_last_active(self, acting: Principal) -> Timestamp | None:
+        """Return when the last turn by an agent was sealed that you may read; None without one."""
     def list_versions(self, name: str) -> list[VersionRow]:
         """Return every version of a program's config, newest first."""
     def get_version(self, name: str, number: int) -> ProgramVersion:

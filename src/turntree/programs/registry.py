@@ -10,7 +10,7 @@ from typing import Final
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import Hint, InvalidOperation, NotFound
-from turntree.core.ids import ProgramId, SessionId
+from turntree.core.ids import ProgramId, SessionId, Timestamp
 from turntree.core.principal import Principal
 from turntree.core.program import (
     RIGHTS,
@@ -145,6 +145,10 @@ class Registry(Facet):
     async def refs_from(self, name: str) -> list[ProgramReference]:
         """Return the programs that a program refers to."""
         return await self.store.list_used((await self.get(name)).id, by=str(self.by))
+
+    async def find_last_active(self, acting: Principal) -> Timestamp | None:
+        """Return when the last turn by an agent was sealed that you may read; None without one."""
+        return await self.store.find_last_active(str(acting))
 
     async def list_versions(self, name: str) -> list[VersionRow]:
         """Return every version of a program's config, newest first."""

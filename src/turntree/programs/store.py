@@ -125,6 +125,11 @@ class ProgramStore:
         rows = await self.database.fetch(SQL["list_private_programs"], kind=kind, by=by)
         return [ProgramId(id) for (id,) in rows]
 
+    async def find_last_active(self, by: str) -> Timestamp | None:
+        """Return when the last turn by a principal was sealed; None without one."""
+        row = await self.database.fetch_one(SQL["find_last_active"], by=by)
+        return None if row is None or row[0] is None else as_instant(row[0])
+
     async def list_grants(self, program: ProgramId) -> list[tuple[str, Right]]:
         """Return the access of principals other than the owner."""
         rows = await self.database.fetch(SQL["list_program_grants"], program=UUID(program))

@@ -102,6 +102,10 @@ SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.ver
     AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   ORDER BY r.path;
 
+-- name: find_last_active
+-- Among the turns that the viewer may read.
+SELECT max(t.sealed_at) FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.by = %(by)b;
+
 -- name: list_program_grants
 SELECT grantee, access FROM turntree.program_grants
   WHERE workspace_id = %(workspace)b AND program_id = %(program)b ORDER BY grantee, access;

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.talker import SUM, TOOLS, furnish
+from turntree.core.message import SOURCES
 
 
 @pytest.fixture
@@ -94,3 +95,22 @@ def test_a_paused_agent_does_not_answer(talk: Call) -> None:
     refused = talk("send", "desk", "hello")
     assert refused.code == 1
     assert "the agent atlas is paused" in refused.err
+
+
+def test_anything_may_start_a_turn_and_its_message_has_the_role_of_a_user(talk: Call) -> None:
+    for source in SOURCES:
+        sent = talk("send", "main", f"from {source}", "--source", source)
+        assert (sent.code, sent.out) == (0, f"from {source}\n")
+    said = ask(talk, "SELECT role, content, source FROM messages ORDER BY said_at, sequence")
+    assert [(one["role"], one["source"]) for one in said if one["role"] != "assistant"] == [
+        ("user", source) for source in SOURCES
+    ]
+    assert {one["source"] for one in said if one["role"] == "assistant"} == {None}
+    reasons = ask(
+        talk,
+        "SELECT m.source, e.data ->> 'reason' AS reason FROM turns t, history(t.id) e, messages m"
+        " WHERE e.kind = 'run_started' AND m.turn_id = t.id AND m.sequence = 0",
+    )
+    told = {one["source"]: one["reason"] for one in reasons}
+    assert (told["human"], told["cron"], told["agent"]) == ("user", "schedule", "subagent")
+    assert talk("send", "main", "hello", "--source", "moon").code == 2

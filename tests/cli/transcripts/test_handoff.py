@@ -128,6 +128,34 @@ def test_a_checkout_reads_what_a_context_reads(planted: Call, home: Path) -> Non
     assert "Why does login drop the query string?" not in text
 
 
+def test_a_transcript_is_only_a_cache_of_its_thread(planted: Call, home: Path) -> None:
+    def write() -> tuple[Path, list[tuple[str, str]]]:
+        made = planted("handoff", "demo/fix-login", "--to", "claude-code", "--json").document
+        (file,) = map(Path, made["files"])
+        said = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        return file, [
+            (one["type"], json.dumps(one["message"]["content"], sort_keys=True))
+            for one in said
+            if "message" in one
+        ]
+
+    log = planted("log", "demo/fix-login", "--json").out
+    file, first = write()
+    head = json.loads(log.splitlines()[0])["id"]
+    (noted,) = planted(
+        "sql", "--json", "--whole",
+        f"SELECT data FROM history('{head}') WHERE kind = 'snapshot_materialized'",  # noqa: S608
+    ).documents  # fmt: skip
+    assert noted["data"]["tool"] == "claude-code"
+    assert noted["data"]["tool_session_id"] == file.stem
+    file.unlink()
+    assert planted("log", "demo/fix-login", "--json").out == log
+    assert planted("fsck").code == 0
+    _, again = write()
+    assert [kind for kind, _ in again] == [kind for kind, _ in first]
+    assert again == first
+
+
 def test_another_folder_is_worked_in_when_asked(planted: Call, home: Path, tmp_path: Path) -> None:
     there = tmp_path / "else where"
     there.mkdir()

@@ -23,6 +23,7 @@ from turntree.cli.output.text import clean, clean_block, counted
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import RunId
+from turntree.core.message import Source, user
 from turntree.core.revision import find_label
 from turntree.core.turn import Turn
 from turntree.core.value import value
@@ -62,6 +63,7 @@ class OutgoingMessage:
     options: dict[str, Json] | None = None
     is_new: bool = False
     """Whether a part of another session's label begins a new one."""
+    source: Source = "human"
 
 
 def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> QueuedMessage:
@@ -100,7 +102,8 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
             if route.label not in known:
                 near = difflib.get_close_matches(route.label or "", known, 1)
                 begun.extend((route.label or "", *near))
-        posted = await runs.post(route, outgoing.text, key=outgoing.key, **options)
+        message = user(outgoing.text, source=outgoing.source)
+        posted = await runs.post(route, message, key=outgoing.key, **options)
         if not isinstance(route.target, ToSession):
             answers = "" if posted.agent is None else f", answered by @({clean(posted.agent)})"
             terminal.note(f"to {clean(posted.label or '')}{answers}: {clean(route.steps[-1])}")

@@ -61,8 +61,9 @@ def program_lines(
     used: Sequence[ProgramReference],
     uses: Sequence[ProgramReference],
     now: Timestamp,
+    last_active: Timestamp | None = None,
 ) -> list[str]:
-    """Return everything about a program."""
+    """Return everything about a program; of an agent also when it last acted."""
     rows = [
         (program.kind, f"{clean(program.address)}  {program.state}"),
         ("id", program.id),
@@ -70,6 +71,8 @@ def program_lines(
         ("version", f"{program.version.number}  {digits(program.version.digest)}"),
         ("updated", f"{program.updated_at}  ({age(program.updated_at, now)})"),
     ]
+    if last_active is not None:
+        rows.append(("last active", f"{last_active}  ({age(last_active, now)})"))
     rows += [("tags", clean(" ".join(program.tags)))] if program.tags else []
     rows += [("uses", f"{clean(use.program.address)} as {clean(use.member)}") for use in used]
     rows += [("used by", f"{clean(use.program.address)} as {clean(use.member)}") for use in uses]

@@ -25,6 +25,8 @@ from turntree.cli.programs.program_options import config_options, invoke_options
 from turntree.cli.programs.secret_hosts import settle_hosts
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, InvalidOperation
+from turntree.core.ids import Timestamp
+from turntree.core.principal import Principal
 from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
 from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.kind import put_member
@@ -64,15 +66,22 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
     async def act(
         opened: CliContext,
     ) -> tuple[
-        Program, ProgramVersion | None, list[ProgramReference], list[ProgramReference], CliContext
+        Program,
+        ProgramVersion | None,
+        list[ProgramReference],
+        list[ProgramReference],
+        Timestamp | None,
+        CliContext,
     ]:
         programs = opened.tree.programs
         found = await programs.get(name)
         version = None if number is None else await programs.get_version(found.id, number)
         used, uses = await programs.refs_from(found.id), await programs.refs_to(found.id)
-        return found, version, used, uses, opened
+        is_agent = found.kind == "agent"
+        last = await programs.find_last_active(Principal("agent", found.name)) if is_agent else None
+        return found, version, used, uses, last, opened
 
-    found, version, used, uses, opened = with_ledger(terminal, act)
+    found, version, used, uses, last, opened = with_ledger(terminal, act)
     document: dict[str, Any] = program_document(found)
     if version is not None:
         document |= {
@@ -80,6 +89,9 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
             "digest": version.digest,
             "config": version.config,
         }
+    if found.kind == "agent":
+        document["agent_kind"] = "system_agent" if found.is_system else "user_agent"
+        document["last_active_at"] = last
     document["uses"] = [use_document(use, "from") for use in used]
     document["used_by"] = [use_document(use, "to") for use in uses]
     if terminal.as_json:
@@ -87,7 +99,7 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
     elif version is not None:
         terminal.page(result_lines(document["config"]))
     else:
-        terminal.page(program_lines(found, used, uses, opened.now))
+        terminal.page(program_lines(found, used, uses, opened.now, last))
 
 
 def move_program(terminal: Terminal, name: str, state: str) -> None:

@@ -30,6 +30,7 @@ from turntree.cli.param_types import PROGRAM, REVISION, SESSION
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import RunId, SessionId, TurnId, find_long_id
+from turntree.core.message import SOURCES, Source
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
@@ -68,6 +69,8 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
     help="Target, instead of the first argument.",
 )
 @click.option("--agent", type=PROGRAM, help="Agent that answers, this time.")
+@click.option("--source", type=click.Choice(SOURCES), default="human", show_default=True,
+              help="What sends the message; for a crontab, a webhook or a script.")  # fmt: skip
 @click.option("--allow", multiple=True, metavar="PATTERN",
               help="Only these permissions, this time: tool:fs.*; repeatable.")  # fmt: skip
 @click.option("--deny", multiple=True, metavar="PATTERN",
@@ -100,6 +103,7 @@ def send(
     no_worker: bool,
     allow: tuple[str, ...],
     deny: tuple[str, ...],
+    source: Source,
     **asked: Any,
 ) -> None:
     """Send a message and print the reply.
@@ -141,7 +145,7 @@ def send(
     if allow or deny:
         options["permissions"] = _limits(allow, deny)
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
-        posted = post(terminal, talk, OutgoingMessage(target, text, key, options, is_new))
+        posted = post(terminal, talk, OutgoingMessage(target, text, key, options, is_new, source))
         if not wait:
             _tell_posted(terminal, posted, is_folded="fold" in options)
             return

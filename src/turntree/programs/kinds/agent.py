@@ -59,6 +59,8 @@ class AgentConfig(TypedConfig):
     soul: str | None = None
     """Its character: precedes the system prompt, and is part of its persona."""
     emoji: str | None = None
+    avatar_url: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=2000)] | None = None
+    """Where its picture is."""
     role: AgentRole | None = None
     permissions: AgentPermissions | None = None
     credentials: list[Annotated[str, Field(min_length=1)]] | None = None
@@ -134,6 +136,7 @@ class AgentKind:
                 "flag",
             ),
             Option("--description", "description", "Description."),
+            Option("--avatar", "avatar_url", "Address of its picture: https://…"),
         ),
         targets={"default_model": ("model",)},
         move_events={
