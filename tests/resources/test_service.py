@@ -10,7 +10,7 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import InvalidOperation, NotFound, Unsupported
-from turntree.core.ids import Digest, Timestamp, TurnId
+from turntree.core.ids import Digest, RunId, Timestamp, TurnId
 from turntree.core.message import assistant, user
 from turntree.core.session import Spawn
 from turntree.db.database import Database
@@ -138,22 +138,40 @@ async def test_a_session_works_on_what_is_attached_to_it(tree: Tree, workspace: 
     assert await tree.edges.list_held(tree.revisions.world.now(), holder=session.id) == []
 
 
+async def test_a_resource_belongs_to_a_run_or_an_agent(tree: Tree, tmp_path: Path) -> None:
+    turn = await say(tree, "hello")
+    for name, owner in (
+        ("scratch", {"run": RunId(turn)}),
+        ("library", {"agent": "atlas"}),
+    ):
+        (tmp_path / name).mkdir()
+        made = await tree.resources.ensure(
+            "directory", str(tmp_path / name), session="main", **owner
+        )
+        holder = owner.get("run", "agent:atlas")
+        held = await tree.edges.list_held(tree.revisions.world.now(), holder=holder)
+        assert [(one.kind, one.holder.id, one.resource) for one in held] == [
+            ("OWNS_RESOURCE", holder, made.id)
+        ]
+        scope = (await tree.resources.get(made.id)).scope
+        assert (scope.run_id, scope.agent_id) == (
+            owner.get("run"), "agent:atlas" if "agent" in owner else None,
+        )  # fmt: skip
+
+
 async def test_a_handle_comes_with_its_attachment(tree: Tree, workspace: Path) -> None:
     await say(tree, "hello")
     resource = await tree.resources.ensure("process", "pid-1")
+    grip = Handle("h-1", resource.id, "docker", "c0ffee", frozenset({"exec", "logs"}))
+    assert await tree.resources.attach("main", resource, "ro", handle=grip)
     session = await tree.sessions.get("main")
-    grip = Handle("h-1", resource.id, "docker", "c0ffee", frozenset({"checkpoint"}))
-    attachments = tree.resources.attachments
-    assert await attachments.attach(
-        resource.id, session.id, "ro", by="a", at=tree.revisions.world.now(), handle=grip
-    )
     event = (await tree.edges.list_history(session.id))[-1]
     assert event.data["handle"] == {
         "id": "h-1",
         "provider": "docker",
         "provider_id": "c0ffee",
         "restorable": False,
-        "capabilities": ["checkpoint"],
+        "capabilities": ["exec", "logs"],
     }
 
 

@@ -71,6 +71,7 @@ from turntree.resources.resource import (
     AttachMode,
     FileChange,
     FileEntry,
+    Handle,
     Liveness,
     ResolvedTurnSnapshot,
     Resource,
@@ -552,11 +553,15 @@ class _Resources:
         *,
         name: str | None = ...,
         session: str | None = ...,
+        agent: str | None = ...,
+        run: RunId | None = ...,
         mode: AttachMode = ...,
         part_of: ResourceId | None = ...,
         imperative: bool = ...,
     ) -> Resource:
         """Return the resource at a location; register it, and attach it to a session if named.
+
+        A new resource belongs to the agent, the run and the session that are named.
 
         Raises:
             Unsupported: No driver is installed for this kind.
@@ -577,8 +582,17 @@ class _Resources:
         """Return the resource at a location on this machine, or None."""
     def find_last_holder(self, kind: str, places: Sequence[str]) -> tuple[SessionId, str] | None:
         """Return the session that last worked at the first of some locations here, and which."""
-    def attach(self, session: str, resource: Resource, mode: AttachMode = ...) -> bool:
+    def attach(
+        self,
+        session: str,
+        resource: Resource,
+        mode: AttachMode = ...,
+        *,
+        handle: Handle | None = ...,
+    ) -> bool:
         """Attach a resource to a session; False if it was attached already.
+
+        A live connection to it is recorded as its handle.
 
         Raises:
             NotFound: No such session.

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Final, Literal, get_args
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Digest, ResourceId, SessionId, SnapshotId, Timestamp, TurnId
+from turntree.core.ids import Digest, ResourceId, RunId, SessionId, SnapshotId, Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.ref import to_json as ref_to_json
@@ -21,6 +21,7 @@ from turntree.core.value import value
 
 Capability = Literal["snapshot", "restore", "fork", "share", "migrate", "checkpoint"]
 CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
+HandleCapability = Literal["attach", "exec", "kill", "logs"]
 Liveness = Literal["unknown", "alive", "dead"]
 AttachMode = Literal["ro", "rw"]
 
@@ -30,7 +31,8 @@ class Scope:
     """The owner of a resource."""
 
     agent_id: str | None = None
-    run_id: str | None = None
+    """A principal: ``agent:atlas``."""
+    run_id: RunId | None = None
     session_id: SessionId | None = None
 
 
@@ -90,7 +92,8 @@ class Handle:
     resource: ResourceId
     provider: str
     provider_id: str
-    capabilities: frozenset[Capability] = frozenset()
+    capabilities: frozenset[HandleCapability] = frozenset()
+    """What can be done through it."""
 
 
 @value

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from turntree.core.clock import Clock
 from turntree.core.errors import InvalidOperation, NotFound, Unsupported
-from turntree.core.ids import Digest, ResourceId, SessionId, SnapshotId, Timestamp, TurnId
+from turntree.core.ids import Digest, ResourceId, RunId, SessionId, SnapshotId, Timestamp, TurnId
 from turntree.core.principal import Principal
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import Facet, value
@@ -24,6 +24,7 @@ from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.lineage import find_heirs, find_newest, inherit
 from turntree.resources.resource import (
     AttachMode,
+    Handle,
     Liveness,
     ResolvedTurnSnapshot,
     Resource,
@@ -73,11 +74,15 @@ class Resources(Facet):
         *,
         name: str | None = None,
         session: str | None = None,
+        agent: str | None = None,
+        run: RunId | None = None,
         mode: AttachMode = "rw",
         part_of: ResourceId | None = None,
         imperative: bool = False,
     ) -> Resource:
         """Return the resource at a location; register it, and attach it to a session if named.
+
+        A new resource belongs to the agent, the run and the session that are named.
 
         Raises:
             Unsupported: No driver is installed for this kind.
@@ -100,7 +105,11 @@ class Resources(Facet):
                 keeper.capabilities,
                 imperative,
                 self.world.now(),
-                Scope(session_id=None if found is None else found.id),
+                Scope(
+                    None if agent is None else str(Principal("agent", agent)),
+                    run,
+                    None if found is None else found.id,
+                ),
                 part_of,
             ),
             by=str(self.by),
@@ -133,13 +142,23 @@ class Resources(Facet):
         """Return the session that last worked at the first of some locations here, and which."""
         return await self.attachments.find_last_holder(kind, self.host, places)
 
-    async def attach(self, session: str, resource: Resource, mode: AttachMode = "rw") -> bool:
+    async def attach(
+        self,
+        session: str,
+        resource: Resource,
+        mode: AttachMode = "rw",
+        *,
+        handle: Handle | None = None,
+    ) -> bool:
         """Attach a resource to a session; False if it was attached already.
+
+        A live connection to it is recorded as its handle.
 
         Raises:
             NotFound: No such session.
         """
-        return await self._attach(resource.id, (await self.sessions.get(session)).id, mode)
+        found = await self.sessions.get(session)
+        return await self._attach(resource.id, found.id, mode, handle)
 
     async def detach(self, session: str, resource: Resource) -> bool:
         """Detach a resource from a session; False if it was not attached.
@@ -314,9 +333,15 @@ class Resources(Facet):
         await self.advice.note_liveness(resource.id, status, self.world.now())
         return status
 
-    async def _attach(self, resource: ResourceId, session: SessionId, mode: AttachMode) -> bool:
+    async def _attach(
+        self,
+        resource: ResourceId,
+        session: SessionId,
+        mode: AttachMode,
+        handle: Handle | None = None,
+    ) -> bool:
         return await self.attachments.attach(
-            resource, session, mode, by=str(self.by), at=self.world.now()
+            resource, session, mode, by=str(self.by), at=self.world.now(), handle=handle
         )
 
     def _check_here(self, resource: Resource) -> None:

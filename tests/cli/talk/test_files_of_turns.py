@@ -81,3 +81,38 @@ def test_a_turn_that_only_reads_takes_no_snapshot(talk: Call) -> None:
     talk("send", "main", "take a note", *TOOLS)
     talk("send", "main", "look at it", *TOOLS)
     assert "pinned no files" in talk("files").lines[0]
+
+
+def test_the_folder_of_an_agents_session_belongs_to_the_agent(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--prompt", "You are Atlas.", "--model", "echo")
+    talk("send", "@(atlas)", "hello")
+    Path("desk").mkdir()
+    assert talk("snapshot", "desk", "--session", "atlas:main").code == 0
+    owned = talk(
+        "sql", "--json",
+        "SELECT e.from_kind, e.from_id, n.attributes ->> 'name' AS name FROM edges e"
+        " JOIN nodes n ON n.kind = 'Resource' AND n.id = e.to_id"
+        " WHERE e.kind = 'OWNS_RESOURCE' ORDER BY e.from_kind",
+    ).documents  # fmt: skip
+    assert [(row["from_kind"], row["name"]) for row in owned] == [
+        ("Agent", "desk"), ("Branch", Path.cwd().name),
+    ]  # fmt: skip
+    assert owned[0]["from_id"] == "agent:atlas"
+
+
+def test_a_resource_and_its_snapshots_are_described(talk: Call) -> None:
+    described = {
+        row["kind"]: row["attributes"]
+        for row in talk(
+            "sql", "--json", "--whole",
+            "SELECT kind, attributes FROM nodes WHERE kind IN ('Resource', 'Snapshot')",
+        ).documents
+    }  # fmt: skip
+    resource, snapshot = described["Resource"], described["Snapshot"]
+    assert (resource["kind"], resource["name"]) == ("directory", Path.cwd().name)
+    assert resource["capabilities"] == ["fork", "restore", "share", "snapshot"]
+    assert resource["scope"].keys() == {"session_id"}
+    assert snapshot["resource_ref"] == resource["resource_ref"]
+    assert snapshot["external_ref"]["id"].startswith("sha256:")
+    assert (snapshot["restorable"], snapshot["consistency"]) == (True, "exact")
+    assert {"method", "size_bytes"} <= snapshot.keys()

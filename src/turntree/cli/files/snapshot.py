@@ -4,6 +4,7 @@ For people without hooks. Knows which folder is meant by default. Must never sna
 directory because the command ran in it.
 """
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from turntree.cli.output.changes import shown_path, shown_size
 from turntree.cli.output.progress import spinner
 from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import SESSION
-from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
@@ -93,7 +94,11 @@ async def _pin(opened: CliContext, *, place: Path, label: str) -> PinnedNow:
         )
     kind = "file" if await in_thread(place.is_file) else "directory"
     await _check_taken_there(opened, session, kind, place)
-    resource = await tree.resources.ensure(kind, str(place), session=session.label)
+    agent = None
+    # A folder of an agent's session is the agent's, unless it is one that this user may not invoke.
+    with suppress(PermissionDenied):
+        agent = await tree.runs.find_agent(await tree.runs.route(session.label))
+    resource = await tree.resources.ensure(kind, str(place), session=session.label, agent=agent)
     along = await tree.resources.pins_along(session.head, PINS_LOOKED_AT_MAX)
     here = [pinned for pinned in along if pinned.resource.id == resource.id]
     taken = await in_thread(tree.resources.keeper_of(resource).snapshot, resource.place)
