@@ -62,7 +62,7 @@ SELECT turntree.object_document(%(workspace)b, p.object) FROM (
       GROUP BY 1) p
   ORDER BY p.depth DESC;
 
--- name: find_persona
+-- name: find_thread_settings
 -- A session switches its persona at its beginning or not at all, so only its first events are read, however long its
 -- stream is.
 SELECT
@@ -70,4 +70,7 @@ SELECT
       WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'session.persona_changed'
       ORDER BY e.seq DESC LIMIT 1),
     turntree.object_document(%(workspace)b,
-      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object');
+      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object'),
+    (SELECT e.j ->> 'object' FROM jsonb_array_elements(turntree.object_document(%(workspace)b,
+        turntree.turn_header(%(workspace)b, %(head)b::uuid) ->> 'manifest') -> 'entries') AS e (j)
+      WHERE e.j ->> 'kind' = 'prompt' AND e.j ->> 'name' = 'session');

@@ -894,9 +894,18 @@ class _Programs:
     def find(self, name: str) -> Program | None:
         """Return a program, or None."""
     def list_all(
-        self, *, kind: str | None = ..., state: str | None = ..., tags: Sequence[str] = ...
+        self,
+        *,
+        kind: str | None = ...,
+        state: str | None = ...,
+        tags: Sequence[str] = ...,
+        where: Mapping[str, Json] | None = ...,
     ) -> Generator[Program]:
-        """Yield programs in order of their names."""
+        """Yield programs in order of their names.
+
+        ``where`` gives members of the config by path, each with the value that it has or lists:
+        ``{"info_type": "fact", "content/city": "Bern"}``.
+        """
     def list_private(self, kind: str) -> list[ProgramId]:
         """Return the private programs of a kind, in no order."""
     def refs_to(self, name: str) -> list[ProgramReference]:

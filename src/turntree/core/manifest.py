@@ -6,7 +6,7 @@ never part of it, so that two forks share it and, with it, the provider's cache.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from turntree.core.ids import Digest
 from turntree.core.value import value
@@ -14,6 +14,10 @@ from turntree.core.value import value
 EntryKind = Literal[
     "prompt", "persona", "rules", "tool", "toolset", "permissions", "params", "program"
 ]
+SESSION_PROMPT: Final = "session"
+"""The name of the instructions that a thread has of its own; its forks inherit them."""
+MESSAGE_PROMPT: Final = "message"
+"""The name of the instructions of one message, which replace those of its thread this once."""
 
 
 @value

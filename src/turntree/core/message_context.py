@@ -11,10 +11,11 @@ so that a title or a screen begins with what the person wrote.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final, Literal, cast, get_args
 
 from turntree.core.canonical import Json
-from turntree.core.message import ErasedMessage, Message
+from turntree.core.message import ErasedMessage, Message, Text
 from turntree.core.value import value
 
 ChangeKind = Literal["added", "changed", "removed", "mode"]
@@ -42,6 +43,20 @@ class TouchedFile:
             "line_end": self.line_end,
         }
         return {name: value for name, value in document.items() if value is not None}
+
+
+def attach(message: Message, files: Mapping[str, str]) -> Message:
+    """Return a message with text files by path: its context names them, and the model reads them.
+
+    Each file is a part of its own, marked as not written by the person.
+    """
+    parts = (
+        Text(f'\n<attached_files>\n<file path="{path}">\n{text}\n</file>\n</attached_files>')
+        for path, text in files.items()
+    )
+    named: list[Json] = [TouchedFile("attached", path).to_json() for path in files]
+    context = {**(message.context or {}), "files": named}
+    return replace(message, parts=(*message.parts, *parts), context=context)
 
 
 def files_of(message: Message | ErasedMessage) -> Iterator[TouchedFile]:

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 30
-DIGEST: Final = "5a90df30163d084f7e6740849e4e7cbe24460287c9d8d04034bb0d2be8240414"
+NUMBER: Final = 31
+DIGEST: Final = "9c1cf0637bd9c2b260bff4788ed15598a6bd30edc469318dea1296ce5a59fec5"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

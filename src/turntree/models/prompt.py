@@ -15,7 +15,7 @@ from turntree.auth.persona import Persona
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
-from turntree.core.manifest import Manifest
+from turntree.core.manifest import MESSAGE_PROMPT, SESSION_PROMPT, Manifest
 from turntree.core.message import ErasedMessage, Message, Text, line_of, to_json
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
@@ -178,7 +178,12 @@ def parts_of(manifest: Manifest, objects: Mapping[Digest, bytes]) -> PromptPrefi
     """
     system: list[str] = []
     tools: list[ToolSpec] = []
+    is_replaced = any(
+        (one.kind, one.name) == ("prompt", MESSAGE_PROMPT) for one in manifest.entries
+    )
     for entry in manifest.entries:
+        if is_replaced and (entry.kind, entry.name) == ("prompt", SESSION_PROMPT):
+            continue
         # Permissions and parameters are recorded in the manifest too. They are not text for the
         # model.
         if entry.kind not in ("persona", "prompt", "rules", "tool"):

@@ -129,6 +129,16 @@ def put_member(config: Mapping[str, Json], way: str, value: Json) -> dict[str, J
     return {**config, first: put_member(inner, rest, value)}
 
 
+def has_member(config: Mapping[str, Json], way: str, value: Json) -> bool:
+    """Return whether the member at a path has a value, or is a list that contains it."""
+    found: Json = dict(config)
+    for name in way.split("/"):
+        if not isinstance(found, Mapping) or name not in found:
+            return False
+        found = found[name]
+    return found == value or (isinstance(found, list) and value in found)
+
+
 def as_member(option: Option, value: Json) -> Json:
     """Return the value of an option as it is stored in the config."""
     if option.type != "address":

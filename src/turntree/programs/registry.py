@@ -39,7 +39,7 @@ from turntree.programs.changes import (
     show,
     tell,
 )
-from turntree.programs.kind import DefaultReference, Kind, put_member
+from turntree.programs.kind import DefaultReference, Kind, has_member, put_member
 from turntree.programs.program_kind import ProgramKind
 from turntree.programs.store import ProgramStore
 
@@ -122,14 +122,25 @@ class Registry(Facet):
         return None if session is None else await self.store.find(session.id, by=by)
 
     async def list_all(
-        self, *, kind: str | None = None, state: str | None = None, tags: Sequence[str] = ()
+        self,
+        *,
+        kind: str | None = None,
+        state: str | None = None,
+        tags: Sequence[str] = (),
+        where: Mapping[str, Json] | None = None,
     ) -> AsyncIterator[Program]:
-        """Yield programs in order of their names."""
+        """Yield programs in order of their names.
+
+        ``where`` gives members of the config by path, each with the value that it has or lists:
+        ``{"info_type": "fact", "content/city": "Bern"}``.
+        """
+        members = (where or {}).items()
         wanted = ProgramFilter(kind, STATE_WORDS.get(state or "", state), tuple(tags))
         after = ""
         while page := await self.store.list_page(wanted, by=str(self.by), after=after, limit=PAGE):
             for program in page:
-                yield program
+                if all(has_member(program.config, way, value) for way, value in members):
+                    yield program
             if len(page) < PAGE:
                 return
             after = page[-1].name

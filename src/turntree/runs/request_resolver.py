@@ -21,7 +21,13 @@ from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import Digest, SessionId, TurnId
-from turntree.core.manifest import EntryKind, Manifest, ManifestEntry
+from turntree.core.manifest import (
+    MESSAGE_PROMPT,
+    SESSION_PROMPT,
+    EntryKind,
+    Manifest,
+    ManifestEntry,
+)
 from turntree.core.principal import Principal
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.run import options_of, sender_of
@@ -68,6 +74,14 @@ class ResolvedRequest:
 
 
 @value
+class ThreadContext:
+    """Who replies in a thread, and the instructions that it inherits."""
+
+    persona: Persona | None
+    prompt: Digest | None
+
+
+@value
 class PreloadedPrograms:
     """A store of programs with some of them already read."""
 
@@ -107,12 +121,14 @@ class RequestResolver:
             InvalidOperation: No model is configured, or the situation does not exist.
             NotFound: A program that is named does not exist.
         """
-        programs, home, persona, agent, choice = await self._resolve(session, parent, started)
+        programs, home, settings, agent, choice = await self._resolve(session, parent, started)
+        persona = settings.persona
         code = [] if agent is None else await _list_code(programs, agent)
         is_limited = bool(options_of(started).keys() & {"chain", "permissions"})
         rights = rights_in(started, persona) if persona or is_limited else WITHOUT_PERSONA
         tools, lacking = offered(self.toolsets, agent, rights, code, self.always)
-        entries = await self._pin(choice, persona, rights, agent, tools, code)
+        prompts = await self._list_prompts(started, home, settings.prompt, agent)
+        entries = await self._pin(choice, persona, rights, agent, tools, code, prompts)
         pins: dict[str, Json] = {
             name: {"address": program.address, "version": program.version.number,
                    "digest": program.version.digest, "owner": str(program.owner)}
@@ -253,14 +269,15 @@ class RequestResolver:
 
     async def _resolve(
         self, session: SessionId | None, parent: TurnId | None, started: Mapping[str, Json]
-    ) -> tuple[Registry, Program | None, Persona | None, Program | None, Choice]:
+    ) -> tuple[Registry, Program | None, ThreadContext, Program | None, Choice]:
         """Return the programs as the sender sees them, and who replies: session, persona, agent."""
         options = _mapping(started.get("options"))
         programs = await self._gather(session, started, options)
         home = None if session is None else await programs.store.find(session, by=str(programs.by))
-        persona, is_chosen = await self._find_persona(session, parent)
+        thread = await self.permissions.find_thread_settings(session, parent)
+        persona = None if thread.persona is None else Persona.from_json(thread.persona)
         agent = await _find_agent(programs, options, home, persona)
-        if agent is not None and not is_chosen:
+        if agent is not None and not thread.is_chosen:
             persona = persona_of(agent.name, agent.version.number, agent.config)
         situation = options.get("situation")
         choice = await choose_for(
@@ -271,7 +288,7 @@ class RequestResolver:
             agent=agent,
             situation=None if situation is None else str(situation),
         )
-        return programs, home, persona, agent, choice
+        return programs, home, ThreadContext(persona, thread.prompt), agent, choice
 
     async def _gather(
         self, session: SessionId | None, started: Mapping[str, Json], options: Mapping[str, Json]
@@ -285,12 +302,28 @@ class RequestResolver:
         at_hand = cast("ProgramStore", PreloadedPrograms(store, known, frozenset(names)))
         return replace(self.programs, store=at_hand, by=by)
 
-    async def _find_persona(
-        self, session: SessionId | None, parent: TurnId | None
-    ) -> tuple[Persona | None, bool]:
-        """Return the persona of a thread, and whether its session was created under it."""
-        document, is_chosen = await self.permissions.find_persona(session, parent)
-        return None if document is None else Persona.from_json(document), is_chosen
+    async def _list_prompts(
+        self,
+        started: Mapping[str, Json],
+        home: Program | None,
+        inherited: Digest | None,
+        agent: Program | None,
+    ) -> list[tuple[str, bytes]]:
+        """Return the instructions of agent, session and message, by name, in this order.
+
+        A session without instructions of its own has those of the thread it continues.
+        """
+        prompts: list[tuple[str, bytes]] = []
+        if agent is not None and (told := agent.config.get("system_prompt")):
+            prompts.append((agent.address, str(told).encode()))
+        own = None if home is None else home.config.get("system_prompt")
+        if isinstance(own, str):
+            prompts.append((SESSION_PROMPT, own.encode()))
+        elif inherited is not None:
+            prompts.append((SESSION_PROMPT, await self._get(inherited)))
+        if (given := options_of(started).get("prompt")) is not None:
+            prompts.append((MESSAGE_PROMPT, str(given).encode()))
+        return [(name, text) for name, text in prompts if text or name == MESSAGE_PROMPT]
 
     async def _pin(
         self,
@@ -300,6 +333,7 @@ class RequestResolver:
         agent: Program | None,
         tools: Sequence[ToolSpec],
         code: Sequence[Program],
+        prompts: Sequence[tuple[str, bytes]],
     ) -> Manifest:
         entries: list[ManifestEntry] = []
 
@@ -314,8 +348,8 @@ class RequestResolver:
             await add("toolset", toolset.name, canonical(toolset.to_json()))
         granted = _ALL_TOOLS if rights is WITHOUT_PERSONA else canonical(rights.to_json())
         await add("permissions", "granted", granted)
-        if agent is not None and (prompt := agent.config.get("system_prompt")):
-            await add("prompt", agent.address, str(prompt).encode())
+        for name, text in prompts:
+            await add("prompt", name, text)
         for spec in tools:
             await add("tool", spec.name, canonical(spec.to_json()))
         run = {spec.program for spec in tools}

@@ -68,6 +68,8 @@ class PostOptions(TypedDict, total=False):
     params: Mapping[str, Json]
     agent: str
     """The agent that answers, by name; without one, the session decides."""
+    prompt: str
+    """Instructions of this turn alone, instead of the session's."""
     permissions: Mapping[str, Json]
     """Permissions of this turn alone; they can narrow those of the agent, never widen them."""
     max_steps: int

@@ -58,6 +58,31 @@ def test_kinds_and_tags_narrow_it_down(embedding: Call) -> None:
     assert "next: turntree index embed" in nothing.err
 
 
+def test_information_is_found_by_type_by_field_and_by_meaning(embedding: Call) -> None:
+    for name, type, content in (
+        ("office", "fact", '{"city": "Bern", "tags": ["swiss", "capital"]}'),
+        ("branch", "fact", '{"city": "Lyon", "tags": ["french"]}'),
+        ("deploy", "workflow", '{"city": "Bern", "steps": ["giraffes first"]}'),
+    ):
+        made = embedding("information", "create", name, "--type", type, "--content", content)
+        assert made.code == 0, made.err
+
+    def found(*where: str) -> list[str]:
+        options = [word for one in where for word in ("--where", one)]
+        answer = embedding("information", "list", *options, "--json")
+        return [one["name"] for one in answer.documents]
+
+    assert found("type=fact") == ["branch", "office"]
+    assert found("content/city=Bern") == ["deploy", "office"]
+    assert found("type=fact", "content/city=Bern") == ["office"]
+    assert found("content/tags=french") == ["branch"]
+    assert found("content/steps/none=1") == []
+    assert "information list" in embedding("information", "list", "--where", "type=none").err
+    embedding("index", "embed")
+    like = ("search", "--like", "--text", "giraffes", "--kind", "information", "--json")
+    assert embedding(*like).documents[0]["name"] == "deploy"
+
+
 def test_what_is_compared_has_to_be_said(bare: Call) -> None:
     assert bare("search", "--like").code == 2
     assert bare("search", "--like", "HEAD", "--text", "x").code == 2

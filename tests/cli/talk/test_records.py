@@ -52,6 +52,17 @@ def test_one_correlation_id_runs_through_a_model_call_and_its_tools(talk: Call) 
     assert asked["kind"] == "model_response"
 
 
+def test_every_event_of_a_run_names_the_run_and_the_agent_that_acts(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--prompt", "You are atlas.", "--model", "echo")
+    assert talk("send", "@(atlas)", "the sum", "--tools", TOOLS).code == 0
+    (turn,) = ask(talk, "SELECT id FROM turns")
+    rows = ask(talk, "SELECT e.kind, e.run_id, e.agent FROM turns t, history(t.id) e")
+    assert len(rows) > 6
+    assert {(row["run_id"], row["agent"]) for row in rows} == {(turn["id"], "agent:atlas")}
+    moves = ask(talk, "SELECT e.run_id, e.agent FROM sessions s, history(s.id) e")
+    assert {(row["run_id"], row["agent"]) for row in moves} == {(None, None)}
+
+
 def test_a_turn_names_the_event_of_its_message(talk: Call) -> None:
     talk("send", "main", "hello")
     (turn,) = ask(talk, "SELECT id, source_event_id FROM turns")

@@ -63,6 +63,73 @@ def test_a_secret_key_is_taken_out_before_it_is_stored(talk: Call) -> None:
     assert "1 secret key redacted" in told.err
 
 
+def test_what_was_injected_into_a_turn_is_recorded(talk: Call) -> None:
+    Path("cart.py").write_text("total = 7\n")
+    Path("long.txt").write_text("a line of many\n" * 2_000)
+    talk("agent", "create", "atlas", "--soul", "You are calm.", "--model", "echo")
+    files = ("--attach", "cart.py", "--attach", "long.txt")
+    assert "total = 7" in talk("send", "@(atlas)", "explain these", *files).out
+    (turn,) = talk("log", "atlas:main", "--json").documents
+    assert turn["title"] == "explain these"
+    rows = talk(
+        "sql", "--json", "SELECT role, context_json FROM messages ORDER BY sequence"
+    ).documents
+    named = [{"kind": "attached", "path": "cart.py"}, {"kind": "attached", "path": "long.txt"}]
+    assert rows == [
+        {"role": "user", "context_json": {"files": named}},
+        {"role": "assistant", "context_json": None},
+    ]
+    kept = talk("sql", "--json", "SELECT kind, file_path FROM message_files").documents
+    assert [(row["kind"], row["file_path"]) for row in kept] == [
+        ("attached", "cart.py"), ("attached", "long.txt"),
+    ]  # fmt: skip
+    (call,) = talk("show", "atlas:main", "--context", "--json").document["calls"]
+    assert call["prompt"]["system"] == ["You are atlas.\n\nYou are calm."]
+    Path("picture").write_bytes(b"\xff\xfe\x00")
+    refused = talk("send", "main", "look", "--attach", "picture")
+    assert (refused.code, "picture cannot be attached" in refused.err) == (1, True)
+
+
+def prompts_of(talk: Call, session: str) -> list[str]:
+    """Return the instructions of a session's last turn."""
+    (call,) = talk("show", session, "--context", "--json").document["calls"]
+    return list(call["prompt"]["system"])
+
+
+def test_a_session_has_a_prompt_that_forks_inherit_and_a_message_replaces(talk: Call) -> None:
+    assert talk("session", "create", "desk", "--prompt", "Answer in French.").code == 0
+    talk("send", "desk", "hello")
+    assert prompts_of(talk, "desk") == ["Answer in French."]
+    talk("fork", "desk", "branch")
+    talk("send", "branch", "hello")
+    assert prompts_of(talk, "branch") == ["Answer in French."]
+    talk("send", "branch", "once", "--prompt", "Answer in Latin.")
+    assert prompts_of(talk, "branch") == ["Answer in Latin."]
+    talk("fork", "branch", "twig")
+    talk("send", "twig", "hello")
+    assert prompts_of(talk, "twig") == ["Answer in French."]
+    talk("session", "configure", "branch", "--prompt", "Answer in German.")
+    talk("send", "branch", "hello")
+    assert prompts_of(talk, "branch") == ["Answer in German."]
+    talk("session", "configure", "twig", "--prompt", "")
+    talk("send", "twig", "hello")
+    assert prompts_of(talk, "twig") == []
+    assert talk("replay", "branch").code == 0
+
+
+def test_a_fork_inherits_the_persona_and_a_message_names_another(talk: Call) -> None:
+    for name in ("atlas", "bee"):
+        talk("agent", "create", name, "--soul", f"I am {name}.", "--model", "echo")
+    talk("session", "create", "desk", "--owner", "atlas", "--prompt", "Be brief.")
+    talk("send", "desk", "hello")
+    assert prompts_of(talk, "desk") == ["You are atlas.\n\nI am atlas.", "Be brief."]
+    talk("fork", "desk", "branch")
+    talk("send", "branch", "hello")
+    assert prompts_of(talk, "branch") == prompts_of(talk, "desk")
+    talk("send", "branch", "hello", "--agent", "bee")
+    assert prompts_of(talk, "branch") == ["You are bee.\n\nI am bee.", "Be brief."]
+
+
 def test_words_come_from_stdin_too(talk: Call) -> None:
     ended = CliRunner().invoke(root, ["send", "main", "-"], input="from a pipe\n")
     assert ended.stdout == "from a pipe\n\n"

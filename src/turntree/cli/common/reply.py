@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import field
 from typing import Any, Final, TypeVar
 
 import click
@@ -24,6 +25,7 @@ from turntree.core.canonical import Json
 from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import RunId
 from turntree.core.message import Source, user
+from turntree.core.message_context import attach
 from turntree.core.revision import find_label
 from turntree.core.turn import Turn
 from turntree.core.value import value
@@ -64,6 +66,8 @@ class OutgoingMessage:
     is_new: bool = False
     """Whether a part of another session's label begins a new one."""
     source: Source = "human"
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Attached text files, by path."""
 
 
 def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> QueuedMessage:
@@ -103,6 +107,8 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
                 near = difflib.get_close_matches(route.label or "", known, 1)
                 begun.extend((route.label or "", *near))
         message = user(outgoing.text, source=outgoing.source)
+        if outgoing.files:
+            message = attach(message, outgoing.files)
         posted = await runs.post(route, message, key=outgoing.key, **options)
         if not isinstance(route.target, ToSession):
             answers = "" if posted.agent is None else f", answered by @({clean(posted.agent)})"

@@ -94,10 +94,14 @@ def _create(kind: "Kind") -> click.Command:
 
 
 def _list(kind: "Kind") -> click.Command:
-    def list_(terminal: Terminal, state: str | None, tags: tuple[str, ...]) -> None:
+    def list_(
+        terminal: Terminal, state: str | None, tags: tuple[str, ...], where: tuple[str, ...]
+    ) -> None:
         from turntree.cli.programs.program import list_programs
 
-        list_programs(terminal, kind.name, state, tags)
+        by_option = {option.flag.strip("-"): option.member for option in kind.options}
+        members = {by_option.get(way, way): value for way, value in read_sets(where).items()}
+        list_programs(terminal, kind.name, state, tags, members)
 
     states = ", ".join(kind.lifecycle.states)
     return _command(
@@ -105,8 +109,10 @@ def _list(kind: "Kind") -> click.Command:
         list_,
         click.Option(["--status", "--state", "state"], help=f"State to include: {states}."),
         click.Option(["--tag", "tags"], multiple=True, help="Required tag; repeatable."),
+        click.Option(["--where"], multiple=True, metavar="MEMBER=VALUE",
+                     help="Member with this value, as content/city=Bern; repeatable."),
         name="list",
-    )
+    )  # fmt: skip
 
 
 def _show(kind: "Kind") -> click.Command:

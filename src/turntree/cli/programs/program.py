@@ -40,14 +40,18 @@ def program() -> None:
 
 
 def list_programs(
-    terminal: Terminal, kind: str | None, state: str | None, tags: tuple[str, ...]
+    terminal: Terminal,
+    kind: str | None,
+    state: str | None,
+    tags: tuple[str, ...],
+    where: Mapping[str, Json] | None = None,
 ) -> None:
-    """Print programs, one per line."""
+    """Print programs, one per line; ``where`` gives members of their config."""
 
     async def act(opened: CliContext) -> tuple[list[Program], CliContext]:
         if kind is not None:
             opened.tree.programs.kind(kind)
-        found = opened.tree.programs.list_all(kind=kind, state=state, tags=tags)
+        found = opened.tree.programs.list_all(kind=kind, state=state, tags=tags, where=where)
         return [one async for one in found], opened
 
     found, opened = with_ledger(terminal, act)
@@ -55,6 +59,9 @@ def list_programs(
         terminal.documents(map(program_document, found))
     elif found:
         terminal.page(program_rows(found, opened.now))
+    elif where:
+        terminal.note("no program has these members.")
+        terminal.note(f"next: turntree {kind or 'program'} list")
     else:
         terminal.note(f"there is no {kind or 'program'} here.")
         terminal.note(f"next: turntree {kind or 'provider'} create --help")

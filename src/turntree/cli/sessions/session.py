@@ -141,14 +141,20 @@ def switch_command() -> click.Command:
 @click.argument("label", metavar="[LABEL]", required=False)
 @click.option("--model", type=PROGRAM, help="Model that replies in it.")
 @click.option("--owner", type=PROGRAM, help="Owner: an agent or a human.")
+@click.option("--prompt", help="System prompt, which its forks inherit.")
 @click.option("--private", is_flag=True, help="Private visibility: the owner and grantees only.")
 def create(
-    terminal: Terminal, label: str | None, model: str | None, owner: str | None, private: bool
+    terminal: Terminal,
+    label: str | None,
+    model: str | None,
+    owner: str | None,
+    prompt: str | None,
+    private: bool,
 ) -> None:
     """Create an empty session; without a label it gets a generated one."""
     from turntree.cli.sessions.session_config import session_config
 
-    config = session_config(model, owner)
+    config = session_config(model, owner, prompt=prompt)
 
     async def act(opened: CliContext) -> Session:
         tree = opened.tree

@@ -26,23 +26,33 @@ _TALK = ("user", "assistant")
 @click.option("--model", type=PROGRAM, help="Model that replies from now on.")
 @click.option("--owner", type=PROGRAM, help="Owner: an agent or a human.")
 @click.option("--situation", help="Situation: the overlay of the model to use.")
+@click.option("--prompt", help="System prompt, which forks inherit; '' for none.")
 def configure(
-    terminal: Terminal, name: str, model: str | None, owner: str | None, situation: str | None
+    terminal: Terminal,
+    name: str,
+    model: str | None,
+    owner: str | None,
+    situation: str | None,
+    prompt: str | None,
 ) -> None:
-    """Set the model, the owner or the situation of a session."""
-    members = session_config(model, owner, situation)
+    """Set the model, the owner, the situation or the prompt of a session."""
+    members = session_config(model, owner, situation, prompt)
     if not members:
-        raise click.UsageError("say what to set: --model, --owner or --situation")
+        raise click.UsageError("say what to set: --model, --owner, --situation or --prompt")
     configure_program(terminal, name, members, is_label=True)
 
 
 def session_config(
-    model: str | None, owner: str | None, situation: str | None = None
+    model: str | None,
+    owner: str | None,
+    situation: str | None = None,
+    prompt: str | None = None,
 ) -> dict[str, Json]:
     """Return the members of a session's config that the options set."""
     members: dict[str, Json] = {}
     members |= {} if model is None else {"default_model": address_of(name_in(model))}
     members |= {} if owner is None else {"owner": address_of(name_in(owner))}
+    members |= {} if prompt is None else {"system_prompt": prompt}
     return members | ({} if situation is None else {"situation": situation})
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -40,6 +41,7 @@ from turntree.runs.inbox import QueuedMessage
 POLL_S: Final = 0.3
 TAIL_TURNS: Final = 3
 STDIN: Final = "-"
+ATTACHED_BYTES_MAX: Final = 4 * 2**20
 UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; Ctrl-C leaves"
 
 
@@ -75,6 +77,10 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
               help="Only these permissions, this time: tool:fs.*; repeatable.")  # fmt: skip
 @click.option("--deny", multiple=True, metavar="PATTERN",
               help="None of these permissions, this time; repeatable.")  # fmt: skip
+@click.option("--prompt", help="System prompt instead of the session's, this time.")
+@click.option("--attach", "attached", multiple=True, metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Text file that the model reads with the message; repeatable.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Reasons and alternatives, with --dry-run.")
 @click.option(
     "--as",
@@ -104,6 +110,7 @@ def send(
     allow: tuple[str, ...],
     deny: tuple[str, ...],
     source: Source,
+    attached: tuple[Path, ...],
     **asked: Any,
 ) -> None:
     """Send a message and print the reply.
@@ -144,8 +151,10 @@ def send(
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     if allow or deny:
         options["permissions"] = _limits(allow, deny)
+    files = {str(path): _read_text(path) for path in attached}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
-        posted = post(terminal, talk, OutgoingMessage(target, text, key, options, is_new, source))
+        outgoing = OutgoingMessage(target, text, key, options, is_new, source, files)
+        posted = post(terminal, talk, outgoing)
         if not wait:
             _tell_posted(terminal, posted, is_folded="fold" in options)
             return
@@ -158,6 +167,15 @@ def send(
         check_answer(answered)
     else:
         tell_answer(terminal, answered, _went(posted))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > ATTACHED_BYTES_MAX:
+            raise InvalidOperation(f"{path} is larger than {ATTACHED_BYTES_MAX // 2**20} MiB")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOperation(f"{path} cannot be attached: {error}") from error
 
 
 def _went(posted: QueuedMessage) -> dict[str, Any]:

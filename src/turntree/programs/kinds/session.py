@@ -16,12 +16,14 @@ from turntree.programs.program_kind import Invocation
 
 
 class SessionConfig(TypedConfig):
-    """The owner of a session, its model and its parameters."""
+    """The owner of a session, its model, its parameters and its instructions."""
 
     owner: Address | None = None
     default_model: Address | None = None
     situation: str | None = None
     params: Params | None = None
+    system_prompt: str | None = None
+    """Instructions besides those of its agent. Forks inherit them; an empty text means none."""
 
 
 class SessionKind:
@@ -35,6 +37,7 @@ class SessionKind:
             Option("--model", "default_model", "Model that replies in it.", "address"),
             Option("--owner", "owner", "Owner: an agent or a human.", "address"),
             Option("--situation", "situation", "Situation: the overlay of the model to use."),
+            Option("--prompt", "system_prompt", "System prompt, which its forks inherit."),
         ),
         targets={"owner": ("agent", "human"), "default_model": ("model",)},
         move_events={"completed": "session.completed"},
