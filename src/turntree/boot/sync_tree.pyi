@@ -79,7 +79,7 @@ from turntree.resources.resource import (
 )
 from turntree.resources.service import PinnedStates
 from turntree.resources.worktrees import RemovedWorktree, Worktree
-from turntree.routing.route import Route
+from turntree.routing.route import Candidate, Route
 from turntree.routing.target import Overrides, Target
 from turntree.runs.answer import Answer
 from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
@@ -1286,6 +1286,18 @@ class _Router:
         Raises:
             NotFound: The target names nothing and cannot be the label of a new session.
             InvalidQuery, InvalidRevision: As ``resolve``.
+        """
+    def suggest_forks(
+        self, text: str, *, sender: Principal | None = ..., limit: int = ...
+    ) -> tuple[Candidate, ...]:
+        """Return where to fork for what a text is about, best first.
+
+        Each candidate names the turn of a thread that the text matches best: a fork there has what
+        led to it, and nothing of what was said about other things since.
+
+        Raises:
+            NotFound: No thread matches.
+            InvalidQuery: The text is empty.
         """
     def begin(self, route: Route, *, key: str | None = ...) -> Route:
         """Create the session that a route lacks, and return the route with it.

@@ -37,7 +37,9 @@ from turntree.models.messages import (
 )
 from turntree.models.token_estimate import estimate_messages, estimate_text, estimate_tool
 
-RECIPE: Final = "prompt/1"
+RECIPE: Final = "prompt/2"
+"""How a prompt is made of a thread. Another way to fold, cut or order it needs another number:
+digests are compared only within one recipe."""
 TOOL_RECIPE: Final = "tool/1"
 TOOL_TIMEOUT_S = 60.0
 TOOL_TIMEOUT_MAX_S = 24 * 60 * 60.0

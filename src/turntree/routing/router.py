@@ -24,7 +24,7 @@ from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
 from turntree.programs.store import ProgramStore
 from turntree.routing.matching import Matcher, ThreadMatches
-from turntree.routing.route import Route, beginning
+from turntree.routing.route import Candidate, Route, beginning
 from turntree.routing.target import (
     Overrides,
     Target,
@@ -112,6 +112,21 @@ class Router(Facet):
                     hint=Hint("session.list"),
                 ) from None
             return beginning(label)
+
+    async def suggest_forks(
+        self, text: str, *, sender: Principal | None = None, limit: int = CANDIDATES_DEFAULT
+    ) -> tuple[Candidate, ...]:
+        """Return where to fork for what a text is about, best first.
+
+        Each candidate names the turn of a thread that the text matches best: a fork there has what
+        led to it, and nothing of what was said about other things since.
+
+        Raises:
+            NotFound: No thread matches.
+            InvalidQuery: The text is empty.
+        """
+        route = await self.resolve(ToContent(), text, sender=sender, limit=limit)
+        return route.candidates
 
     async def begin(self, route: Route, *, key: str | None = None) -> Route:
         """Create the session that a route lacks, and return the route with it.

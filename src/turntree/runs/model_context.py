@@ -14,7 +14,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.prompt import Prompt
+from turntree.models.prompt import RECIPE, Prompt
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls
 from turntree.runs.request_builder import PromptAssembler, RequestFrame, restore_frame
 from turntree.runs.request_resolver import RequestResolver
@@ -29,8 +29,14 @@ class ModelCallContext:
 
     @property
     def is_same(self) -> bool | None:
-        """Whether it is the prompt that was sent; None if its digest was not recorded."""
-        return None if self.taped.input is None else self.taped.input == self.prompt.digest
+        """Whether it is the prompt that was sent.
+
+        None if that cannot be said: its digest was not recorded, or it was assembled in another
+        way, by an earlier version.
+        """
+        if self.taped.input is None or self.taped.recipe != RECIPE:
+            return None
+        return self.taped.input == self.prompt.digest
 
 
 @value

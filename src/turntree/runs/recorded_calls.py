@@ -45,6 +45,11 @@ class RecordedCall:
         return call_from_json(document)
 
     @property
+    def recipe(self) -> str:
+        """How the prompt was assembled; the first recipe was not recorded."""
+        return str(self.request.get("prompt_recipe", "prompt/1"))
+
+    @property
     def input(self) -> Digest | None:
         """The digest of the prompt, if it was recorded."""
         digest = self.request.get("prompt")

@@ -29,7 +29,7 @@ from turntree.core.turn import SealedTurn, Turn
 from turntree.core.value import Facet, value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.models.prompt import Prompt, ToolSpec
+from turntree.models.prompt import RECIPE, Prompt, ToolSpec
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.attempt import Attempt
 from turntree.runs.inbox_store import InboxStore
@@ -55,7 +55,10 @@ class ReplayResult:
     original: Turn
     turn: Turn
     prompts: tuple[bool, ...]
-    """For each model call, whether its prompt has the recorded digest."""
+    """For each model call, whether its prompt has the recorded digest.
+
+    Calls whose prompts an earlier version assembled in another way are left out.
+    """
 
     @property
     def is_same(self) -> bool:
@@ -167,7 +170,8 @@ class _RecordedTools:
             run.reply,
             budget_tokens=budget if isinstance(budget, int) else frame.budget_tokens,
         )
-        self.prompts.append(prompt.digest == taped.input)
+        if taped.recipe == RECIPE:
+            self.prompts.append(prompt.digest == taped.input)
         answerer = _RecordedModel(self, taped)
         pinned = frame.pinned
         return BuiltRequest(

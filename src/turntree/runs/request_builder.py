@@ -31,6 +31,7 @@ from turntree.models.messages import (
     list_large,
 )
 from turntree.models.prompt import (
+    RECIPE,
     Prompt,
     PromptPlan,
     PromptPrefix,
@@ -419,7 +420,11 @@ def _request(frame: RequestFrame, prompt: Prompt, *, is_first: bool) -> dict[str
             "window_source": frame.window.source,
         }
     if is_first:
-        document |= {**pinned.told, "input_refs": _before(frame.view)}
+        document |= {
+            **pinned.told,
+            "input_refs": _before(frame.view),
+            "prompt_recipe": RECIPE,
+        }
     return {name: value for name, value in document.items() if value is not None}
 
 

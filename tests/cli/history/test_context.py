@@ -86,6 +86,20 @@ def test_the_document_holds_the_prompts_and_their_proof(talked: Call) -> None:
     assert len(talked("show", "main", "--context", "--call", "2", "--json").document["calls"]) == 1
 
 
+def test_a_prompt_of_an_earlier_version_is_not_compared(
+    talked: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("turntree.runs.request_builder.RECIPE", "prompt/1")
+        earlier.setattr("turntree.models.prompt.RECIPE", "prompt/1")
+        talked("send", "main", "once more")
+    told = talked("show", "main", "--context")
+    assert "an earlier version assembled it differently, by prompt/1" in told.out
+    document = talked("show", "main", "--context", "--json").document
+    assert {call["same"] for call in document["calls"]} == {None}
+    assert talked("replay", "main", "--json").document["prompts"] == []
+
+
 def test_what_was_erased_is_said_to_be_the_reason(talked: Call, conninfo: str) -> None:
     async def erase() -> None:
         settings = Settings(Path(), conninfo, workspace="tests", user="ana")

@@ -1,6 +1,7 @@
 """Routing on the command line: where a message would go, and how that was found."""
 
 from tests.cli.conftest import Call
+from tests.cli.talker import furnish
 
 
 def test_a_message_finds_its_thread_and_says_how(reader: Call) -> None:
@@ -52,3 +53,22 @@ def test_somebody_is_identified(planted: Call) -> None:
         planted("send", "--dry-run", "--to", "channel:telegram:42", "--json").document["label"]
         == "entity:ana"
     )
+
+
+def test_a_text_chooses_where_to_fork(turntree: Call) -> None:
+    furnish(turntree)
+    for said in (
+        "the parser of dates fails in leap years",
+        "order pizza for the whole team",
+        "paint the garden fence green",
+    ):
+        assert turntree("send", "main", said).code == 0
+    made = turntree("fork", "--for", "why does the dates parser fail?", "dates", "--json")
+    assert made.code == 0, made.err
+    assert "fits best: the parser of dates" in made.err
+    assert [turn["title"] for turn in turntree("log", "dates", "--json").documents] == [
+        "the parser of dates fails in leap years"
+    ]
+    assert turntree("fork", "--for", "xylophones", "other").code == 3
+    assert turntree("fork", "HEAD", "other", "--for", "pizza").code == 2
+    assert turntree("fork", "other").code == 2

@@ -133,6 +133,8 @@ def _proof(call: ModelCallContext, seen: TurnContext) -> str:
     if call.taped.input is None:
         return "its digest was not recorded"
     sent = f"request {digits(call.taped.input)}"
+    if call.is_same is None:
+        return f"{sent} · an earlier version assembled it differently, by {call.taped.recipe}"
     if call.is_same:
         return f"{sent} · assembled again it is the same"
     why = ": something was erased since" if seen.is_erased else ""

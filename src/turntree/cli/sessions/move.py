@@ -17,7 +17,7 @@ from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.session import move_document, session_row_document, stand
-from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.output.text import age, clean, cut, digits, table
 from turntree.cli.param_types import REVISION, SESSION
 from turntree.cli.sessions.move_files import (
     HowToMove,
@@ -32,12 +32,14 @@ from turntree.core.ids import TurnId
 from turntree.core.program import Visibility
 from turntree.core.session import Session, SessionMove
 from turntree.resources.plans.fork import Choice
+from turntree.routing.route import Candidate
 from turntree.system.head_file import read_head, remove_head
 
 
 @verb()
-@click.argument("revision", metavar="REV", type=REVISION)
-@click.argument("label", metavar="LABEL")
+@click.argument("names", metavar="[REV] LABEL", nargs=-1, required=True, type=REVISION)
+@click.option("--for", "topic", metavar="TEXT",
+              help="Text that chooses the turn that fits it best, instead of REV.")  # fmt: skip
 @click.option("--switch", "-s", "switches", is_flag=True, help="Switch to the new session too.")
 @click.option("--public", "visibility", flag_value="public",
               help="Public visibility, even if its source is private.")  # fmt: skip
@@ -57,8 +59,8 @@ from turntree.system.head_file import read_head, remove_head
               help="Resource that the fork does without.")  # fmt: skip
 def fork(
     terminal: Terminal,
-    revision: str,
-    label: str,
+    names: tuple[str, ...],
+    topic: str | None,
     switches: bool,
     visibility: Visibility | None,
     only_plan: bool,
@@ -69,10 +71,17 @@ def fork(
 
     A fork of a private session is private and has the same owner; you may continue in it.
 
+    --for finds the turn to fork at: what led to it comes along, and what was said about other
+    things since does not.
+
     With --files the session gets files of its own: a folder with the files as the turn left them,
     which needs their size on the disk. A resource that cannot be copied stays with one of the two
     sessions. --plan shows all this first.
     """
+    if len(names) != (2 if topic is None else 1):
+        raise click.UsageError("name a turn and a label, or only a label with --for")
+    label = names[-1]
+    revision = names[0] if topic is None else _suggest(terminal, topic)
     if only_plan or folder is not None:
         wanted = ForkRequest(
             revision, label, folder or None, _choices(named), visibility=visibility
@@ -106,6 +115,19 @@ def fork(
         undo=closing if visibility == "public" else f"turntree session archive {session.label}",
         then=(*hints, *privacy),
     )
+
+
+def _suggest(terminal: Terminal, topic: str) -> str:
+    """Return the turn that fits a text best, and print which one that is, and others."""
+
+    async def act(opened: CliContext) -> tuple[Candidate, ...]:
+        return await opened.tree.router.suggest_forks(topic)
+
+    best, *others = with_ledger(terminal, act)
+    terminal.note(f"{digits(best.digest)} fits best: {cut(clean(best.title), 50)}")
+    for other in others:
+        terminal.note(f"  or {digits(other.digest)}: {cut(clean(other.title), 50)}")
+    return str(best.turn)
 
 
 def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:

@@ -70,6 +70,8 @@ def _verdict(played: ReplayResult) -> str:
     if lost:
         # Recorded replies do not depend on prompts, so the turn is the same anyway.
         return f"{name} comes out the same; {lost} of {calls} would be given another prompt now"
+    if not played.prompts:
+        return f"{name} comes out the same; an earlier version assembled its prompts differently"
     return f"{name} comes out the same, and {calls} of the model would be given the same prompt"
 
 
