@@ -5,13 +5,13 @@ of the session before the caller may continue. It must never widen a permission.
 """
 
 from turntree.auth import audit
-from turntree.auth.audit import Audit
+from turntree.auth.audit import Audit, Fact
 from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.permissions import Decision, Right, right
 from turntree.auth.store import PermissionStore
 from turntree.core.clock import Clock
 from turntree.core.errors import PermissionDenied
-from turntree.core.ids import Digest, SessionId, Timestamp
+from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.value import Facet, value
 
 
@@ -69,6 +69,10 @@ class Authorizer(Facet):
         acting = context or find_current() or self.own
         await self.use(session, right("credential", name), context=acting)
         return acting.get_credential(name)
+
+    async def list_of_turn(self, turn: TurnId) -> list[Fact]:
+        """Return what one turn was granted, used and was denied; empty if nothing is recorded."""
+        return await self.permissions.list_turn_facts(turn)
 
     async def audit(
         self,

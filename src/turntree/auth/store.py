@@ -7,7 +7,7 @@ from uuid import UUID
 import orjson
 
 from turntree.auth import audit, token
-from turntree.auth.audit import Fact
+from turntree.auth.audit import Fact, PermissionCheck
 from turntree.auth.token import TokenRecord
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical
@@ -72,6 +72,20 @@ class PermissionStore:
             found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
         # The sort is stable, so the facts of one turn or stream keep their own order.
         return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
+
+    async def list_turn_facts(self, turn: TurnId) -> list[Fact]:
+        """Return what one turn was granted, used and was denied; empty if nothing is recorded."""
+        rows = await self.database.fetch(SQL["list_turn_permission_events"], turn=UUID(turn))
+        told = [audit.read_fact(events.from_json(orjson.loads(body)), None) for (body,) in rows]
+        found = await self.database.fetch_one(SQL["find_turn_permissions"], turn=UUID(turn))
+        if found is None or found[2] is None:
+            # Such a turn was recorded elsewhere, where its tool calls prove no permission of ours.
+            return told
+        started, by, granted, used = found
+        known = {fact.right for fact in told if isinstance(fact, PermissionCheck)}
+        tools = [one.removeprefix("tool:") for one in used or () if one not in known]
+        who = Principal.from_json(by)
+        return [*audit.read_turn(None, instant(started), who, granted, tools), *told]
 
     async def note_token(
         self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Timestamp

@@ -51,6 +51,17 @@ SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id
     AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
   ORDER BY t.started_at, t.id;
 
+-- name: find_turn_permissions
+SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id) -> 'by',
+    turntree.object_document(t.workspace_id, turntree.manifest_entry(t.workspace_id, t.id, 'permissions') ->> 'object'),
+    turntree.permissions_used(t.workspace_id, t.id)
+  FROM turntree.turns t WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
+
+-- name: list_turn_permission_events
+SELECT e.body FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(turn)b
+    AND e.kind IN ('permission.granted', 'permission.used', 'permission.denied')
+  ORDER BY e.seq;
+
 -- name: list_thread_personas
 SELECT turntree.object_document(%(workspace)b, p.object) FROM (
     SELECT e.j ->> 'object' AS object, max(a.depth) AS depth

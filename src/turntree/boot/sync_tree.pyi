@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import IO, Self, Unpack
 
-from turntree.auth.audit import Audit
+from turntree.auth.audit import Audit, Fact
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Decision
 from turntree.auth.permissions import Right as PermissionsRight
@@ -200,6 +200,8 @@ class _GraphStore:
         """Return proposed and activated policies, oldest first."""
     def list_ancestry(self, session: SessionId, *, depth_max: int = ...) -> list[SessionOrigin]:
         """Return how a session was created, and the session it came from, nearest first."""
+    def find_event(self, node: str) -> tuple[str, str | None] | None:
+        """Return the kind of an event, by the id of its node, and who caused it if it says so."""
     def find_recording(self, turn: TurnId) -> RecordedMove | None:
         """Return the move that recorded a turn; None if it was imported."""
 
@@ -1132,6 +1134,8 @@ class _Authorizer:
             PermissionDenied: No permission names it.
             NotFound: It is neither in the context nor in the environment.
         """
+    def list_of_turn(self, turn: TurnId) -> list[Fact]:
+        """Return what one turn was granted, used and was denied; empty if nothing is recorded."""
     def audit(
         self,
         *,

@@ -87,6 +87,12 @@ class PermissionUse:
 class PermissionList:
     """The permissions of a turn; empty where none were recorded."""
 
+    principal: str | None
+    """Who acted, and on whose behalf; null where nothing was granted."""
+    allowed: tuple[str, ...]
+    """The patterns that the turn was granted."""
+    withheld: tuple[str, ...]
+    """The patterns that were denied to it, also where another one allows them."""
     records: tuple[PermissionUse, ...]
 
 
@@ -107,6 +113,8 @@ class CauseStep:
 class CauseList:
     """The steps that led to a turn, nearest first."""
 
+    principal: str
+    """Who asked for it, and on whose behalf."""
     steps: tuple[CauseStep, ...]
     is_cut: bool
 

@@ -675,7 +675,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Permissions that a turn used or was denied. */
+        /** Permissions that a turn was granted, used or was denied. */
         get: operations["list_permissions"];
         put?: never;
         post?: never;
@@ -844,6 +844,8 @@ export interface components {
          * @description The steps that led to a turn, nearest first.
          */
         CauseList: {
+            /** Principal */
+            principal: string;
             /** Steps */
             steps: components["schemas"]["CauseStep"][];
             /** Is Cut */
@@ -1426,6 +1428,12 @@ export interface components {
          * @description The permissions of a turn; empty where none were recorded.
          */
         PermissionList: {
+            /** Principal */
+            principal: string | null;
+            /** Allowed */
+            allowed: string[];
+            /** Withheld */
+            withheld: string[];
             /** Records */
             records: components["schemas"]["PermissionUse"][];
         };

@@ -61,6 +61,15 @@ function findRun(live: LiveState, session: string): LiveRun | null {
   return null;
 }
 
+/** The labels of sessions with a reply in progress, one per line: a text changes only when one of them does. */
+export function useLabelsAtWork(): string {
+  return useSyncExternalStore(watch, labelsAtWork);
+}
+
+function labelsAtWork(): string {
+  return [...new Set([...state.runs.values()].map((run) => run.label))].sort().join("\n");
+}
+
 function watch(tell: () => void): () => void {
   watchers.add(tell);
   return () => {

@@ -4,7 +4,7 @@ import type { Activity } from "../api/forest.ts";
 import { readPlace, rowAt, useRowVersion } from "../api/rows.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import { type Forest, type Place, timeOf, titleOfSegment } from "../core/forest.ts";
-import { count, figure, moment, shortId } from "../core/format.ts";
+import { count, figure, moment, shortId, titled } from "../core/format.ts";
 import { type Light, litPlaces } from "../core/light.ts";
 import { Button } from "../parts/Button.tsx";
 import { Dot } from "../parts/Chip.tsx";
@@ -336,7 +336,7 @@ function Card(props: { forest: Forest; place: Place; field: Field; now: number }
   const point = field.point(place);
   const agent = row?.agent ?? forest.agents[forest.agent[place.segment]!];
   const session = forest.sessionsAt.get(place.segment)?.[0];
-  const title = row?.title ?? titleOfSegment(forest, place.segment) ?? "…";
+  const title = row ? titled(row.title) : (titleOfSegment(forest, place.segment) ?? "…");
   const isLow = point.y > field.height - 190;
   const left = Math.max(8, Math.min(point.x + 18, field.width - CARD_WIDTH - 12));
   return (

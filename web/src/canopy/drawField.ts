@@ -48,6 +48,7 @@ export const AXIS = 28;
 const SANS = '"IBM Plex Sans", system-ui, sans-serif';
 const SERIF = '"Newsreader", Georgia, serif';
 const LABEL_MIN = 26;
+const ROOMY_SEGMENTS_MAX = 400;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
@@ -99,6 +100,8 @@ function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number):
   const scale = (scene.width - scene.left - RIGHT) / (view.b - view.a);
   const isDim = path !== null || scene.isLit;
   const hasLabels = scene.words && scene.grown >= 1 && scene.laneHeight >= 21;
+  // A session of one turn is as good as any, as long as there is room for its ring and its title.
+  const isRoomy = hasLabels && canopy.order.length <= ROOMY_SEGMENTS_MAX;
   const ticks = scene.inks.tones.map(() => new Path2D());
   const taken = new Set<number>();
   const labels: { x: number; y: number; lane: number; text: string; isOn: boolean }[] = [];
@@ -113,7 +116,8 @@ function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number):
     const x0 = xOf(scene, from);
     const x1 = Math.min(xOf(scene, to), xOf(scene, reveal));
     const isOn = path?.has(s) ?? false;
-    if (x1 - x0 < 3.5 && !isOn) {
+    const isSession = isRoomy && canopy.thin[s] !== 1 && forest.sessionsAt.has(s);
+    if (x1 - x0 < 3.5 && !isOn && !isSession) {
       // From far away a strand is a tick; ticks that fall on one pixel are one.
       const cell = Math.round(x0) * 65_536 + Math.round(y);
       if (!taken.has(cell)) {
@@ -131,7 +135,7 @@ function drawStrands(g: CanvasRenderingContext2D, scene: Scene, bottom: number):
     drawStretches(g, scene, s, y, x1, thin);
     drawTurns(g, scene, s, y, x1, scale, color, thin);
     g.globalAlpha = 1;
-    if (!thin && hasLabels && x1 - x0 > LABEL_MIN) {
+    if (!thin && hasLabels && (isSession || x1 - x0 > LABEL_MIN)) {
       const text = titleOfSegment(forest, s);
       if (text) {
         const lane = laneKey(canopy.band[s]!, canopy.lane[s]!);

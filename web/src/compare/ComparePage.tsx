@@ -5,7 +5,7 @@ import { useState } from "react";
 import { read } from "../api/client.ts";
 import { asProblem } from "../api/problem.ts";
 import { toneOf } from "../core/agents.ts";
-import { count, dollars, duration, figure, short, shortId } from "../core/format.ts";
+import { count, dollars, duration, figure, short, shortId, titled } from "../core/format.ts";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
 import { useTitle } from "../parts/Page.tsx";
@@ -85,7 +85,7 @@ function Compared({ pair }: { pair: Pair }) {
           <p>
             Both stood at{" "}
             <Link to="/t/$turn" params={{ turn: base.id }}>
-              {visible(base.title)}
+              {visible(titled(base.title))}
             </Link>{" "}
             <code>{shortId(base.digest)}</code> and share {count(base.depth, "turn")}.
           </p>
@@ -120,7 +120,7 @@ function Compared({ pair }: { pair: Pair }) {
 }
 
 function nameOf(side: CompareSide): string {
-  return side.label ? tail(side.label) : (side.turns.at(-1)?.title ?? shortId(side.revision));
+  return side.label ? tail(side.label) : side.turns.at(-1)?.title || shortId(side.revision);
 }
 
 function agentOf(side: CompareSide): string | null {

@@ -101,6 +101,11 @@ export function bytes(value: number): string {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
 }
 
+/** What a turn is called: its words may have been erased, or it never had any. */
+export function titled(title: string): string {
+  return title || "A turn without words";
+}
+
 /** The first eight digits of a turn's id or digest, as the command line prints them. */
 export function shortId(id: string): string {
   return bareDigest(id).slice(0, 8);

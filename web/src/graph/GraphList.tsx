@@ -12,7 +12,7 @@ import {
 import { rowAt, type TurnRow, useRowVersion } from "../api/rows.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import { type Place, placeKey, timeOf, titleOfSegment } from "../core/forest.ts";
-import { age, count, figure, moment, short, shortId } from "../core/format.ts";
+import { age, count, figure, moment, short, shortId, titled } from "../core/format.ts";
 import type { GraphRow } from "../core/layout.ts";
 import { useNow } from "../parts/useNow.ts";
 import { type Cursor, useCursor } from "./cursor.ts";
@@ -435,7 +435,7 @@ function TurnCells(props: RowProps & { line: GraphRow }) {
         {isBad ? <span className="graph-word bad">{data?.outcome ?? "failed"}</span> : null}
         {props.isRunning ? <span className="graph-word live">at work</span> : null}
         <span className="graph-text">
-          {data ? data.title : (titleAtEnd(graph, line) ?? <i className="graph-wait" />)}
+          {data ? titled(data.title) : (titleAtEnd(graph, line) ?? <i className="graph-wait" />)}
         </span>
       </span>
       <span role="gridcell" tabIndex={-1} className="graph-who">

@@ -7,7 +7,7 @@ import { read } from "../api/client.ts";
 import { rowAt, useRowVersion } from "../api/rows.ts";
 import type { TurnDocument } from "../api/types.ts";
 import type { Place } from "../core/forest.ts";
-import { bareDigest, count, dollars, duration, shortId } from "../core/format.ts";
+import { bareDigest, count, dollars, duration, shortId, titled } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Time, Tokens } from "../parts/Figures.tsx";
@@ -56,7 +56,7 @@ export const TurnPanel = memo(function TurnPanel(props: {
         {row.kind === "compaction" ? <Chip>compaction</Chip> : null}
         {row.outcome !== "completed" ? <Chip kind="bad">{row.outcome}</Chip> : null}
       </p>
-      <h2>{row.title || "A turn without words"}</h2>
+      <h2>{titled(row.title)}</h2>
       <div className="graph-panel-acts">
         <Link to="/t/$turn" params={{ turn: row.turn }} className="button primary">
           Open

@@ -1,5 +1,5 @@
 import { Check, Copy } from "lucide-react";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 
 /** A command line that does the same, to copy. */
 export function Command(props: { line: string; label?: string }) {
@@ -11,7 +11,14 @@ export function Command(props: { line: string; label?: string }) {
   };
   return (
     <span className="command">
-      <code>{props.line}</code>
+      <code>
+        {props.line.split(" ").map((word, index) => (
+          <Fragment key={index}>
+            {index > 0 ? " " : null}
+            <span>{word}</span>
+          </Fragment>
+        ))}
+      </code>
       <button type="button" onClick={copy} aria-label={`Copy the command ${props.label ?? props.line}`}>
         {copied ? <Check aria-hidden="true" /> : <Copy aria-hidden="true" />}
       </button>

@@ -6,7 +6,7 @@ import { isAsked, wholeSearch } from "../api/search.ts";
 import type { SearchHitDocument } from "../api/types.ts";
 import { lightWords } from "../canopy/lightWords.ts";
 import { agentName, toneOf } from "../core/agents.ts";
-import { count } from "../core/format.ts";
+import { count, titled } from "../core/format.ts";
 import { recentSearches, rememberSearch } from "../core/recentSearches.ts";
 import { joined } from "../core/shellWords.ts";
 import { Button } from "../parts/Button.tsx";
@@ -79,7 +79,12 @@ export default function SearchPage() {
             <p className="search-note">New turns are still being indexed and may be missing here.</p>
           ) : null}
           {hits.length === 0 ? (
-            <Empty title="No turn says this">{first.hint ?? "Try fewer words, or a part of one."}</Empty>
+            <Empty
+              title="No turn says this"
+              action={<Command line={joined("turntree", "search", q)} label="for this search" />}
+            >
+              {first.hint ?? "Try fewer words, or a part of one."}
+            </Empty>
           ) : (
             <ol className="hits" ref={list}>
               {hits.map((hit) => (
@@ -96,9 +101,11 @@ export default function SearchPage() {
               {answer.isFetchingNextPage ? "Reading more" : "Show more"}
             </Button>
           ) : null}
-          <p className="search-command">
-            <Command line={joined("turntree", "search", q)} label="for this search" />
-          </p>
+          {hits.length > 0 ? (
+            <p className="search-command">
+              <Command line={joined("turntree", "search", q)} label="for this search" />
+            </p>
+          ) : null}
         </>
       ) : null}
     </Page>
@@ -112,7 +119,7 @@ function Hit(props: { hit: SearchHitDocument; words: string }) {
       <Link {...placeOf(hit)} className="hit" data-row="">
         <Dot />
         <span className="hit-title">
-          <Marked text={hit.title || "Untitled turn"} words={words} />
+          <Marked text={titled(hit.title)} words={words} />
         </span>
         <Time at={hit.at} as="moment" />
         {hit.snippet && hit.snippet !== hit.title ? (

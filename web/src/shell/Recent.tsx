@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lateSessions } from "../api/sessions.ts";
+import { useLabelsAtWork } from "../api/stream.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import { Dot } from "../parts/Chip.tsx";
 import { Time } from "../parts/Figures.tsx";
@@ -10,6 +11,7 @@ const SHOWN = 24;
 /** The sessions that were picked up lately; subagents come with the session that spawned them. */
 export function Recent() {
   const answer = useQuery(lateSessions);
+  const atWork = new Set(useLabelsAtWork().split("\n"));
   const sessions =
     answer.data?.sessions.filter((session) => session.spawned_by === null).slice(0, SHOWN) ?? [];
   return (
@@ -25,7 +27,11 @@ export function Recent() {
         >
           <Dot />
           <span className="clip">{session.title || session.label}</span>
-          <Time at={session.last_at} />
+          {atWork.has(session.label) ? (
+            <span className="at-work">at work</span>
+          ) : (
+            <Time at={session.last_at} />
+          )}
         </Link>
       ))}
     </nav>

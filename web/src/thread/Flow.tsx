@@ -26,8 +26,7 @@ function Item({ item }: { item: FlowItem }) {
     case "text":
       return (
         <div>
-          <Markdown text={item.text} />
-          {item.isCut ? <Whole at={item.at} /> : null}
+          <Prose item={item} />
         </div>
       );
     case "reasoning":
@@ -50,6 +49,17 @@ function Item({ item }: { item: FlowItem }) {
   }
 }
 
+/** Longer texts are shown as they are: finding the Markdown in them would stop the page for a while. */
+const MARKDOWN_CHARS_MAX = 400_000;
+
+function Prose({ item }: { item: FlowItem & { is: "text" | "reasoning" } }) {
+  const beginning = <Markdown text={item.text} />;
+  if (!item.isCut) return beginning;
+  const show = (text: string) =>
+    text.length > MARKDOWN_CHARS_MAX ? <PlainText text={visible(text)} /> : <Markdown text={text} />;
+  return <Whole at={item.at} beginning={beginning} show={show} />;
+}
+
 function Reasoning({ item }: { item: FlowItem & { is: "reasoning" } }) {
   const { reasoning } = useContext(Folds);
   const [isOpen, setOpen] = useState(false);
@@ -65,8 +75,7 @@ function Reasoning({ item }: { item: FlowItem & { is: "reasoning" } }) {
       </summary>
       {isOpen ? (
         <div>
-          <Markdown text={item.text} />
-          {item.isCut ? <Whole at={item.at} /> : null}
+          <Prose item={item} />
         </div>
       ) : null}
     </details>

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { memo, useEffect, useMemo, useRef } from "react";
 import { toneOf } from "../core/agents.ts";
-import { count, figure } from "../core/format.ts";
+import { count, figure, titled } from "../core/format.ts";
 import { type OutlineRow, outlineOf } from "./outline.ts";
 import { tail } from "./TurnArticle.tsx";
 import { visible } from "./text.ts";
@@ -136,7 +136,7 @@ const SpineRow = memo(function SpineRow({ row, isFirst, isHere, jump }: SpineRow
         isLast={row.isHead}
       />
       <span className="spine-words">
-        <span className="clip">{visible(row.kind === "compaction" ? "Summarized" : row.title)}</span>
+        <span className="clip">{visible(row.kind === "compaction" ? "Summarized" : titled(row.title))}</span>
         {state ? <small className={state}>{state}</small> : null}
       </span>
     </button>

@@ -4,7 +4,9 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
+import { useLiveRun } from "../api/stream.ts";
 import { count, figure, moment, short } from "../core/format.ts";
+import { joined } from "../core/shellWords.ts";
 import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
 import { Command } from "../parts/Command.tsx";
@@ -56,19 +58,7 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
         <Skeleton rows={9} label="Reading the thread" />
       </div>
     );
-  if (thread.total === 0)
-    return (
-      <div className="page">
-        <h1 className="visually-hidden">{visible(revision)}</h1>
-        <Empty
-          title="This session has no turns yet"
-          action={<Command line={`turntree send ${revision} "…"`} />}
-        >
-          Send it a message, or let its agent begin.
-        </Empty>
-        <LiveReply session={revision} />
-      </div>
-    );
+  if (thread.total === 0) return <NoTurns label={revision} />;
   return (
     <Reading
       thread={thread}
@@ -79,6 +69,31 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
       pageError={pageError}
       retry={retry}
     />
+  );
+}
+
+/** A session without turns: what its agent writes now, or how to begin. */
+function NoTurns({ label }: { label: string }) {
+  const isBeginning = useLiveRun(label) !== null;
+  if (isBeginning)
+    return (
+      <div className="page">
+        <div className="thread-begins">
+          <h1>{visible(tail(label))}</h1>
+          <LiveReply session={label} />
+        </div>
+      </div>
+    );
+  return (
+    <div className="page">
+      <h1 className="visually-hidden">{visible(label)}</h1>
+      <Empty
+        title="This session has no turns yet"
+        action={<Command line={`${joined("turntree", "send", label)} "…"`} />}
+      >
+        Send it a message, or let its agent begin.
+      </Empty>
+    </div>
   );
 }
 

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Archive, GitBranch, GitCompare, GitFork, Tag, Undo2 } from "lucide-react";
 import { memo, useMemo } from "react";
 import { toneOf } from "../core/agents.ts";
-import { count, duration, short, shortId, time } from "../core/format.ts";
+import { count, duration, short, shortId, time, titled } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Agent, Chip, Dot } from "../parts/Chip.tsx";
 import { CopyButton } from "./code/Code.tsx";
@@ -133,7 +133,7 @@ function Question({ turn, id }: { turn: Turn; id: string }) {
     );
   }
   const isErased = turn.query.length > 0 && turn.query.every((message) => message.erased);
-  const words = isErased ? "This question was erased" : question.text || turn.title || "A turn without words";
+  const words = isErased ? "This question was erased" : question.text || titled(turn.title);
   // A question of several paragraphs is a letter: its beginning is the heading, the rest reads as text.
   const [lead, rest] = split(words);
   return (
@@ -141,12 +141,16 @@ function Question({ turn, id }: { turn: Turn; id: string }) {
       <h2 id={id} className={isErased ? "ask erased" : "ask"} dir="auto">
         {visible(lead)}
       </h2>
-      {rest ? (
-        <div className="ask-rest">
-          <PlainText text={visible(rest)} />
-        </div>
-      ) : null}
-      {question.isCut && question.at ? <Whole at={question.at} noun="question" /> : null}
+      {question.isCut && question.at ? (
+        <Whole
+          at={question.at}
+          noun="question"
+          beginning={<AskRest text={rest} />}
+          show={question.isOnePart ? (whole) => <AskRest text={split(whole.trim())[1]} /> : undefined}
+        />
+      ) : (
+        <AskRest text={rest} />
+      )}
       {question.injected.length > 0 ? (
         <details className="reasoning injected">
           <summary>{count(question.injected.length, "note")} that the tool added to the question</summary>
@@ -157,6 +161,14 @@ function Question({ turn, id }: { turn: Turn; id: string }) {
       ) : null}
     </>
   );
+}
+
+function AskRest({ text }: { text: string }) {
+  return text ? (
+    <div className="ask-rest">
+      <PlainText text={visible(text)} />
+    </div>
+  ) : null;
 }
 
 function split(words: string): [string, string] {

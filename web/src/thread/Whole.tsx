@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { createContext, useContext, useState } from "react";
+import { createContext, type ReactNode, useContext, useState } from "react";
 import { readText } from "../api/client.ts";
 import { Button } from "../parts/Button.tsx";
 import { Failure } from "../parts/States.tsx";
@@ -10,8 +10,17 @@ import { visible } from "./text.ts";
 /** The turn around a part: what is cut is asked for by it. */
 export const TurnOfPart = createContext<string>("");
 
-/** A button in place of what was cut; the whole text once it is asked for. */
-export function Whole(props: { at: PartPlace; noun?: string }) {
+interface Props {
+  at: PartPlace;
+  noun?: string;
+  /** What is known without asking. */
+  beginning?: ReactNode;
+  /** The whole, in place of its beginning; without it, the whole stands in a box of its own. */
+  show?: (text: string) => ReactNode;
+}
+
+/** The beginning of what was cut and a button; the whole text once it is asked for. */
+export function Whole(props: Props) {
   const turn = useContext(TurnOfPart);
   const [isAsked, setAsked] = useState(false);
   const { message, part } = props.at;
@@ -22,7 +31,14 @@ export function Whole(props: { at: PartPlace; noun?: string }) {
     enabled: isAsked,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (text.isError) return <Failure error={text.error} retry={() => void text.refetch()} compact />;
+  if (text.data !== undefined && props.show) return props.show(text.data);
+  if (text.isError)
+    return (
+      <>
+        {props.beginning}
+        <Failure error={text.error} retry={() => void text.refetch()} compact />
+      </>
+    );
   if (text.data !== undefined)
     return (
       <div className="whole" role="group" aria-label={`The whole ${props.noun ?? "text"}`} tabIndex={0}>
@@ -30,11 +46,14 @@ export function Whole(props: { at: PartPlace; noun?: string }) {
       </div>
     );
   return (
-    <p className="cut">
-      <span>This is only the beginning.</span>
-      <Button kind="quiet" disabled={isAsked} onClick={() => setAsked(true)}>
-        {isAsked ? "Reading …" : `Show the whole ${props.noun ?? "text"}`}
-      </Button>
-    </p>
+    <>
+      {props.beginning}
+      <p className="cut">
+        <span>This is only the beginning.</span>
+        <Button kind="quiet" disabled={isAsked} onClick={() => setAsked(true)}>
+          {isAsked ? "Reading …" : `Show the whole ${props.noun ?? "text"}`}
+        </Button>
+      </p>
+    </>
   );
 }

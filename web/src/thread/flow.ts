@@ -97,6 +97,8 @@ export function questionOf(query: readonly Message[]): {
   text: string;
   isCut: boolean;
   at: PartPlace | null;
+  /** Whether all of it is one part, so that the whole of that part is the whole question. */
+  isOnePart: boolean;
   injected: string[];
 } {
   const texts: string[] = [];
@@ -118,5 +120,5 @@ export function questionOf(query: readonly Message[]): {
       }
     });
   }
-  return { text: texts.join("\n\n"), isCut, at, injected };
+  return { text: texts.join("\n\n"), isCut, at, isOnePart: texts.length === 1, injected };
 }

@@ -38,7 +38,7 @@ from turntree.core.revision import MessagePart, Part
 from turntree.core.session import Session, SessionMove
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.ledger.graph.causes import Cause, Explanation
+from turntree.ledger.graph.causes import MESSAGE, Cause, Explanation
 
 WIDTH_MAX: Final = 140
 TOOLS_SHOWN_MAX: Final = 6
@@ -173,6 +173,9 @@ def _cause_line(cause: Cause, told: WhyOutput, *, is_first: bool) -> WhyLine:
             return _lead([Span(f"{it} tries again ")], cause, _by(cause, told))
         case "derives":
             return _lead([Span(f"{it} was derived from ")], cause, _by(cause, told))
+        case "started" if cause.event == MESSAGE:
+            by = f" of {_name(cause.by)}" if cause.by else ""
+            return WhyLine([Span(f"{it} was started by a message{by}, {_ago(cause.at, told)}")])
         case "started":
             return _lead([Span(f"{it} was started by the event ")], cause, "")
         case "summarizes":
@@ -288,8 +291,8 @@ def _turn_document(placed: ThreadTurn) -> dict[str, Any]:
 def _cause_document(cause: Cause) -> dict[str, Any]:
     turn = {} if cause.placed is None else _turn_document(cause.placed)
     told = {
-        "session": cause.session, "by": cause.by, "at": cause.at, "call_id": cause.call_id,
-        "tool": cause.tool, "task": cause.task,
+        "session": cause.session, "event": cause.event, "by": cause.by, "at": cause.at,
+        "call_id": cause.call_id, "tool": cause.tool, "task": cause.task,
     }  # fmt: skip
     return {
         "how": cause.how,

@@ -18,6 +18,8 @@ from turntree.ledger.thread_store import ThreadStore
 
 DEPTH_DEFAULT: Final = 3
 LIMIT_DEFAULT: Final = 50
+MESSAGE: Final = "session.message"
+"""The kind of the event that a queued message leaves in the stream of its session."""
 
 How = Literal["follows", "forked", "spawned", "retries", "derives", "started", "summarizes"]
 Bound = Literal["depth", "limit"]
@@ -40,6 +42,8 @@ class Cause:
     """The turn it leads to; None if it leads to something else."""
     session: Label | None = None
     """The session that was created by a fork or a spawn."""
+    event: str | None = None
+    """The kind of the event that it leads to."""
     by: str | None = None
     at: Timestamp | None = None
     call_id: str | None = None
@@ -135,6 +139,10 @@ class Causes(Facet):
         )  # fmt: skip
 
     async def _fill(self, cause: Cause) -> Cause:
+        if cause.node.kind == "Event":
+            found = await self.edges.find_event(cause.node.id)
+            kind, by = found or (None, None)
+            return replace(cause, event=kind, by=by)
         if cause.node.kind != "Run":
             return cause
         try:

@@ -90,6 +90,13 @@ class GraphStore(Facet):
             for step, kind, one, parent, turn, call_id, mode, at, by in rows
         ]
 
+    async def find_event(self, node: str) -> tuple[str, str | None] | None:
+        """Return the kind of an event, by the id of its node, and who caused it if it says so."""
+        stream, is_event, seq = node.partition("/event/")
+        if not is_event:
+            return None
+        return await self.database.fetch_one(SQL["edge_event"], stream=UUID(stream), seq=int(seq))
+
     async def find_recording(self, turn: TurnId) -> RecordedMove | None:
         """Return the move that recorded a turn; None if it was imported."""
         row = await self.database.fetch_one(SQL["edge_recording"], turn=UUID(turn))

@@ -29,5 +29,9 @@ SELECT what, policy, agent_id, event, valid_from, valid_to, recorded_at, notes F
 SELECT step, kind, session_id::text, parent_session_id::text, turn_id::text, call_id, mode, at, by
   FROM ledger.ancestry(%(session)b, %(depth_max)b::int);
 
+-- name: edge_event
+SELECT e.kind, turntree.document(e.body) #>> '{data,by}' FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(stream)b AND e.seq = %(seq)b;
+
 -- name: edge_recording
 SELECT session_id::text, session_label, version, by, at FROM ledger.recorded_in(%(turn)b);

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
-from turntree.auth import audit
-from turntree.auth.audit import PermissionCheck
+from turntree.auth.audit import AuditGrant, PermissionCheck
 from turntree.boot.open import imports_on
 from turntree.core.message import ErasedMessage, Message
 from turntree.core.principal import Principal
@@ -12,7 +11,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Finding, verify
 from turntree.core.usage import Usage
 from turntree.core.value import value
-from turntree.ledger.graph.causes import Cause
+from turntree.ledger.graph.causes import MESSAGE, Cause
 from turntree.runs.model_context import ModelCallContext
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import cut_text, one_line, whole_text
@@ -115,23 +114,23 @@ def _words(message: Message | ErasedMessage) -> str:
 
 
 async def list_permissions(context: ServerContext, asked: InspectionQuery) -> PermissionList:
-    """Return the permissions that a turn used or was denied."""
+    """Return the permissions that a turn was granted, used and was denied."""
     tree = context.tree
     turn = (await tree.resolve(asked.revision)).turn
-    facts = [
-        audit.read_fact(fact.event, None)
-        for fact in await tree.ledger.facts(turn)
-        if fact.event.kind in (audit.USED, audit.DENIED)
-    ]
+    facts = await tree.authority.list_of_turn(turn)
+    grant = next((fact for fact in facts if isinstance(fact, AuditGrant)), None)
     return PermissionList(
-        tuple(
+        principal=None if grant is None else " for ".join(_chain(grant.who)),
+        allowed=() if grant is None else grant.rights.allow,
+        withheld=() if grant is None else grant.rights.deny,
+        records=tuple(
             PermissionUse(
                 fact.at, fact.right, " for ".join(_chain(fact.who)),
                 "used" if fact.allowed else "denied", fact.reason,
             )
             for fact in facts
             if isinstance(fact, PermissionCheck)
-        )
+        ),
     )  # fmt: skip
 
 
@@ -146,7 +145,11 @@ async def list_causes(context: ServerContext, asked: InspectionQuery) -> CauseLi
     tree = context.tree
     turn = (await tree.resolve(asked.revision)).turn
     explained = await tree.causes.explain(turn)
-    return CauseList(tuple(_steps(explained.causes, 1)), explained.bound is not None)
+    return CauseList(
+        " for ".join(_chain(explained.placed.turn.header.by)),
+        tuple(_steps(explained.causes, 1)),
+        explained.bound is not None,
+    )
 
 
 def _steps(causes: Sequence[Cause], depth: int) -> Iterator[CauseStep]:
@@ -178,6 +181,8 @@ def _cause_text(cause: Cause) -> str:
             return f"Tries again: {title}"
         case "derives":
             return f"Was derived from: {title}"
+        case "started" if cause.event == MESSAGE:
+            return f"Was started by a message of {cause.by}" if cause.by else "Began with a message"
         case "started":
             return f"Was started by the event {title}"
         case "summarizes":
@@ -242,7 +247,7 @@ ROUTES: Final = (
     ),
     ApiRoute(
         "GET", "/turns/{revision}/permissions", list_permissions,
-        "Permissions that a turn used or was denied.", InspectionQuery, PermissionList,
+        "Permissions that a turn was granted, used or was denied.", InspectionQuery, PermissionList,
     ),
     ApiRoute(
         "GET", "/turns/{revision}/causes", list_causes, "What led to a turn, step by step.",

@@ -6,6 +6,8 @@ import { visible } from "../text.ts";
 import type { Turn } from "../wire.ts";
 import { useAbout } from "./useAbout.ts";
 
+const STEP_PX = 12;
+
 /** Why the turn is there, and what it was allowed to do. */
 export function CausesTab({ turn }: { turn: Turn }) {
   const causes = useAbout("/turns/{revision}/causes", { revision: turn.id });
@@ -17,13 +19,16 @@ export function CausesTab({ turn }: { turn: Turn }) {
         <Skeleton rows={3} />
       ) : causes.isError ? (
         <Failure error={causes.error} retry={() => void causes.refetch()} compact />
-      ) : causes.data.steps.length === 0 ? (
-        <p className="note">Nothing is recorded but that {visible(turn.by)} asked.</p>
       ) : (
         <ol className="causes">
+          <li>
+            <p>
+              Asked by {visible(causes.data.principal)}
+              {turn.model ? `; ${visible(turn.model)} answered` : ""}
+            </p>
+          </li>
           {causes.data.steps.map((step, index) => (
-            <li key={index}>
-              <Chip>{step.kind.replaceAll("_", " ")}</Chip>
+            <li key={index} style={{ paddingInlineStart: (step.depth - 1) * STEP_PX }}>
               <p>
                 {step.turn && step.turn !== turn.id ? (
                   <Link to="/t/$turn" params={{ turn: step.turn }}>
@@ -52,10 +57,12 @@ export function CausesTab({ turn }: { turn: Turn }) {
         <Skeleton rows={2} />
       ) : permissions.isError ? (
         <Failure error={permissions.error} retry={() => void permissions.refetch()} compact />
-      ) : permissions.data.records.length === 0 ? (
+      ) : permissions.data.principal === null && permissions.data.records.length === 0 ? (
         <p className="note">None were recorded for this turn. Imported transcripts do not contain them.</p>
       ) : (
         <ul className="permissions">
+          <Patterns kind="ok" word="allowed" patterns={permissions.data.allowed} />
+          <Patterns kind="bad" word="withheld" patterns={permissions.data.withheld} />
           {permissions.data.records.map((record, index) => (
             <li key={index}>
               <code>{visible(record.action)}</code>
@@ -69,5 +76,18 @@ export function CausesTab({ turn }: { turn: Turn }) {
         </ul>
       )}
     </>
+  );
+}
+
+/** What the turn could have done: the patterns that its sender, its agent and its message all permit. */
+function Patterns(props: { kind: "ok" | "bad"; word: string; patterns: readonly string[] }) {
+  if (props.patterns.length === 0) return null;
+  return (
+    <li>
+      <Chip kind={props.kind}>{props.word}</Chip>
+      {props.patterns.map((pattern) => (
+        <code key={pattern}>{visible(pattern)}</code>
+      ))}
+    </li>
   );
 }

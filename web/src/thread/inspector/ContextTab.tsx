@@ -1,4 +1,4 @@
-import { count, figure, short } from "../../core/format.ts";
+import { count, figure, short, titled } from "../../core/format.ts";
 import { Chip } from "../../parts/Chip.tsx";
 import { Failure, Skeleton } from "../../parts/States.tsx";
 import { visible } from "../text.ts";
@@ -112,7 +112,9 @@ function Seen({ context }: { context: Context }) {
             {context.thread.map((turn) => (
               <li key={turn.turn}>
                 <span className="number">{turn.depth}</span>
-                <span className="clip">{visible(turn.kind === "compaction" ? "Summary" : turn.title)}</span>
+                <span className="clip">
+                  {visible(turn.kind === "compaction" ? "Summary" : titled(turn.title))}
+                </span>
                 <span className="faint">{turn.tokens === null ? "" : short(turn.tokens)}</span>
               </li>
             ))}
