@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -201,3 +202,20 @@ def test_redact_ordinary_words_are_unchanged(harmless: str) -> None:
 def test_redact_text_without_key_is_unchanged(data: bytes) -> None:
     redacted, times = redact(data)
     assert times or redacted is data
+
+
+@pytest.mark.parametrize(
+    "unit", ["eyJ", "TOKEN=", "TOKEN=abcdefgh(", "TOKEN=abcdefgh,", "eyJabcdefghij.", "sk-"]
+)
+def test_redact_text_that_repeats_a_beginning_takes_linear_time(unit: str) -> None:
+    def cost(length: int) -> float:
+        data = (unit * (length // len(unit))).encode() + b"1"
+        spent: list[float] = []
+        for _ in range(3):
+            begun = process_time()
+            redact(data)
+            spent.append(process_time() - begun)
+        return max(min(spent), 0.001)
+
+    # Sixteen times the text; in quadratic time it would take 256 times as long.
+    assert cost(320_000) < 80 * cost(20_000)

@@ -28,9 +28,11 @@ from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.integrity.fsck import fsck
 from turntree.programs.execution_host import LocalFolder
+from turntree.programs.kinds.human import INBOX_MAX
 from turntree.programs.model_choice import choose_model
 from turntree.programs.service import Programs
 from turntree.programs.store import ProgramStore
+from turntree.runs.request_resolver import RequestResolver
 from turntree.sandbox.bubblewrap import Bubblewrap
 
 pytestmark = pytest.mark.anyio
@@ -724,3 +726,31 @@ async def test_a_person_assigns_and_configures_only_as_their_permissions_say(
     eve = acting(programs, "human", "eve")
     await eve.create("human", "eve", {"permissions": []})
     assert (await eve.configure("eve", {"permissions": ["assign"]})).version.number == 2
+
+
+async def test_a_sender_who_floods_an_inbox_pushes_out_no_message_of_others(
+    programs: Programs,
+) -> None:
+    await programs.create("human", "cyd", {})
+    bob = acting(programs, "human", "bob")
+    await programs.invoke("cyd", {"message": "lunch is ready"})
+    for number in range(INBOX_MAX + 2):
+        await bob.invoke("cyd", {"message": f"buy {number}"})
+    inbox = (await programs.get("cyd")).details["inbox"]
+    assert isinstance(inbox, list)
+    assert inbox[0] == {"by": "human:ana", "message": "lunch is ready"}
+    assert inbox[1] == {"by": "human:bob", "message": "buy 3"}
+    assert len(inbox) == INBOX_MAX
+    with pytest.raises(InvalidOperation, match="at most 10000 characters"):
+        await bob.invoke("cyd", {"message": "x" * 10_001})
+
+
+async def test_an_agent_that_may_only_be_read_answers_no_message(tree: Tree) -> None:
+    made = await tree.programs.create("agent", "atlas", {}, visibility="private")
+    await tree.programs.grant("atlas", "bob", "read")
+    bob = acting(tree.programs, "human", "bob")
+    assert (await bob.get("atlas")).id == made.id
+    resolver = RequestResolver(tree.programs, tree.ledger, tree.authority.permissions)
+    started: dict[str, Json] = {"by": "human:bob", "options": {"agent": "atlas"}}
+    with pytest.raises(PermissionDenied, match=r"human:bob may not invoke @\(atlas\)"):
+        await resolver.choose(None, None, started)

@@ -233,6 +233,28 @@ async def test_message_does_not_join_claimed_message(desk: Desk) -> None:
     assert [one.run for one in await desk.inbox.list_waiting(desk.session)] == [late.run]
 
 
+@pytest.mark.parametrize(
+    ("by", "options"),
+    [
+        ("human:bob", {}),
+        ("human:ana", {"permissions": {"deny": ["tool:*"]}}),
+        ("human:ana", {"chain": [{"kind": "human", "id": "ana", "rights": {}}]}),
+    ],
+    ids=["another sender", "narrower limits", "a token"],
+)
+async def test_message_does_not_join_one_that_runs_with_other_rights(
+    desk: Desk, by: str, options: dict[str, Json]
+) -> None:
+    one = await desk.post("one")
+    two = await desk.inbox.post(
+        desk.session, user("two"), by=by, at=desk.world.now(), options={**options, "fold": True}
+    )
+    assert two.run != one.run
+    found = await desk.work()
+    assert isinstance(found, StartRun)
+    assert [one.message for one in found.messages] == [user("one")]
+
+
 async def test_message_does_not_join_canceled_message(desk: Desk) -> None:
     one = await desk.post("one")
     await desk.inbox.cancel_one(one.run, by="human:ana", at=desk.world.now())

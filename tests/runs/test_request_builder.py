@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import orjson
 import pytest
 
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.permissions import Permissions, tools
+from turntree.auth.permissions import Permissions, credentials, right, tools
 from turntree.auth.persona import Identity, Persona
 from turntree.core.canonical import Json, canonical
 from turntree.core.errors import Hint, InvalidOperation, ProviderNotConfigured
@@ -231,6 +232,29 @@ async def test_a_fork_under_another_persona_is_shown_the_other_one(models: Tree)
     assert [one.name for one in side.prompt.tools] == ["read"]
     main = await ask(assembly_on(models), models)
     assert main.prompt.system == ("You are Atlas.\n\nBe kind.",)
+
+
+async def test_a_persona_widens_nothing_that_its_agent_denies(models: Tree) -> None:
+    config: dict[str, Json] = {"credentials": ["ITS_KEY"], "permissions": {"deny": ["tool:write"]}}
+    await models.programs.create("agent", "atlas", config)
+    await models.turns.record("main", [user("one")], [assistant("two")])
+    rights = Permissions((*tools("*"), *credentials("ITS_KEY", "OTHER_KEY")))
+    wider = replace(persona(allow=()), rights=rights)
+    await models.personas.fork(
+        "main", "side", wider, owner_grants=True, confirmed=True, context=HUMAN
+    )
+    side = await ask(assembly_on(models), models, session="side")
+    assert [one.name for one in side.prompt.tools] == ["fetch", "read"]
+    (granted,) = [
+        entry.object
+        for entry in Manifest.from_json(
+            orjson.loads(await models.ledger.get_object(side.manifest))
+        ).entries
+        if entry.kind == "permissions"
+    ]
+    rights = Permissions.from_json(orjson.loads(await models.ledger.get_object(granted)))
+    assert rights.permits(right("credential", "ITS_KEY"))
+    assert not rights.permits(right("credential", "OTHER_KEY"))
 
 
 async def test_two_forks_share_the_manifest_and_the_prefix(models: Tree) -> None:

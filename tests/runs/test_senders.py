@@ -10,7 +10,7 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.core.canonical import Json
-from turntree.core.message import Message
+from turntree.core.message import Message, assistant, user
 from turntree.core.program import Visibility
 from turntree.db.database import Database
 from turntree.programs.execution_host import LocalFolder
@@ -21,14 +21,16 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def served_by_ana(database: Database, folder: Path) -> AsyncGenerator[tuple[Tree, Tree]]:
+async def served_by_ana(
+    database: Database, folder: Path, *tools: object
+) -> AsyncGenerator[tuple[Tree, Tree]]:
     """The tree as ana sees it, whose worker serves, and as bob sees it; no program can be run."""
     world, engine = SystemClock(), engine_on(database)
     place = LocalFolder(folder, find_sandbox=lambda: Bubblewrap(bwrap=None))
     hers, his = (Settings(folder, user=user) for user in ("ana", "bob"))
     ana = tree_on(database, hers, world, workplace=place, engine=engine)
     bob = tree_on(database, his, world, engine=engine)
-    running = run_on(database, ana, hers, world, engine)
+    running = run_on(database, ana, hers, world, engine, tools)
     try:
         async with running.serving(stays_here=True):
             yield ana, bob
@@ -107,3 +109,29 @@ async def test_a_strangers_model_answers_only_where_it_is_named(
         assert await send(bob, "shared") == "I am hers."
         await add_model(bob, "his")
         assert await send(bob, "main") == "I am his."
+
+
+async def test_only_folders_that_the_workers_user_attached_are_recorded(
+    database: Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "hers"
+    folder.mkdir()
+
+    def write() -> str:
+        """Write a file."""
+        (folder / "diary.txt").write_text("dear diary", encoding="utf-8")
+        return "written"
+
+    async with served_by_ana(database, tmp_path, write) as (ana, bob):
+        await add_model(bob, "his", calls="write")
+        await bob.turns.record("his", [user("hello")], [assistant("hi")])
+        await bob.resources.ensure_directory(str(folder), "his")
+        assert await send(bob, "his", model="his") == "I am his."
+        assert await bob.resources.pins_of("his") == []
+        (folder / "diary.txt").unlink()
+        await ana.turns.record("shared", [user("hello")], [assistant("hi")])
+        await ana.resources.ensure_directory(str(folder), "shared")
+        assert await send(bob, "shared", model="his") == "I am his."
+        (pinned,) = await bob.resources.pins_of("shared")
+        assert pinned.before is not None
+        assert pinned.before != pinned.after

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import orjson
@@ -29,6 +30,15 @@ def test_passages_with_the_rarest_words_come_first() -> None:
     (entry, passage), *_ = find_passages(entries, "gate code of the north depot")
     assert entry.address == "20/1"
     assert "4711" in passage
+
+
+def test_a_search_for_whole_pages_counts_their_first_words_only() -> None:
+    entries = [ThreadEntry(1, None, "answer", "the gate code is 4711. " * 2_000)]
+    pages = " ".join(f"word{number}" for number in range(20_000))
+    begun = process_time()
+    assert find_passages(entries, f"{pages} gate") == []
+    assert process_time() - begun < 5
+    assert find_passages(entries, f"gate {pages}") != []
 
 
 async def test_a_model_recalls_and_reads_what_stands_inside_a_long_result(

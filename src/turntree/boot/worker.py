@@ -290,7 +290,7 @@ class WorkerRuntime:
                 hub,
                 own_tools=own_tools,
                 context_of=context_of,
-                files=RunFiles(self._worker_resources()),
+                files=RunFiles(self._worker_resources(), self.tree.programs.user),
                 together=database.keep_together,
             )
         return self._runner

@@ -124,22 +124,28 @@ _NO_VALUE: Final = (
     rb"(?!(?i:your|xxx|change.?me|placeholder|dummy|fake|none|null|true|false|example|redacted))"
 )
 """How people write a placeholder for a value."""
+_NAMED: Final = pattern(
+    rb"(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(?:ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION"
+    rb"|MASTER|AUTH)_KEY)\\*[\"']?\s?[=:]\s?\\*[\"']?" + _NO_VALUE + rb"(?![/~.])"
+)
+"""What stands before the value in NAME=value or "NAME": "value"."""
+_WORD_END: Final = pattern(rb"[\s\"'\\]")
+_VALUE_END: Final = pattern(rb"[\s\"'\\,;&<>$`(){}\[\]|]")
+_AFTER_VALUE: Final = frozenset(b" \t\n\r\f\v\"'\\,;&")
+_VALUE_BYTES_MIN: Final = 8
+_NO_LETTERS: Final = bytes(one for one in range(256) if not bytes((one,)).isalpha())
+_NO_DIGITS: Final = bytes(one for one in range(256) if not bytes((one,)).isdigit())
 _VALUES: Final = (
-    # JSON web tokens.
+    # JSON web tokens. A long word is examined once, however often a token could begin in it.
     (
         (b"eyJ",),
-        pattern(rb"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,}"),
-    ),
-    # NAME=value or "NAME": "value". In code, a bracket follows or there is no digit.
-    (
-        (b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY"),
         pattern(
-            rb"(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|(?:ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION"
-            rb"|MASTER|AUTH)_KEY)\\*[\"']?\s?[=:]\s?\\*[\"']?" + _NO_VALUE + rb"(?P<value>(?![/~.])"
-            rb"(?=[^\s\"'\\]*[A-Za-z])(?=[^\s\"'\\]*[0-9])[^\s\"'\\,;&<>$`(){}\[\]|]{8,})"
-            rb"(?=[\s\"'\\,;&]|$)"
+            rb"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]++\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,})"
+            rb"[A-Za-z0-9_-]*?"
+            rb"(?P<key>eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{20,})"
         ),
     ),
+    ((b"PASSW", b"SECRET", b"TOKEN", b"_KEY", b"APIKEY"), _NAMED),
     (
         (b"secret_access_key", b"SecretAccessKey"),
         pattern(
@@ -193,10 +199,10 @@ def redact(data: bytes, live: Sequence[bytes] = ()) -> tuple[bytes, int]:
     """
     times = 0
     if _has_key_mark(data):
-        data, times = _KEY.subn(_placeholder, data)
+        data, times = _KEY.subn(lambda match: _placeholder(match[0]), data)
     for marks, shape in _VALUES:
         if any(mark in data for mark in marks):
-            data, more = shape.subn(_hide, data)
+            data, more = _hide_named(data) if shape is _NAMED else shape.subn(_hide, data)
             times += more
     for secret in live:
         if more := data.count(secret):
@@ -279,16 +285,49 @@ def result_without_secrets(result: ToolResult, redactor: Redactor) -> ToolResult
     return clean
 
 
-def _placeholder(match: re.Match[bytes]) -> bytes:
-    return b"[redacted:" + sha256(match[0]).hexdigest()[:8].encode() + b"]"
+def _placeholder(key: bytes) -> bytes:
+    return b"[redacted:" + sha256(key).hexdigest()[:8].encode() + b"]"
 
 
 def _hide(match: re.Match[bytes]) -> bytes:
-    """Return the matched text without its value."""
-    if match.lastgroup is None:
-        return _placeholder(match)
-    begin, end = (at - match.start() for at in match.span("value"))
-    return match[0][:begin] + HIDDEN + match[0][end:]
+    """Return the matched text without its value or its key."""
+    assert match.lastgroup is not None, "each pattern names what is secret"
+    begin, end = (at - match.start() for at in match.span(match.lastgroup))
+    hidden = _placeholder(match[0][begin:end]) if match.lastgroup == "key" else HIDDEN
+    return match[0][:begin] + hidden + match[0][end:]
+
+
+def _hide_named(data: bytes) -> tuple[bytes, int]:
+    """Return a text without the values that follow a secret's name, and how many there were.
+
+    A value has a letter and a digit in its word and ends as a value does; in code, a bracket
+    follows or there is no digit. One regular expression would search the rest of a word again for
+    each name in it, which takes hours for a megabyte that repeats a name.
+    """
+    pieces: list[bytes] = []
+    done = word_end = value_end = 0
+    letter = digit = -1
+    for match in _NAMED.finditer(data):
+        begin = match.end()
+        if match.start() < done:
+            continue
+        if begin >= word_end:
+            word_end = _find_end(_WORD_END, data, begin)
+            word = data[begin:word_end]
+            letter = begin + len(word.rstrip(_NO_LETTERS)) - 1
+            digit = begin + len(word.rstrip(_NO_DIGITS)) - 1
+        if begin >= value_end:
+            value_end = _find_end(_VALUE_END, data, begin)
+        ends_well = value_end == len(data) or data[value_end] in _AFTER_VALUE
+        if begin <= min(letter, digit) and value_end - begin >= _VALUE_BYTES_MIN and ends_well:
+            pieces += (data[done:begin], HIDDEN)
+            done = value_end
+    return b"".join((*pieces, data[done:])), len(pieces) // 2
+
+
+def _find_end(shape: re.Pattern[bytes], data: bytes, begin: int) -> int:
+    found = shape.search(data, begin)
+    return len(data) if found is None else found.start()
 
 
 def _has_key_mark(text: bytes) -> bool:

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 31
-DIGEST: Final = "9c1cf0637bd9c2b260bff4788ed15598a6bd30edc469318dea1296ce5a59fec5"
+NUMBER: Final = 32
+DIGEST: Final = "7f6d6fa80d79465497f7b99899df68062b89baf6473168c3fd80428b1af53f98"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

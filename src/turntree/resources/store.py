@@ -177,6 +177,11 @@ class AttachmentStore:
         rows = await self.database.fetch(SQL["list_attached"], session=UUID(session))
         return [(_resource(row), row[_RESOURCE_COLUMNS]) for row in rows]
 
+    async def list_attached_by(self, session: SessionId, by: str) -> set[ResourceId]:
+        """Return the resources of a session that a principal attached."""
+        rows = await self.database.fetch(SQL["list_attached_by"], session=UUID(session), by=by)
+        return {ResourceId(id) for (id,) in rows}
+
     async def list_holders(
         self, resource: ResourceId, *, since: Timestamp | None = None
     ) -> list[SessionId]:

@@ -42,6 +42,17 @@ SELECT r.id::text, r.kind, r.host, r.location, r.name, r.capabilities, r.imperat
     WHERE x.workspace_id = %(workspace)b AND x.session_id = %(session)b)) r ON r.id = a.resource_id
   WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b ORDER BY r.id;
 
+-- name: list_attached_by
+-- The resources that one principal attached to a session, as the event of each attachment says.
+SELECT a.resource_id::text
+  FROM turntree.resource_attachments a
+  CROSS JOIN LATERAL (SELECT e.body FROM turntree.event_links l
+    JOIN turntree.events e ON e.workspace_id = l.workspace_id AND e.stream_id = l.stream_id AND e.seq = l.seq
+    WHERE l.workspace_id = a.workspace_id AND l.from_id = a.resource_id::text AND l.kind = 'ATTACHED_TO'
+      AND l.stream_id = a.session_id ORDER BY l.seq DESC LIMIT 1) e
+  WHERE a.workspace_id = %(workspace)b AND a.session_id = %(session)b
+    AND turntree.document(e.body) #>> '{data,by}' = %(by)b;
+
 -- name: lock_resource
 -- No session can attach it until this transaction ends.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:resource:' || %(resource)b::uuid, 0));

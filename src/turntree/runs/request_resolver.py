@@ -19,7 +19,7 @@ from turntree.auth.persona import TOOLSETS, Persona, persona_of
 from turntree.auth.run_rights import WITHOUT_PERSONA, chain_of, rights_in
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Conflict, InvalidOperation
+from turntree.core.errors import Conflict, InvalidOperation, PermissionDenied
 from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.manifest import (
     MESSAGE_PROMPT,
@@ -126,6 +126,10 @@ class RequestResolver:
         code = [] if agent is None else await _list_code(programs, agent)
         is_limited = bool(options_of(started).keys() & {"chain", "permissions"})
         rights = rights_in(started, persona) if persona or is_limited else WITHOUT_PERSONA
+        if agent is not None and (own := _persona_in(agent)) != persona:
+            # Any principal may fork a thread under a persona that they wrote themselves. The agent
+            # still does only what its own config permits.
+            rights = rights.intersect(own.granted)
         tools, lacking = offered(self.toolsets, agent, rights, code, self.always)
         prompts = await self._list_prompts(started, home, settings.prompt, agent)
         entries = await self._pin(choice, persona, rights, agent, tools, code, prompts)
@@ -278,7 +282,7 @@ class RequestResolver:
         persona = None if thread.persona is None else Persona.from_json(thread.persona)
         agent = await _find_agent(programs, options, home, persona)
         if agent is not None and not thread.is_chosen:
-            persona = persona_of(agent.name, agent.version.number, agent.config)
+            persona = _persona_in(agent)
         situation = options.get("situation")
         choice = await choose_for(
             programs,
@@ -459,6 +463,8 @@ async def _find_agent(
         program = await programs.get(str(address))
         if program.kind != "agent":
             raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
+        if not await programs.allows(program, str(programs.by), "invoke"):
+            raise PermissionDenied(f"{programs.by} may not invoke {program.address}")
         return program
     if home is not None and (owner := home.config.get("owner")) is not None:
         found = await programs.find(str(owner))
@@ -467,6 +473,10 @@ async def _find_agent(
         return None
     found = await programs.find(persona.agent)
     return found if found is not None and found.kind == "agent" else None
+
+
+def _persona_in(agent: Program) -> Persona:
+    return persona_of(agent.name, agent.version.number, agent.config)
 
 
 def _pin_of(request: Mapping[str, Json], name: str) -> Json:

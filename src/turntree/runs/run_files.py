@@ -91,6 +91,9 @@ class RunFiles:
     """Records files of the folders attached to a session. Implements ``FileRecorder``."""
 
     resources: Resources
+    user: Principal | None
+    """The worker's user. Folders that another person attached are not read: they may be the
+    user's own, which that person could not look into otherwise."""
     _folders: dict[RunId, list[RunFolder]] = field(default_factory=dict[RunId, list[RunFolder]])
 
     async def begin(self, attempt: Attempt) -> Mapping[str, Json]:
@@ -155,10 +158,13 @@ class RunFiles:
         return self._folders[run]
 
     async def _list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
+        attachments = self.resources.attachments
+        own = await attachments.list_attached_by(session, str(self.user))
         return [
             (resource, mode)
-            for resource, mode in await self.resources.attachments.list_attached(session)
-            if resource.host == self.resources.host
+            for resource, mode in await attachments.list_attached(session)
+            if resource.id in own
+            and resource.host == self.resources.host
             and mode == "rw"
             and "snapshot" in resource.capabilities
         ]

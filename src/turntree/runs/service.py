@@ -166,9 +166,9 @@ class Runs(Facet):
         A new label begins a session; the address of a turn begins a fork. In a session that
         belongs to an agent, that agent answers, unless the options name another. ``key`` makes the
         call safe to repeat. ``fold`` joins the message to the one before it, unless a run has
-        already started with that one. Several messages become the query of one turn. What looks
-        like a secret key is removed before anything is stored; ``redacted`` of the result counts
-        them.
+        already started with that one, or it was sent by another principal or with other rights.
+        Several messages become the query of one turn. What looks like a secret key is removed
+        before anything is stored; ``redacted`` of the result counts them.
 
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
+import anyio.to_thread
 import orjson
 
 from turntree.core.canonical import Json, canonical
@@ -36,6 +37,8 @@ from turntree.tools.toolset import ToolContext
 
 TOOL_SET: Final = "ledger."
 HITS_MAX: Final = 5
+WORDS_MAX: Final = 32
+"""Words of a search that count; a model may send whole pages."""
 PASSAGE_CHARS: Final = 400
 READ_CHARS: Final = 4_000
 PAGE_TURNS: Final = 200
@@ -76,10 +79,12 @@ def ledger_tools(ledger: Ledger, threads_of: ThreadsOf) -> FunctionTools:
         """Search everything that was said and done before in this conversation, tool results
         included. Returns the best passages, each with its address."""
         entries = [entry async for entry in reader.list_entries(context.run)]
+        # In a thread: a long conversation takes seconds, and the worker has others to serve.
+        hits = await anyio.to_thread.run_sync(find_passages, entries, words)
         return {
             "hits": [
                 {"address": entry.address, "in": entry.kind, "text": passage}
-                for entry, passage in find_passages(entries, words)
+                for entry, passage in hits
             ]
         }
 
@@ -185,7 +190,7 @@ class ConversationReader:
 def find_passages(entries: Sequence[ThreadEntry], words: str) -> list[tuple[ThreadEntry, str]]:
     """Return the passages that contain most of some words, the rarest counting most."""
     roots = list(dict.fromkeys(_root(word) for word in _WORD.findall(words.lower())))
-    roots = [root for root in roots if root not in COMMON] or roots
+    roots = ([root for root in roots if root not in COMMON] or roots)[:WORDS_MAX]
     # What these tools returned before repeats what stands elsewhere.
     lowered = [
         (entry, entry.text.lower()) for entry in entries if not entry.kind.startswith(TOOL_SET)

@@ -163,3 +163,12 @@ async def test_google_says_in_the_body_when_to_ask_again() -> None:
         ModelRateLimitError, status_code=429, model_name="gemini", body=body
     )
     assert failure_of(error, "google", str).retry_after_s == 34.5
+
+
+async def test_a_body_of_digits_is_searched_once_and_is_no_number() -> None:
+    digits = "1" * 100_000
+    refused = ModelHTTPError(400, "m", {"error": {"message": f"prompt is too long: {digits}"}})
+    begun = time.process_time()
+    failed = failure_of(refused, "mine", lambda text: text)
+    assert time.process_time() - begun < 5  # Minutes, if each digit begins a search.
+    assert (failed.kind, failed.sent_tokens, failed.limit_tokens) == ("too_long", None, None)

@@ -59,7 +59,7 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
     "--new", "is_new", is_flag=True, help="New session, even if TARGET is a part of a label."
 )
 @click.option("--join", "fold", is_flag=True,
-              help="Join with a message that is still queued, in one turn.")  # fmt: skip
+              help="Join with your last message, in one turn, if it is still queued.")  # fmt: skip
 @click.option("--wait/--no-wait", default=True, help="Wait for the reply (default).")
 @click.option("--stream", is_flag=True, help="Output as it arrives, with tool calls.")
 @click.option("--dry-run", is_flag=True, help="Where the message would go; nothing is sent.")

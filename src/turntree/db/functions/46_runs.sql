@@ -131,10 +131,13 @@ BEGIN
   PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
   a := turntree.lock_queue(p_ws, p_session);
   IF p_options @> '{"fold": true}' THEN
-    -- Join the newest message, unless a worker claimed it already or it was canceled.
+    -- Join the newest message, unless a worker claimed it already or it was canceled. The run acts for the sender of its
+    -- first message, with the rights of that message: no other principal may add words to it.
     SELECT x.run_id INTO run_id FROM turntree.queued_messages x
       WHERE x.workspace_id = p_ws AND x.session_id = p_session AND x.seq = a.posted_seq AND x.seq > a.claimed_seq
-        AND x.payload IS NOT NULL AND x.canceled_at IS NULL;
+        AND x.payload IS NOT NULL AND x.canceled_at IS NULL AND x.by = p_by
+        AND x.options -> 'chain' IS NOT DISTINCT FROM p_options -> 'chain'
+        AND x.options -> 'permissions' IS NOT DISTINCT FROM p_options -> 'permissions';
   END IF;
   seq := a.posted_seq + 1;
   run_id := coalesce(run_id, turntree.derive_run_id(p_session, seq, v_at));

@@ -24,7 +24,8 @@ _DENIED: Final = frozenset({401, 402, 403})
 _SERVER_ERROR: Final = 500
 _BAD_REQUEST: Final = 400
 _TOO_LARGE: Final = 413
-_TOKENS: Final = r"(\d[\d,_]*)"
+# A body may consist of digits only: without a limit, each of them would begin a search.
+_TOKENS: Final = r"(\d[\d,_]{0,15})"
 _TOO_LONG: Final = re.compile(
     r"context[ _](?:length|window|size|limit)|prompt is too long|too many tokens"
     r"|maximum number of tokens|too large for model|maximum prompt length",

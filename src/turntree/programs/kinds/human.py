@@ -4,6 +4,7 @@ An approval is an event in the person's own stream. Only that person can give it
 whom another person granted that access; only once, and never a program.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal
 
@@ -20,6 +21,8 @@ from turntree.programs.program_kind import Invocation
 QUICKER_MAX: Final = 20
 INBOX_MAX: Final = 50
 """How many unread messages are kept in an inbox; the person's stream has them all."""
+MESSAGE_CHARS_MAX: Final = 10_000
+"""Each message is stored again with every later one, until it is read."""
 
 
 class Preferences(TypedConfig):
@@ -95,12 +98,15 @@ async def _notify(call: Invocation, text: str) -> dict[str, Json]:
     reached = channel != "none"
     told: dict[str, Json] = {"channel": channel, "reached": reached}
 
+    if len(text) > MESSAGE_CHARS_MAX:
+        raise InvalidOperation(f"a message to a person has at most {MESSAGE_CHARS_MAX} characters")
+
     async def notify(person: Program) -> dict[str, Json]:
-        arrived: list[Json] = [*_inbox(person), {"by": str(call.by), "message": text}]
+        inbox = _add_message(_inbox(person), str(call.by), text)
         await call.around.tell(
             person,
             "human.notified",
-            sets={"inbox": arrived[-INBOX_MAX:]} if reached else None,
+            sets={"inbox": inbox} if reached else None,
             more={**told, "message": text},
         )
         return told
@@ -118,7 +124,7 @@ async def _read(call: Invocation) -> dict[str, Json]:
         )
 
     async def read(person: Program) -> dict[str, Json]:
-        messages = _inbox(person)
+        messages: list[Json] = [*_inbox(person)]
         if messages:
             await call.around.tell(person, "human.read", sets={"inbox": None})
         return {"read": messages}
@@ -193,9 +199,21 @@ def _permissions(person: Program) -> list[Json]:
     return found if isinstance(found, list) else []
 
 
-def _inbox(person: Program) -> list[Json]:
+def _inbox(person: Program) -> list[dict[str, Json]]:
     found = person.details.get("inbox")
-    return list(found) if isinstance(found, list | tuple) else []
+    messages = found if isinstance(found, list | tuple) else ()
+    return [dict(one) for one in messages if isinstance(one, Mapping)]
+
+
+def _add_message(inbox: list[dict[str, Json]], by: str, text: str) -> list[Json]:
+    """Return an inbox with one more message; of a full one, the loudest sender loses the oldest."""
+    arrived: list[dict[str, Json]] = [*inbox, {"by": by, "message": text}]
+    if len(arrived) > INBOX_MAX:
+        # Otherwise a sender who floods the inbox would push out the messages of others.
+        senders = [str(one.get("by")) for one in arrived]
+        ((loudest, _),) = Counter(senders).most_common(1)
+        del arrived[senders.index(loudest)]
+    return [*arrived]
 
 
 def _waiting(person: Program) -> dict[str, Json]:
