@@ -11,12 +11,14 @@ from turntree.auth.audit import Fact, PermissionCheck
 from turntree.auth.token import TokenRecord
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical
+from turntree.core.event import Event
 from turntree.core.ids import Digest, SessionId, Timestamp, TurnId, instant
 from turntree.core.principal import Principal
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuid
 from turntree.db.sql import load_statements
 from turntree.ledger.store import SQL as LEDGER_SQL
+from turntree.ledger.store import Ledger
 
 SQL = load_statements(__file__)
 
@@ -87,15 +89,25 @@ class PermissionStore:
         who = Principal.from_json(by)
         return [*audit.read_turn(None, instant(started), who, granted, tools), *told]
 
-    async def note_token(
-        self, nonce: str, kind: str, data: Mapping[str, Json], *, at: Timestamp
+    async def note_issue(
+        self, nonce: str, data: Mapping[str, Json], *, at: Timestamp, until: Timestamp
     ) -> None:
-        """Record that a token was issued or revoked."""
-        events.group_of(kind)
+        """Record that a token was issued; the event is valid until the token expires.
+
+        Raises:
+            InvalidOperation: It has expired already.
+        """
+        said, stream = {**data, "nonce": nonce}, token.stream_of(nonce)
+        # The nonce is new, so this is the first event of its stream.
+        issued = Event(stream, 0, token.ISSUED, at, said, valid_from=at, valid_to=until)
+        await Ledger(self.database).append(events.record(issued))
+
+    async def note_revocation(self, nonce: str, data: Mapping[str, Json], *, at: Timestamp) -> None:
+        """Record that a token was revoked."""
         told = canonical({**data, "nonce": nonce}).decode()
         stream = UUID(token.stream_of(nonce))
         await self.database.run(
-            LEDGER_SQL["record_event"], stream=stream, kind=kind, at=at, data=told
+            LEDGER_SQL["record_event"], stream=stream, kind=token.REVOKED, at=at, data=told
         )
 
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:

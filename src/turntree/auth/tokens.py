@@ -53,7 +53,7 @@ class Tokens(Facet):
             "audience": audience,
             "expires_at": expires_at,
         }
-        await self.permissions.note_token(nonce, token.ISSUED, data, at=self.world.now())
+        await self.permissions.note_issue(nonce, data, at=self.world.now(), until=expires_at)
         return made, nonce
 
     async def revoke(self, nonce: str, *, reason: str = "") -> TokenRecord:
@@ -75,7 +75,7 @@ class Tokens(Facet):
                     f"{self.by} cannot revoke {nonce}: {known.issued_by} issued it"
                 )
         data: dict[str, Json] = {"by": str(self.by), "reason": reason}
-        await self.permissions.note_token(nonce, token.REVOKED, data, at=self.world.now())
+        await self.permissions.note_revocation(nonce, data, at=self.world.now())
         (noted,) = await self.permissions.list_tokens(nonce)
         return noted
 

@@ -1,5 +1,7 @@
 """``token``: rights that travel, and how they are taken back."""
 
+import json
+import re
 from pathlib import Path
 
 import anyio
@@ -12,7 +14,7 @@ from turntree.auth.token import narrow
 from turntree.auth.tokens import Tokens
 from turntree.boot.open import Settings, load_token_key, open_tree
 from turntree.core.errors import InvalidOperation, PermissionDenied
-from turntree.core.ids import Timestamp
+from turntree.core.ids import Timestamp, unix_ms
 from turntree.core.principal import Principal
 from turntree.system.clock import SystemClock
 
@@ -37,6 +39,25 @@ def test_a_token_counts_until_it_is_revoked(turntree: Call) -> None:
     assert "was revoked already: human:ana did so at" in again.err
     assert turntree("token", "revoke", "short").code == 1
     assert turntree("token", "issue", "worker", "--allow", "fs").code == 1
+
+
+def test_the_event_of_a_token_is_valid_until_the_token_expires(turntree: Call) -> None:
+    made = turntree("token", "issue", "worker", "--expires-in", "30", "--json").document
+    turntree("token", "revoke", made["nonce"])
+    events = [
+        json.loads(row["body"])
+        for row in turntree(
+            "sql", "--json", "--whole",
+            "SELECT body FROM turntree.events WHERE kind LIKE 'token.%' ORDER BY n",
+        ).documents
+    ]  # fmt: skip
+    issued, revoked = events
+    assert (issued["valid_from"], issued["valid_to"]) == (issued["at"], made["expires_at"])
+    assert unix_ms(issued["valid_to"]) - unix_ms(issued["valid_from"]) <= 30 * 60_000
+    assert "valid_to" not in revoked, "most events are true from their time on"
+    # In UTC with milliseconds, every one of them.
+    assert all(re.fullmatch(r"[\d-]{10}T[\d:]{8}\.\d{3}Z", event["at"]) for event in events)
+    assert turntree("fsck").code == 0
 
 
 def test_a_revoked_token_opens_nothing_nor_do_those_made_from_it(
