@@ -4,10 +4,13 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import pexpect
 import pytest
 from click.testing import CliRunner
 
@@ -26,14 +29,20 @@ VARYING = (
     (re.compile(r"\b[0-9a-f]{7,8}\b"), "DIGITS"),
     (re.compile(r"\b\d\d-\d\d-\d\d\b|\b\d{4}[-/]\d\d[-/]\d\d\b"), "DAY"),
     (re.compile(r"\bT\d\d-\d\d-\d\d"), ""),
+    (re.compile(r"\b\d{8}T\d{6}\b"), "MOMENT"),
     (re.compile(r"\bclaude-[a-z]+-[\d-]+\b|\bscripted-1\b"), "MODEL"),
     (re.compile(r"price unknown|\$\d+\.\d+"), "PRICE"),
     (re.compile(r"\b\d+(\.\d+)? m?s\b"), "TIME"),
     (re.compile(r"(?<=\S)\s{2,}"), "  "),
     (re.compile(r"\b(now|\d+[mh])\b"), "AGO"),
 )
+COUNT = (re.compile(r"\b\d[\d,.]*( [kMG]?B)?\b"), "NUMBER")
+"""What differs from one release to the next, where a page is not about the figures."""
+ANSWER = re.compile(r"^(.*(?:\]|delete it): )(\S+)$")
+ANSWER_S = 60
+SHELL_WORDS = frozenset({"|", ">", "<", "&&"})
 SLUG_UNFIT = re.compile(r"[^A-Za-z0-9]")
-NOT_HERE = ("pip install",)
+NOT_HERE = ("pip install", "pip uninstall")
 """Commands that belong to a reader's machine."""
 
 
@@ -58,11 +67,11 @@ def read_session(text: str) -> Session:
     return found
 
 
-def normal(lines: list[str]) -> list[str]:
+def normal(lines: list[str], *, with_counts: bool = True) -> list[str]:
     told: list[str] = []
     for line in lines:
         plain = line
-        for pattern, word in VARYING:
+        for pattern, word in VARYING if with_counts else (*VARYING, COUNT):
             plain = pattern.sub(word, plain)
         told.append(plain.rstrip())
     return told
@@ -77,10 +86,21 @@ class Shell:
     ask: Callable[[list[str]], str]
     """Has the agent do what it is told, and returns what it prints."""
 
-    def type(self, command: str) -> list[str]:
-        """Return what a command prints; the machine's own paths are a reader's."""
-        words = shlex.split(command)
-        if words[0] == "turntree":
+    def type(self, command: str, answers: Mapping[str, str] | None = None) -> list[str]:
+        """Return what a command prints; the machine's own paths are a reader's.
+
+        A command that is given answers asks its questions on a terminal.
+        """
+        words = shlex.split(command, comments=True)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        if answers:
+            events = {re.escape(question): f"{word}\n" for question, word in answers.items()}
+            printed, status = pexpect.run(
+                command, events=events, withexitstatus=True, encoding="utf-8", timeout=ANSWER_S,
+                env={**os.environ, "PATH": path},
+            )  # fmt: skip
+            assert status == 0, (command, printed)
+        elif words[0] == "turntree" and not SHELL_WORDS & {*words}:
             ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
             assert ended.exit_code in (0, 1), (command, ended.output)
             printed = ended.output
@@ -91,8 +111,10 @@ class Shell:
             printed = ""
         else:
             printed = subprocess.run(
-                ["bash", "-c", command], stdout=subprocess.PIPE, text=True, check=True
-            ).stdout
+                ["bash", "-c", command],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+                env={**os.environ, "PATH": path},
+            ).stdout  # fmt: skip
         # Claude Code makes a name of the folder, and this machine's is longer than a reader's.
         for here in (str(self.root), SLUG_UNFIT.sub("-", str(self.root))):
             printed = printed.replace(here, "")
@@ -120,19 +142,21 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
     patch.chdir(home / "shop")
 
 
-def type_session(shell: Shell, text: str) -> None:
+def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> None:
     """Type every command of a text and compare what it prints with what the text shows."""
+    plain = partial(normal, with_counts=with_counts)
     session = read_session(text)
     assert session
     for command, shown in session:
         if command.startswith(NOT_HERE):
             continue
-        printed = normal(shell.type(command))
+        answers = dict(answer.groups() for line in shown if (answer := ANSWER.search(line)))
+        printed = plain(shell.type(command, answers))
         told = "\n".join([command, *printed])
         if "…" in shown:
             cut = shown.index("…")
-            tail = normal(shown[cut + 1 :])
-            assert printed[:cut] == normal(shown[:cut]), told
+            tail = plain(shown[cut + 1 :])
+            assert printed[:cut] == plain(shown[:cut]), told
             assert not tail or printed[-len(tail) :] == tail, told
         else:
-            assert printed == normal(shown), told
+            assert printed == plain(shown), told

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +18,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.harmless import harmless, spelled
 from turntree.cli.output.annotations import list_askers, list_sessions
+from turntree.cli.output.output_file import output_file
 from turntree.cli.output.progress import counting, no_progress
 from turntree.cli.output.text import counted
 from turntree.cli.param_types import REVISION
@@ -76,8 +79,10 @@ def export(
         note = _write(terminal, sys.stdout, revision, form)
     else:
         try:
-            with click.open_file(output, "w", encoding="utf-8", atomic=True) as file:
-                note = _write(terminal, file, revision, form)
+            with output_file(Path(output)) as file:
+                text = TextIOWrapper(file, encoding="utf-8", newline="\n")
+                note = _write(terminal, text, revision, form)
+                text.detach()
         except OSError as error:
             raise InvalidOperation(f"{output} cannot be written: {error.strerror}") from error
     terminal.note(note)
@@ -86,7 +91,11 @@ def export(
 def _export_all(terminal: Terminal, output: str) -> None:
     """Write an archive, and say what is not in it."""
     try:
-        with click.open_file(output, "wb", atomic=output != "-") as file:
+        with (
+            contextlib.nullcontext(click.get_binary_stream("stdout"))
+            if output == "-"
+            else output_file(Path(output))
+        ) as file:
             # A bar on a terminal that also shows the lines would be written into them.
             shows = (
                 contextlib.nullcontext(no_progress)

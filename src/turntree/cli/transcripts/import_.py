@@ -132,8 +132,8 @@ def _load_archive(terminal: Terminal, path: Path, *, dry_run: bool) -> None:
         name = "lines_by_kind" if dry_run else "added"
         terminal.document({"lines": lines, name: counts, "partial": is_partial})
         return
-    parts = [f"{counts.get(kind, 0)} {kind}s" for kind in ("turn", "session", "event", "object")]
-    held = ", ".join(parts)
+    kinds = ("turn", "session", "event", "object")
+    held = ", ".join(counted(counts.get(kind, 0), kind) for kind in kinds)
     terminal.say(f"{held}; every digest matches" if dry_run else f"{held} added")
     if is_partial:
         terminal.note("the archive is partial: it lacks what was private to others")

@@ -1,0 +1,81 @@
+"""The commands of the how-to pages, typed on sample data, and the queries of the page about SQL."""
+
+import json
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, reader, type_session
+from turntree.db.embedded.logins import CONSOLE, as_login
+
+HOWTO = ROOT / "docs/howto"
+QUERIES = re.compile(r"^```text\n(SELECT .*?)^```$", re.MULTILINE | re.DOTALL)
+PLACEHOLDER = re.compile("…[^…]+…")
+TURNS = 5
+
+
+@pytest.fixture
+def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A reader's machine with the sample data, a model that echoes, and a session with it."""
+    reader(tmp_path, conninfo, monkeypatch)
+    monkeypatch.setenv("TURNTREE_CONSOLE_URL", as_login(conninfo, CONSOLE))
+    typed = Shell(tmp_path, monkeypatch, lambda _: "")
+    Path("../samples").mkdir()
+    typed.type("cd ../samples")
+    slug = SLUG_UNFIT.sub("-", str(Path.cwd()))
+    (tmp_path / "home/ana/.claude/projects" / slug).mkdir(parents=True)
+    typed.type("turntree demo")
+    typed.type("turntree provider create script --type scripted")
+    typed.type("turntree model create echo --backend scripted-1 --provider script")
+    for number in range(TURNS):
+        typed.type(f"turntree send main 'Say {number}'")
+    return typed
+
+
+def test_the_commands_of_the_pages_print_what_they_show(shell: Shell) -> None:
+    for page in ("export", "query-with-sql", "continue-in-another-tool"):
+        type_session(shell, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False)
+
+
+@pytest.fixture
+def machine() -> Generator[Path]:
+    """A folder that the embedded server can enter, too: its account may be another than ours."""
+    place = Path(tempfile.mkdtemp(prefix="turntree-howtos-"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.slow
+def test_the_pages_about_a_server_of_ones_own_print_what_they_show(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader(machine, "", monkeypatch)
+    for name in ("TURNTREE_DATABASE_URL", "TURNTREE_USER"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TURNTREE_HOME", str(machine / "home/ana/.local/share/turntree"))
+    for folder in (".claude", ".codex"):
+        (machine / "home/ana" / folder).mkdir()
+    shell = Shell(machine, monkeypatch, lambda _: "")
+    shell.type("turntree demo")
+    shell.type("turntree hook install")
+    for page in ("back-up-and-restore", "upgrade", "uninstall"):
+        type_session(shell, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False)
+
+
+def test_every_query_of_the_page_about_sql_runs(shell: Shell) -> None:
+    page = (HOWTO / "query-with-sql.md").read_text(encoding="utf-8")
+    _, queries = page.split("## Sessions, newest first")
+    (head,) = shell.type(
+        "turntree sql \"SELECT thread_id FROM sessions WHERE label = 'main'\" --json"
+    )
+    turn = json.loads(head)["thread_id"]
+    for block in QUERIES.findall(queries):
+        for query in block.split(";\n")[:-1]:
+            told = shell.type(f"turntree sql {shlex.quote(PLACEHOLDER.sub(turn, query))}")
+            assert not told or not told[0].startswith("error"), (query, told)
