@@ -92,6 +92,7 @@ class Shell:
         A command that is given answers asks its questions on a terminal.
         """
         words = shlex.split(command, comments=True)
+        printed: str
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         if answers:
             events = {re.escape(question): f"{word}\n" for question, word in answers.items()}
@@ -150,7 +151,7 @@ def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> None:
     for command, shown in session:
         if command.startswith(NOT_HERE):
             continue
-        answers = dict(answer.groups() for line in shown if (answer := ANSWER.search(line)))
+        answers = {found[1]: found[2] for line in shown if (found := ANSWER.search(line))}
         printed = plain(shell.type(command, answers))
         told = "\n".join([command, *printed])
         if "…" in shown:

@@ -1,18 +1,37 @@
 """Write a file that a user named: complete, or not at all."""
 
-import contextlib
 import os
+import sys
 from collections.abc import Generator
-from io import BufferedWriter
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import BinaryIO
+
+from turntree.core.errors import InvalidOperation
 
 
-@contextlib.contextmanager
-def output_file(path: Path) -> Generator[BufferedWriter]:
+@contextmanager
+def output_file(name: str) -> Generator[BinaryIO]:
     """Open a file for writing; if the block raises, the file is as it was before.
 
-    A device or a pipe is written to directly. A link stays a link.
+    ``-`` is stdout. A device or a pipe is written to directly. A link stays a link.
+
+    Raises:
+        InvalidOperation: The file cannot be written.
     """
+    is_stdout = name == "-"
+    try:
+        with nullcontext(sys.stdout.buffer) if is_stdout else _open(Path(name)) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        told = "stdout" if is_stdout else name
+        raise InvalidOperation(f"{told} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _open(path: Path) -> Generator[BinaryIO]:
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file

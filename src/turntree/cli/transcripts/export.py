@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -22,7 +20,6 @@ from turntree.cli.output.output_file import output_file
 from turntree.cli.output.progress import counting, no_progress
 from turntree.cli.output.text import counted
 from turntree.cli.param_types import REVISION
-from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.models.portable_thread import PortableMessage
@@ -75,45 +72,32 @@ def export(
     if revision is None:
         _export_all(terminal, output)
         return
-    if output == "-":
-        note = _write(terminal, sys.stdout, revision, form)
-    else:
-        try:
-            with output_file(Path(output)) as file:
-                text = TextIOWrapper(file, encoding="utf-8", newline="\n")
-                note = _write(terminal, text, revision, form)
-                text.detach()
-        except OSError as error:
-            raise InvalidOperation(f"{output} cannot be written: {error.strerror}") from error
+    with output_file(output) as file:
+        text = TextIOWrapper(file, encoding="utf-8", newline="\n")
+        note = _write(terminal, text, revision, form)
+        text.detach()
     terminal.note(note)
 
 
 def _export_all(terminal: Terminal, output: str) -> None:
     """Write an archive, and say what is not in it."""
-    try:
-        with (
-            contextlib.nullcontext(click.get_binary_stream("stdout"))
+    with output_file(output) as file:
+        # A bar on a terminal that also shows the lines would be written into them.
+        shows = (
+            contextlib.nullcontext(no_progress)
             if output == "-"
-            else output_file(Path(output))
-        ) as file:
-            # A bar on a terminal that also shows the lines would be written into them.
-            shows = (
-                contextlib.nullcontext(no_progress)
-                if output == "-"
-                else counting(terminal, "exporting")
-            )
-            with shows as report:
+            else counting(terminal, "exporting")
+        )
+        with shows as report:
 
-                async def act(opened: CliContext) -> "ExportResult":
-                    def write(line: bytes) -> None:
-                        text = spelled(line.decode()).encode() if file.isatty() else line
-                        file.write(text)
+            async def act(opened: CliContext) -> "ExportResult":
+                def write(line: bytes) -> None:
+                    text = spelled(line.decode()).encode() if file.isatty() else line
+                    file.write(text)
 
-                    return await opened.tree.archives.export(write, report)
+                return await opened.tree.archives.export(write, report)
 
-                done = with_ledger(terminal, act)
-    except OSError as error:
-        raise InvalidOperation(f"{output} cannot be written: {error.strerror}") from error
+            done = with_ledger(terminal, act)
     if terminal.as_json and output != "-":
         terminal.document(asdict(done))
         return
