@@ -125,3 +125,22 @@ def test_anything_may_start_a_turn_and_its_message_has_the_role_of_a_user(talk: 
     told = {one["source"]: one["reason"] for one in reasons}
     assert (told["human"], told["cron"], told["agent"]) == ("user", "schedule", "subagent")
     assert talk("send", "main", "hello", "--source", "moon").code == 2
+
+
+def test_a_deprecated_model_still_answers_and_says_so(talk: Call) -> None:
+    talk("session", "configure", "main", "--model", "echo")
+    for state in ("published", "deprecated"):
+        assert talk("model", "set-state", "echo", state).code == 0
+    answer = talk("send", "main", "hello")
+    assert (answer.code, answer.out) == (0, "hello\n")
+    assert "@(echo) is deprecated; choose another model with --model" in answer.err
+
+
+def test_who_asks_a_person_that_is_away_is_told_so(talk: Call) -> None:
+    talk("human", "create", "ana", "--permission", "approve")
+    assert "state" not in talk("human", "ask", "ana", "May we?", "--json").document
+    assert talk("human", "set-state", "ana", "away").code == 0
+    assert talk("human", "ask", "ana", "May we still?", "--json").document["state"] == "away"
+    assert "ana is away; it waits in their inbox" in talk("human", "notify", "ana", "Done.").err
+    assert talk("human", "set-state", "ana", "available").code == 0
+    assert "is away" not in talk("human", "notify", "ana", "Back?").err

@@ -20,13 +20,18 @@ async def ensure_model(
 ) -> None:
     """Check that a model can answer along a route; without one, set it up from the environment.
 
-    Nothing is stored if it cannot: a message without a model would only become a failed turn.
+    Nothing is stored if it cannot: a message without a model would only become a failed turn. A
+    deprecated model still answers, with a warning.
 
     Raises:
         TurntreeError: No model can answer; the hint says what to do.
     """
     try:
-        await opened.running.check_model(route, options)
+        choice = await opened.running.check_model(route, options)
+        if choice.model.state == "deprecated":
+            terminal.note(
+                f"{clean(choice.model.address)} is deprecated; choose another model with --model"
+            )
     except ProviderNotConfigured as error:
         raise ProviderNotConfigured(f"no provider wired: {error}", hint=error.hint) from error
     except InvalidOperation as error:

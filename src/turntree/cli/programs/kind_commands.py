@@ -19,8 +19,16 @@ from turntree.core.program import name_in
 from turntree.programs.model_choice import Choice, choose_model
 
 
-def _call(terminal: Terminal, name: str, message: str | None = None, /, **request: Json) -> None:
-    invoke_program(terminal, name, message, None, None, stream=False, **request)
+def _call(
+    terminal: Terminal, name: str, message: str | None = None, /, **request: Json
+) -> dict[str, Json]:
+    return invoke_program(terminal, name, message, None, None, stream=False, **request)
+
+
+def _note_absence(terminal: Terminal, name: str, result: Mapping[str, Json]) -> None:
+    """Print that a person is away, so that the caller does not wait for a quick answer."""
+    if "state" in result and not terminal.as_json:
+        terminal.note(f"{clean(name_in(name))} is {result['state']}; it waits in their inbox")
 
 
 @verb()
@@ -79,7 +87,7 @@ def validate(terminal: Terminal, name: str) -> None:
 @click.argument("text")
 def notify(terminal: Terminal, name: str, text: str) -> None:
     """Put a message into a person's inbox, which their status shows."""
-    _call(terminal, name, text)
+    _note_absence(terminal, name, _call(terminal, name, text))
 
 
 @verb("read")
@@ -94,7 +102,7 @@ def read_inbox(terminal: Terminal, name: str) -> None:
 @click.argument("what")
 def ask(terminal: Terminal, name: str, what: str) -> None:
     """Ask a person for approval."""
-    _call(terminal, name, ask=what)
+    _note_absence(terminal, name, _call(terminal, name, ask=what))
     if not terminal.as_json:
         terminal.note(f"answered with: turntree human approve {name_in(name)} REQUEST, or reject")
 

@@ -179,8 +179,8 @@ def invoke_program(
     model: str | None,
     stream: bool,
     **more: Json,
-) -> None:
-    """Invoke a program and print its result; with ``stream``, text as it arrives."""
+) -> dict[str, Json]:
+    """Invoke a program, print its result and return it; with ``stream``, text as it arrives."""
     if input is not None and not isinstance(input, dict):
         raise click.UsageError("--input is one JSON document: {…}")
     request: dict[str, Json] = {**(input or {}), **more}
@@ -200,6 +200,7 @@ def invoke_program(
         terminal.say()
     else:
         terminal.page(answer_lines(result))
+    return result
 
 
 @verb("list")

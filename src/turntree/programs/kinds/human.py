@@ -21,6 +21,8 @@ from turntree.programs.program_kind import Invocation
 QUICKER_MAX: Final = 20
 INBOX_MAX: Final = 50
 """How many unread messages are kept in an inbox; the person's stream has them all."""
+ABSENT: Final = ("away", "offline")
+"""States in which a person cannot be expected to answer soon."""
 MESSAGE_CHARS_MAX: Final = 10_000
 """Each message is stored again with every later one, until it is read."""
 
@@ -97,6 +99,9 @@ async def _notify(call: Invocation, text: str) -> dict[str, Json]:
         channel = preferences.get("notification_channel") or channel
     reached = channel != "none"
     told: dict[str, Json] = {"channel": channel, "reached": reached}
+    if call.program.state in ABSENT:
+        # It waits in the inbox; the caller should know that this may take long.
+        told["state"] = call.program.state
 
     if len(text) > MESSAGE_CHARS_MAX:
         raise InvalidOperation(f"a message to a person has at most {MESSAGE_CHARS_MAX} characters")
