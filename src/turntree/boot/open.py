@@ -228,9 +228,10 @@ class LazyRuntime:
         asked: Program,
         request: Mapping[str, Json],
         hear: Spoken,
+        told: Mapping[str, Json],
     ) -> Json:
-        """Have a model reply to one message, or an agent's model."""
-        return await self.running.voices.ask(programs, asked, request, hear)
+        """Have a model or an agent reply to one message."""
+        return await self.running.voices.ask(programs, asked, request, hear, told)
 
     async def send(
         self,
@@ -238,9 +239,10 @@ class LazyRuntime:
         session: Program,
         request: Mapping[str, Json],
         hear: Spoken,
+        told: Mapping[str, Json],
     ) -> Json:
         """Send a message to a session and return the reply."""
-        return await self.running.voices.send(programs, session, request, hear)
+        return await self.running.voices.send(programs, session, request, hear, told)
 
     async def list_models(self, provider: Program) -> Json:
         """Return the names of the models that a provider has."""

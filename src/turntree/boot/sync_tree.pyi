@@ -32,7 +32,7 @@ from turntree.core.principal import Principal
 from turntree.core.program import Program, ProgramVersion, Right, VersionPin, Visibility
 from turntree.core.ref import ExtRef
 from turntree.core.revision import Revision
-from turntree.core.run import RunEvent
+from turntree.core.run import Caller, RunEvent
 from turntree.core.session import AliasReason, Origin, Session, SessionMove, SessionStatus, Spawn
 from turntree.core.thread import Comparison, MoveResult, SealResult, ThreadTurn
 from turntree.core.turn import SealedTurn
@@ -1350,6 +1350,7 @@ class _Runs:
         *,
         key: str | None = ...,
         by: Principal | None = ...,
+        caller: Caller | None = ...,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
         """Queue a message for a target, and return at once; ``route`` says what a target can be.
@@ -1359,7 +1360,8 @@ class _Runs:
         call safe to repeat. ``fold`` joins the message to the one before it, unless a run has
         already started with that one, or it was sent by another principal or with other rights.
         Several messages become the query of one turn. What looks like a secret key is removed
-        before anything is stored; ``redacted`` of the result counts them.
+        before anything is stored; ``redacted`` of the result counts them. ``caller`` is the tool
+        call that sends it, which has a key of its own.
 
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.

@@ -26,9 +26,9 @@ from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import TurntreeError
-from turntree.core.ids import RunId
+from turntree.core.ids import RunId, SessionId
 from turntree.core.principal import Principal
-from turntree.core.run import sender_of
+from turntree.core.run import reader_of
 from turntree.core.secret_refs import SecretHosts
 from turntree.core.value import value
 from turntree.core.viewer import sight_of
@@ -53,13 +53,14 @@ from turntree.runs.request_builder import RequestBuilder
 from turntree.runs.request_resolver import RequestResolver
 from turntree.runs.run_files import RunFiles
 from turntree.runs.runner import Runner
+from turntree.runs.service import Runs
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
 from turntree.runs.worker_store import WorkerStore
 from turntree.system.guarded_environment import VariableReader, guard_environment
-from turntree.tools.code_programs import CodeTools
 from turntree.tools.ledger import ledger_tools
+from turntree.tools.program_tools import ProgramTools
 from turntree.tools.toolset import Toolset
 
 # Sessions wait for models most of the time, so one process can serve many.
@@ -107,6 +108,13 @@ class WorkerRuntime:
     voices: Inference
     _runner: Runner | None = None
     _own: "tuple[Worker, asyncio.Task[None]] | None" = None
+    _pumps: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
+    """Sessions that tool calls of this worker wait for."""
+
+    @property
+    def serves_itself(self) -> bool:
+        """Whether this process started to serve because no other one does."""
+        return self._own is not None
 
     @property
     def engine_name(self) -> str:
@@ -143,7 +151,7 @@ class WorkerRuntime:
         if choice.provider is None:
             raise without_provider(choice.model.address)
         # Another worker has its own keys and libraries, which this process cannot see.
-        if self._own is not None:
+        if self.serves_itself:
             self.providers.build(choice.provider)
         return choice
 
@@ -244,6 +252,18 @@ class WorkerRuntime:
             await task
         finally:
             self.actors.remove(worker.actor)
+            # Another worker continues what is left, as with every other session of this one.
+            for pump in self._pumps:
+                pump.cancel()
+
+    def _pump(self, session: SessionId) -> None:
+        """Process a session's inbox in the background, besides the sessions served at once."""
+        pump = asyncio.create_task(self.actors[0].handle(session))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        # Retrieve the exception, or asyncio logs that it was never retrieved. The session's own
+        # wake-up remains, and is tried again.
+        pump.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def _get_runner(self) -> Runner:
         if self._runner is None:
@@ -252,11 +272,14 @@ class WorkerRuntime:
             toolsets = self.parts.load_toolsets()
             guard_environment(_find_reader)
             programs = replace(
-                self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
+                self.tree.programs,
+                store=ProgramStore(database),
+                sessions=SessionStore(database),
+                voices=Inference(self.providers.build, self._worker_runs(), _is_served, self._pump),
             )
             own = ledger_tools(
                 ledger,
-                lambda started: ThreadStore(database.seen_by(sight_of(sender_of(started)))),
+                lambda started: ThreadStore(database.seen_by(sight_of(reader_of(started)))),
             )
             pinning = RequestResolver(
                 programs, ledger, PermissionStore(database), toolsets, tuple(own.specs)
@@ -266,9 +289,12 @@ class WorkerRuntime:
             )
             asking = ModelCaller(hub, time.monotonic, random.random)
 
-            async def own_tools(sender: Principal, request: Mapping[str, Json]) -> CodeTools | None:
+            async def own_tools(
+                reader: Principal, request: Mapping[str, Json]
+            ) -> ProgramTools | None:
                 specs, versions = await pinning.list_programs(request)
-                return CodeTools(replace(programs, by=sender), specs, versions) if specs else None
+                own = replace(programs, by=reader)
+                return ProgramTools(own, specs, versions) if specs else None
 
             async def environment_for(agent: str) -> Mapping[str, str]:
                 # The environment is this user's. Owning an agent is not enough: a person who may
@@ -295,6 +321,19 @@ class WorkerRuntime:
             )
         return self._runner
 
+    def _worker_runs(self) -> Runs:
+        """Return the runs of every session: the tools of a run act for its sender, not for the
+        user of this process."""
+        database, engine, runs = self.parts.database, self.parts.engine, self.tree.runs
+        return replace(
+            runs,
+            inbox=InboxStore(database, engine),
+            workers=WorkerStore(database, engine),
+            ledger=Ledger(database),
+            threads=ThreadStore(database),
+            sessions=replace(runs.sessions, ledger=SessionStore(database)),
+        )
+
     def _worker_resources(self) -> Resources:
         """Return the resources of every session: a worker serves private ones too."""
         database, resources = self.parts.database, self.tree.resources
@@ -304,6 +343,11 @@ class WorkerRuntime:
             attachments=AttachmentStore(database),
             pins=TurnSnapshotStore(database),
         )
+
+
+async def _is_served() -> bool:
+    """Return False: a worker asks, and its providers are checked when the run starts."""
+    return False
 
 
 def _find_reader() -> VariableReader | None:
@@ -348,8 +392,12 @@ def running_on(tree: Tree, parts: WorkerDeps) -> WorkerRuntime:
     providers = ProviderCache(
         parts.context, tree.ledger.get_object, parts.secret_hosts, parts.providers
     )
-    asking = ModelCaller(runs.hub, time.monotonic, random.random)
-    voices = Inference(providers.build, runs, ensure_served, asking)
+
+    async def serves_here() -> bool:
+        await running.ensure_served()
+        return running.serves_itself
+
+    voices = Inference(providers.build, runs, serves_here)
     programs = replace(tree.programs, voices=voices)
     following = RunFollower(runs)
     running = WorkerRuntime(

@@ -24,7 +24,7 @@ from turntree.core import usage
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
-from turntree.core.ids import RunId
+from turntree.core.ids import RunId, SessionId
 from turntree.core.message import Message, ObjectRef, ToolUse, line_of
 from turntree.core.principal import Principal
 from turntree.core.turn import Outcome, interrupt_calls
@@ -265,19 +265,72 @@ def options_of(started: Mapping[str, Json]) -> Mapping[str, Json]:
 
 def sender_of(started: Mapping[str, Json]) -> Principal:
     """Return the principal that sent the first message of a run."""
-    by = str(started["by"])
-    kind, _, id = by.partition(":")
-    match kind:
-        case "human" | "agent" | "session" | "system" if id:
-            return Principal(kind, id)
+    return _read_principal(str(started["by"]))
+
+
+@value
+class Caller:
+    """The tool call that sent a run's message and waits for its turn."""
+
+    run: RunId
+    call_id: str
+    reader: Principal
+    """The principal with whose access to programs and sessions the calling run works."""
+    waiting: tuple[SessionId, ...]
+    """The sessions whose runs wait for the turn, that of the calling run last."""
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of what it sends: a call that is repeated sends it only once."""
+        return f"call:{self.run}:{self.call_id}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that the run's first event has."""
+        return {
+            "run": self.run,
+            "call_id": self.call_id,
+            "reader": str(self.reader),
+            "waiting": [*self.waiting],
+        }
+
+
+def caller_of(started: Mapping[str, Json]) -> Caller | None:
+    """Return the tool call that sent the first message of a run; None if it was not one."""
+    match options_of(started).get("caller"):
+        case {"run": run, "call_id": call_id, "reader": reader, "waiting": [*waiting]}:
+            return Caller(
+                RunId(str(run)),
+                str(call_id),
+                _read_principal(str(reader)),
+                tuple(SessionId(str(session)) for session in waiting),
+            )
         case _:
-            return Principal("human", by)
+            return None
+
+
+def reader_of(started: Mapping[str, Json]) -> Principal:
+    """Return the principal with whose access a run reads programs and sessions.
+
+    That is the sender. A message that an agent sent as a tool call is read with the access of the
+    run that it is part of.
+    """
+    caller = caller_of(started)
+    return sender_of(started) if caller is None else caller.reader
 
 
 def agent_of(started: Mapping[str, Json]) -> str | None:
     """Return the agent that acts in a run; None for runs of versions that recorded none."""
     agent = started.get("agent") or options_of(started).get("agent")
     return agent if isinstance(agent, str) else None
+
+
+def _read_principal(text: str) -> Principal:
+    kind, _, id = text.partition(":")
+    match kind:
+        case "human" | "agent" | "session" | "system" if id:
+            return Principal(kind, id)
+        case _:
+            return Principal("human", text)
 
 
 def _moved(run: Run, kind: str, data: dict[str, Any]) -> Run:

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 32
-DIGEST: Final = "7f6d6fa80d79465497f7b99899df68062b89baf6473168c3fd80428b1af53f98"
+NUMBER: Final = 33
+DIGEST: Final = "679efb6437adf13b00321128c351c269210552de5f6a3dd70838e5615868c133"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

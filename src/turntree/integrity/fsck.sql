@@ -29,7 +29,8 @@ WITH found (what, id, asked) AS (
   SELECT 'compaction ' || turn_id, r, 'turn' FROM turntree.compactions,
     unnest(ARRAY[summarized_through, first_kept]) r WHERE workspace_id = %(workspace)b
   UNION ALL
-  SELECT 'spawn of ' || session_id, parent_turn_id, 'turn' FROM turntree.spawns WHERE workspace_id = %(workspace)b
+  SELECT 'spawn of ' || session_id, parent_turn_id, 'turn' FROM turntree.spawns s WHERE workspace_id = %(workspace)b
+    AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = %(workspace)b AND r.id = s.parent_turn_id AND r.status <> 'finished')
   UNION ALL
   SELECT 'spawn of ' || session_id, r, 'session' FROM turntree.spawns,
     unnest(ARRAY[session_id, parent_session_id]) r WHERE workspace_id = %(workspace)b
@@ -447,13 +448,18 @@ SELECT coalesce(s.session_id, e.stream_id)::text
     OR position('"call_id":' || turntree.canonical_text(s.call_id) || ',' IN e.body) = 0
     OR position('"mode":"' || s.mode || '"' IN e.body) = 0
     OR NOT EXISTS (SELECT FROM turntree.tool_calls c WHERE c.workspace_id = s.workspace_id
-      AND c.turn_id = s.parent_turn_id AND c.call_id = s.call_id)
+        AND c.turn_id = s.parent_turn_id AND c.call_id = s.call_id)
+      AND NOT EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = s.workspace_id
+        AND r.id = s.parent_turn_id AND r.session_id = s.parent_session_id AND r.status <> 'finished')
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i31_path
--- Walks: the head of the parent's session has been at the turn or below it.
+-- Walks: the head of the parent's session has been at the turn or below it, unless the turn is one of the session's
+-- runs: a canceled run, for example, leaves the head where it was.
 SELECT s.session_id::text FROM turntree.spawns s
-  WHERE s.workspace_id = %(workspace)b AND NOT EXISTS (
+  WHERE s.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.runs r
+      WHERE r.workspace_id = s.workspace_id AND r.id = s.parent_turn_id AND r.session_id = s.parent_session_id)
+    AND NOT EXISTS (
     SELECT FROM turntree.session_reach r
       JOIN turntree.turns t ON t.workspace_id = r.workspace_id AND t.segment_id = r.segment_id AND t.depth = r.max_depth
       WHERE r.workspace_id = s.workspace_id AND r.session_id = s.parent_session_id

@@ -94,7 +94,7 @@ class ProgramContext(Protocol):
         ...
 
     async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
-        """Have a model reply, or an agent's model; for a provider, return its models.
+        """Have a model or an agent reply; for a provider, return its models.
 
         Raises:
             ProviderNotConfigured: No provider is connected.

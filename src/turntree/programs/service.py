@@ -51,15 +51,25 @@ class InferenceBackend(Protocol):
     """Asks models, where one is available."""
 
     async def ask(
-        self, programs: "Programs", asked: Program, request: Mapping[str, Json], hear: Spoken
+        self,
+        programs: "Programs",
+        asked: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+        told: Mapping[str, Json],
     ) -> Json:
-        """Have a model reply to one message, or an agent's model."""
+        """Have a model or an agent reply to one message; ``told`` is that of ``invoke``."""
         ...
 
     async def send(
-        self, programs: "Programs", session: Program, request: Mapping[str, Json], hear: Spoken
+        self,
+        programs: "Programs",
+        session: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+        told: Mapping[str, Json],
     ) -> Json:
-        """Send a message to a session and return the reply."""
+        """Send a message to a session and return the reply; ``told`` is that of ``invoke``."""
         ...
 
     async def list_models(self, provider: Program) -> Json:
@@ -484,19 +494,21 @@ class _InvocationContext:
         return workplace is not None and await workplace.notify(channel, text)
 
     async def ask_model(self, asked: Program, request: Mapping[str, Json]) -> Json:
-        """Have a model reply, or an agent's model; for a provider, return its models."""
+        """Have a model or an agent reply; for a provider, return its models."""
         voices = self.programs.voices
         if voices is None:
             raise ProviderNotConfigured(f"no provider wired, so {asked.address} cannot answer")
         if asked.kind == "provider":
             return await voices.list_models(asked)
-        return await voices.ask(self.programs, asked, request, self.hear)
+        return await voices.ask(self.programs, asked, request, self.hear, self.told)
 
     async def send(self, session: Program, request: Mapping[str, Json]) -> Json:
         """Send a message to a session and return the reply."""
         if self.programs.voices is None:
             raise ProviderNotConfigured("no provider wired, so the session cannot reply")
-        return await self.programs.voices.send(self.programs, session, request, self.hear)
+        return await self.programs.voices.send(
+            self.programs, session, request, self.hear, self.told
+        )
 
     def _workplace(self) -> LocalFolder:
         if self.programs.workplace is None:

@@ -127,14 +127,6 @@ class ModelCaller:
                 run, at, attempt, delta.kind, delta.text, tool=delta.tool, call_id=delta.call_id
             )
 
-        return await self.ask_outside_runs(asked, publish)
-
-    async def ask_outside_runs(self, asked: ModelRequest, publish: PublishDelta) -> ModelCallResult:
-        """Return the reply to a prompt that belongs to no run.
-
-        Raises:
-            ProviderError: The call failed, and a retry would not help.
-        """
         attempt = 1
         while True:
             begun = self.clock()

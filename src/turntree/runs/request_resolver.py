@@ -15,7 +15,7 @@ import orjson
 
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions, right
-from turntree.auth.persona import TOOLSETS, Persona, persona_of
+from turntree.auth.persona import SPAWN, TOOLSETS, Persona, persona_of
 from turntree.auth.run_rights import WITHOUT_PERSONA, chain_of, rights_in
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
@@ -30,7 +30,7 @@ from turntree.core.manifest import (
 )
 from turntree.core.principal import Principal
 from turntree.core.program import Program, a_kind, name_in
-from turntree.core.run import options_of, sender_of
+from turntree.core.run import options_of, reader_of
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.prompt import ToolSpec, parts_of
@@ -45,7 +45,7 @@ from turntree.programs.model_choice import (
 )
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
-from turntree.tools.code_programs import spec_of
+from turntree.tools.program_tools import spec_of
 from turntree.tools.toolset import Toolset
 
 PARAMS_RECIPE: Final = "params/1"
@@ -123,19 +123,24 @@ class RequestResolver:
         """
         programs, home, settings, agent, choice = await self._resolve(session, parent, started)
         persona = settings.persona
-        code = [] if agent is None else await _list_code(programs, agent)
+        called = {} if agent is None else await _list_programs(programs, agent)
         is_limited = bool(options_of(started).keys() & {"chain", "permissions"})
         rights = rights_in(started, persona) if persona or is_limited else WITHOUT_PERSONA
         if agent is not None and (own := _persona_in(agent)) != persona:
             # Any principal may fork a thread under a persona that they wrote themselves. The agent
             # still does only what its own config permits.
             rights = rights.intersect(own.granted)
-        tools, lacking = offered(self.toolsets, agent, rights, code, self.always)
+        # A worker role spawns no agents, unless its permissions say so.
+        if agent is not None and not _persona_in(agent).permitted.permits(right("action", SPAWN)):
+            called = {name: one for name, one in called.items() if one.kind != "agent"}
+        tools, lacking = offered(self.toolsets, agent, rights, called, self.always)
         prompts = await self._list_prompts(started, home, settings.prompt, agent)
-        entries = await self._pin(choice, persona, rights, agent, tools, code, prompts)
+        entries = await self._pin(
+            choice, persona, rights, agent, tools, [*called.values()], prompts
+        )
         pins: dict[str, Json] = {
             name: {"address": program.address, "version": program.version.number,
-                   "digest": program.version.digest, "owner": str(program.owner)}
+                   "digest": program.version.digest}
             for name, program in (("session", home), ("agent", agent))
             if program is not None
         }  # fmt: skip
@@ -217,7 +222,7 @@ class RequestResolver:
         address = _pin_of(request, "provider")
         if address is None:
             return None
-        programs = replace(self.programs, by=sender_of(started))
+        programs = replace(self.programs, by=reader_of(started))
         model = await programs.get(str(_pin_of(request, "model")))
         return await check_provider(programs, model, str(address))
 
@@ -300,7 +305,7 @@ class RequestResolver:
         """Return the registry with the programs that a turn is likely to need already read."""
         named = [name_in(str(options[one])) for one in ("agent", "model") if options.get(one)]
         names = [*named, *(() if session is None else (session,))]
-        store, by = self.programs.store, sender_of(started)
+        store, by = self.programs.store, reader_of(started)
         reachable = await store.list_reachable(names, _LEADING, by=str(by))
         known = {key: one for one in reachable for key in (one.id, one.name)}
         at_hand = cast("ProgramStore", PreloadedPrograms(store, known, frozenset(names)))
@@ -336,7 +341,7 @@ class RequestResolver:
         rights: Permissions,
         agent: Program | None,
         tools: Sequence[ToolSpec],
-        code: Sequence[Program],
+        called: Sequence[Program],
         prompts: Sequence[tuple[str, bytes]],
     ) -> Manifest:
         entries: list[ManifestEntry] = []
@@ -360,7 +365,7 @@ class RequestResolver:
         programs = [
             program for program in (agent, choice.model, choice.provider) if program is not None
         ]
-        programs += [program for program in code if program.address in run]
+        programs += [program for program in called if program.address in run]
         entries += [
             ManifestEntry("program", program.address, program.version.digest)
             for program in programs
@@ -399,14 +404,14 @@ def offered(
     toolsets: Iterable[Toolset],
     agent: Program | None,
     rights: Permissions,
-    code: Sequence[Program] = (),
+    called: Mapping[str, Program],
     always: Sequence[ToolSpec] = (),
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the tools offered to a model, by name, and the listed names that do not exist.
 
     An agent that lists tools or functions gets only those, as far as the run's permissions go. If
-    a listed tool is a ``code`` program, it replaces a function of the same name. A model without an
-    agent and without tools gets none: not every model can call one.
+    a listed tool is a program, it replaces a function of the same name. A model without an agent
+    and without tools gets none: not every model can call one.
 
     Raises:
         InvalidOperation: Two tools have the same name, or a program's name cannot be a tool's.
@@ -418,13 +423,16 @@ def offered(
         specs[spec.name] = spec
     listed = None if agent is None else _listed(agent)
     functions = None if agent is None else agent.config.get("functions")
-    for one in code:
+    for name, one in called.items():
         if isinstance(functions, list) and one.name in functions:
             raise InvalidOperation(f"{one.address} is listed both as a tool and as a function")
-        specs[one.name] = spec_of(one)
+        specs[name] = spec_of(one)
     offered_specs = [
         spec for name, spec in sorted(specs.items()) if listed is None or name in listed
     ]
+    names = [spec.name for spec in offered_specs]
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise InvalidOperation(f"two tools are named {twice}")
     if agent is not None or offered_specs:
         offered_specs += always
     offered_specs = [spec for spec in offered_specs if rights.permits(right("tool", spec.name))]
@@ -439,20 +447,20 @@ def _listed(agent: Program) -> list[str] | None:
     return names + ([str(item) for item in functions] if isinstance(functions, list) else [])
 
 
-async def _list_code(programs: Registry, agent: Program) -> list[Program]:
-    """Return the ``code`` programs among an agent's tools that its owner may invoke."""
+async def _list_programs(programs: Registry, agent: Program) -> dict[str, Program]:
+    """Return the programs among an agent's tools that its owner may invoke, as they are listed."""
     tools = agent.config.get("tools")
-    listed = [
-        await programs.store.find(name_in(str(one)), by=str(programs.by))
-        for one in (tools if isinstance(tools, list) else ())
-    ]
-    return [
-        one
-        for one in listed
-        if one is not None
-        and one.kind == "code"
-        and await programs.allows(one, agent.owner, "invoke")
-    ]
+    listed: dict[str, Program] = {}
+    for name in [name_in(str(one)) for one in tools] if isinstance(tools, list) else ():
+        program = await programs.store.find(name, by=str(programs.by))
+        if program is None or not await programs.allows(program, agent.owner, "invoke"):
+            continue
+        if program.kind == "session":
+            # Its program is named by its id.
+            session = await programs.sessions.get(SessionId(program.id))
+            program = replace(program, name=session.label)
+        listed[name] = program
+    return listed
 
 
 async def _find_agent(

@@ -51,7 +51,7 @@ from turntree.core.run import (
     Seal,
     SettleCalls,
     WaitForUnpark,
-    sender_of,
+    reader_of,
 )
 from turntree.core.turn import Header, Outcome, seal
 from turntree.core.usage import ModelCall
@@ -94,11 +94,11 @@ async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None: 
 RunContext = Callable[[Mapping[str, Json], Mapping[str, Json]], Awaitable[ExecutionContext]]
 """Returns the context of a run's tools, from the data of its start and of its first request."""
 OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Toolset | None]]
-"""Returns a run's own tools, as its request pinned them, for the sender of its message."""
+"""Returns a run's own tools, as its request pinned them, for the principal whose access counts."""
 
 
 async def no_own_tools(
-    sender: Principal,  # noqa: ARG001
+    reader: Principal,  # noqa: ARG001
     request: Mapping[str, Json],  # noqa: ARG001
 ) -> Toolset | None:
     """Return None."""
@@ -349,7 +349,7 @@ class Runner:
         request = attempt.first_request
         if request is None:
             return self.calling.among(attempt.offered)
-        own = await self.own_tools(sender_of(attempt.started), request)
+        own = await self.own_tools(reader_of(attempt.started), request)
         caller = self.calling.besides(own).among(attempt.offered)
         if self.context_of is None:
             return caller

@@ -23,7 +23,7 @@ from turntree.core.message import (
 from turntree.core.principal import ACTIVE, Actor, Principal
 from turntree.core.redaction import BY_FORMAT, Redactor, without_secrets
 from turntree.core.revision import find_label, is_turn_like
-from turntree.core.run import Done, Run, RunEvent, WaitForUnpark
+from turntree.core.run import Caller, Done, Run, RunEvent, WaitForUnpark
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
@@ -159,6 +159,7 @@ class Runs(Facet):
         *,
         key: str | None = None,
         by: Principal | None = None,
+        caller: Caller | None = None,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
         """Queue a message for a target, and return at once; ``route`` says what a target can be.
@@ -168,7 +169,8 @@ class Runs(Facet):
         call safe to repeat. ``fold`` joins the message to the one before it, unless a run has
         already started with that one, or it was sent by another principal or with other rights.
         Several messages become the query of one turn. What looks like a secret key is removed
-        before anything is stored; ``redacted`` of the result counts them.
+        before anything is stored; ``redacted`` of the result counts them. ``caller`` is the tool
+        call that sends it, which has a key of its own.
 
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.
@@ -203,6 +205,8 @@ class Runs(Facet):
         assert begun.session is not None, "a route that has begun has a session"
         found = begun.to_json() if begun.steps else None
         recorded = _options(options)
+        if caller is not None:
+            recorded["caller"], key = caller.to_json(), caller.key
         if links is not None:
             # The rights under which it is sent travel with the message: they limit its run.
             recorded["chain"] = list(links)
@@ -275,6 +279,9 @@ class Runs(Facet):
         if run is not None:
             # A worker in another process learns of it with its next heartbeat.
             self.end_here(run)
+            # A tool call of the run may wait for the run of a session that it spawned.
+            for child in await self.sessions.ledger.list_spawned(TurnId(run)):
+                await self.cancel(child, discard=discard)
         return run
 
     async def unpark(self, run: RunId, **data: Json) -> bool:

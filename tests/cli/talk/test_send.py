@@ -433,7 +433,13 @@ def test_a_model_is_asked_alone(talk: Call) -> None:
     told = talk("model", "invoke", "echo", "-m", "hello", "--json").document["reply"]
     assert told["text"] == "hello"
     assert told["call"]["usage"] == {"input": 1, "output": 1}
-    assert talk("log", "--all", "--json").documents == []
+    # Each invocation left a turn, in a session that no list shows.
+    assert [one["label"] for one in talk("session", "list", "--json").documents] == ["main"]
+    assert told["session"].startswith("echo:call-")
+    shown = talk("show", told["turn"], "--json").document
+    assert (shown["by"]["id"], shown["by"]["on_behalf_of"]["id"]) == ("assistant", "ana")
+    (spent,) = talk("stats", "--json").documents
+    assert (spent["calls"], spent["input"]) == (3, 5)
 
 
 def test_invoke_of_an_overloaded_model_is_retried(talk: Call) -> None:

@@ -19,13 +19,13 @@ from turntree.cli.output.program import (
 )
 from turntree.cli.output.sanitize import WordWriter
 from turntree.cli.output.session import visibility_of
-from turntree.cli.output.text import age, clean, digits, table
+from turntree.cli.output.text import age, clean, counted, digits, table
 from turntree.cli.param_types import PROGRAM
 from turntree.cli.programs.program_options import config_options, invoke_options, read_sets
 from turntree.cli.programs.secret_hosts import settle_hosts
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, InvalidOperation
-from turntree.core.ids import Timestamp
+from turntree.core.ids import Digest, Timestamp
 from turntree.core.principal import Principal
 from turntree.core.program import Program, ProgramVersion, Visibility, a_kind
 from turntree.programs.catalog import ProgramReference, VersionRow
@@ -196,10 +196,17 @@ def invoke_program(
     result = with_ledger(terminal, act)
     if terminal.as_json:
         terminal.document(result)
-    elif writer is not None and writer.is_used:
+        return result
+    if writer is not None and writer.is_used:
         terminal.say()
     else:
         terminal.page(answer_lines(result))
+    match result:
+        case {"reply": {"digest": str(digest), "session": str(label), "tokens": int(tokens)}}:
+            spent = counted(tokens, "token")
+            terminal.note(f"turn {digits(Digest(digest))} in {clean(label)}, {spent}")
+        case _:
+            pass
     return result
 
 

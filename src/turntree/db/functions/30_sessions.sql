@@ -121,6 +121,10 @@ BEGIN
   IF p_parent_session IS NOT NULL THEN
     INSERT INTO turntree.spawns (workspace_id, session_id, parent_session_id, parent_turn_id, call_id, mode, task)
       VALUES (p_ws, p_session, p_parent_session, p_parent_turn, p_call, p_mode, p_task);
+    PERFORM turntree.record_session_event(p_ws, p_parent_session, 'session.spawned',
+      to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      '{"by":' || turntree.canonical_text(p_by) || ',"call_id":' || turntree.canonical_text(p_call) || ',"session":"' || p_session
+        || '","turn":"' || p_parent_turn || '"}');
   END IF;
   IF p_key IS NOT NULL THEN
     INSERT INTO turntree.idempotency_keys (workspace_id, by, idempotency_key, session_id, version) VALUES (p_ws, p_by, p_key, p_session, 1);

@@ -163,14 +163,12 @@ class AgentKind:
         return schema_of(AgentConfig)
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
-        """Accept a task, for which it creates a session, or a message for its model."""
+        """Accept a task, for which it creates a session, or a message, which it answers."""
         match call.request:
             case {"task": str(name)}:
                 task = await call.around.assign(await call.around.get(name), call.program)
                 return {"task": task.name, "session": task.details.get("session")}
             case {"message": str()}:
-                told = call.program.config.get("system_prompt")
-                request = {**call.request} if told is None else {"system": told, **call.request}
-                return {"reply": await call.around.ask_model(call.program, request)}
+                return {"reply": await call.around.ask_model(call.program, call.request)}
             case _:
                 raise InvalidOperation("an agent accepts a task or a message: say which")

@@ -20,7 +20,7 @@ from turntree.programs.execution_host import LocalFolder
 from turntree.sandbox.bubblewrap import Bubblewrap
 from turntree.sandbox.sandbox import Sandbox
 from turntree.system.clock import SystemClock
-from turntree.tools.code_programs import spec_of
+from turntree.tools.program_tools import spec_of
 
 pytestmark = pytest.mark.anyio
 
