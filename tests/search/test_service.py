@@ -260,6 +260,26 @@ async def test_interrupted_indexing_continues(tree: Tree) -> None:
     assert len(await found(tree, "zebra")) == 5
 
 
+async def test_indexing_pass_continues_below_its_last_batch_and_misses_no_new_turn(
+    tree: Tree,
+) -> None:
+    for number in range(5):
+        await record(tree, f"zebra number{number}")
+    writer = tree.search.writer
+    batch = None
+    titles: list[str] = []
+    while batch is None or not batch.is_last:
+        batch = await writer.next_batch("words", limit=2, after=batch)
+        titles += [one.placed.turn.title for one in batch.turns]
+        await writer.put_documents(
+            batch, [(one.placed.turn.id, document_of(one.placed.turn)) for one in batch.turns]
+        )
+        if len(titles) == 2:
+            await record(tree, "a late zebra")
+    assert titles == [f"zebra number{number}" for number in (4, 3, 2, 1, 0)]
+    assert await found(tree, "late") == ["a late zebra"]
+
+
 async def test_search_does_not_find_erased_text(tree: Tree) -> None:
     await record(tree, "the secret zebra", "a giraffe")
     await tree.search.fill_meanings()

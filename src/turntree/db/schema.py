@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 33
-DIGEST: Final = "679efb6437adf13b00321128c351c269210552de5f6a3dd70838e5615868c133"
+NUMBER: Final = 34
+DIGEST: Final = "217556a8dff6eafa9a6e54982b83d3c34a539bb5634700e0f0a8177a4f68808f"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -25,6 +25,8 @@ from turntree.search.store import SearchStore
 SQL = load_statements(__file__)
 
 EVENTS_READ_MAX: Final = 5_000
+NEWEST: Final = UUID(int=2**128 - 1)
+"""Above every id."""
 
 
 @value
@@ -33,27 +35,43 @@ class IndexStore:
 
     database: Database
 
-    async def next_batch(self, index: str, *, limit: int) -> IndexBatch:
-        """Return turns that an index lacks: existing ones first, then those of the feed."""
+    async def next_batch(
+        self, index: str, *, limit: int, after: IndexBatch | None = None
+    ) -> IndexBatch:
+        """Return turns that an index lacks: existing ones first, then those of the feed.
+
+        ``after`` is the batch before this one. A pass over existing turns goes on where it ended.
+        """
+        if after is not None and after.position is None:
+            return await self.list_missing(index, limit=limit, after=after)
         row = await self.database.fetch_one(SQL["search_progress"], index=index)
         if row is None:
             return await self.list_missing(index, limit=limit)
-        return await self._follow(index, FeedPosition(*row), limit)
+        *position, horizon = row
+        return await self._follow(index, FeedPosition(*position), horizon, limit)
 
-    async def list_missing(self, index: str, *, limit: int) -> IndexBatch:
-        """Return turns that an index lacks, regardless of the feed."""
+    async def list_missing(
+        self, index: str, *, limit: int, after: IndexBatch | None = None
+    ) -> IndexBatch:
+        """Return turns that an index lacks, regardless of the feed, after an earlier batch."""
         epoch, horizon = await self._horizon()
+        if after is not None:
+            # A turn that came after the pass began may be newer than where it has arrived. The
+            # feed has it, from the position that the first batch of the pass saw.
+            horizon = after.seen_from
         query = (
             SQL["search_missing_documents"] if index == WORDS else SQL["search_missing_embeddings"]
         )
-        rows = await self.database.fetch(query, limit=limit, **_scope(index))
+        before = NEWEST if after is None or after.oldest is None else UUID(after.oldest)
+        rows = await self.database.fetch(query, limit=limit, before=before, **_scope(index))
         is_last = len(rows) < limit
         # Everything committed before the horizon was visible to this pass.
         position = FeedPosition(epoch, horizon, -1) if is_last else None
         return await self._batch([id for (id,) in rows], horizon, position, is_last=is_last)
 
-    async def _follow(self, index: str, after: FeedPosition, limit: int) -> IndexBatch:
-        _, horizon = await self._horizon()
+    async def _follow(
+        self, index: str, after: FeedPosition, horizon: int, limit: int
+    ) -> IndexBatch:
         events = await self.database.fetch(
             SQL["search_feed"],
             epoch=after.epoch,
@@ -61,6 +79,8 @@ class IndexStore:
             n=after.n,
             limit=min(limit * 2, EVENTS_READ_MAX),
         )
+        if not events:
+            return IndexBatch((), horizon, None, is_last=True)
         touched = list(dict.fromkeys(turn for *_, turn, _ in events if turn is not None))
         query = (
             SQL["search_pending_documents"] if index == WORDS else SQL["search_pending_embeddings"]
@@ -84,7 +104,7 @@ class IndexStore:
     ) -> IndexBatch:
         turns = [TurnId(str(id)) for id in ids]
         read = await SearchStore(self.database).read(turns) if turns else []
-        return IndexBatch(tuple(read), horizon, position, is_last)
+        return IndexBatch(tuple(read), horizon, position, is_last, turns[-1] if turns else None)
 
     async def put_documents(
         self, batch: IndexBatch, documents: Sequence[tuple[TurnId, SearchDocument]]
@@ -101,6 +121,8 @@ class IndexStore:
         await self._put(embedder, SQL["search_unstage_embeddings"], batch, rows)
 
     async def _put(self, index: str, query: bytes, batch: IndexBatch, rows: Sequence[Row]) -> None:
+        if not rows and batch.position is None:
+            return
         scope: Mapping[str, Any] = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
             await run(connection, SQL["search_lock"], scope)

@@ -1,7 +1,8 @@
 -- Filling the indexes.
 
 -- name: search_progress
-SELECT epoch, xid::text::bigint, n FROM turntree.search_progress
+-- With the horizon, as the next query has it: this is asked at each key of a search.
+SELECT epoch, xid::text::bigint, n, pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM turntree.search_progress
   WHERE workspace_id = %(workspace)b AND index_name = %(index)b::text;
 
 -- name: search_horizon
@@ -9,15 +10,16 @@ SELECT epoch, xid::text::bigint, n FROM turntree.search_progress
 SELECT s.epoch, pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM turntree.shard s;
 
 -- name: search_missing_documents
--- Turns without a document of this recipe, newest first, because people search for those most.
+-- Turns without a document of this recipe, newest first, because people search for those most. A pass goes on below
+-- the turn at which its last batch ended: from the top, each batch would walk over all those before it.
 SELECT t.id FROM turntree.turns t
-  WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.search_documents d
+  WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b::uuid AND NOT EXISTS (SELECT FROM turntree.search_documents d
     WHERE d.workspace_id = t.workspace_id AND d.turn_id = t.id AND d.recipe = %(recipe)b::smallint)
   ORDER BY t.id DESC LIMIT %(limit)b::int;
 
 -- name: search_missing_embeddings
 SELECT t.id FROM turntree.turns t
-  WHERE t.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.embeddings d
+  WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b::uuid AND NOT EXISTS (SELECT FROM turntree.embeddings d
     WHERE d.workspace_id = t.workspace_id AND d.node_id = t.id AND d.embedder = %(embedder)b::text)
   ORDER BY t.id DESC LIMIT %(limit)b::int;
 
@@ -66,12 +68,17 @@ COPY search_staging (turn_id, words, vector) FROM STDIN (FORMAT binary);
 
 -- name: search_unstage_documents
 -- Skips turns with a message that was erased after they were read: the receipt in the feed adds them again.
-INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, lexemes)
-  SELECT %(workspace)b, s.turn_id, %(recipe)b::smallint, array_to_tsvector(s.words) FROM search_staging s
+INSERT INTO turntree.search_documents AS d (workspace_id, turn_id, recipe, lexemes, segment, depth)
+  SELECT %(workspace)b, s.turn_id, %(recipe)b::smallint, array_to_tsvector(s.words), w.number, w.depth
+    FROM search_staging s
+    LEFT JOIN LATERAL (SELECT g.number, t.depth FROM turntree.turns t
+        JOIN turntree.segments g ON g.workspace_id = %(workspace)b AND g.id = t.segment_id
+      WHERE t.workspace_id = %(workspace)b AND t.id = s.turn_id OFFSET 0) w ON true
     WHERE NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)b AND e.stream_id = s.turn_id
       AND e.kind = 'message.erased' AND e.xid >= %(seen_from)b::text::xid8)
     ORDER BY s.turn_id -- Keys in order fill their index pages.
-  ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, lexemes = excluded.lexemes;
+  ON CONFLICT (workspace_id, turn_id) DO UPDATE SET recipe = excluded.recipe, lexemes = excluded.lexemes,
+    segment = excluded.segment, depth = excluded.depth;
 
 -- name: search_unstage_embeddings
 INSERT INTO turntree.embeddings AS d (workspace_id, node_id, embedder, vector)

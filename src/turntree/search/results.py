@@ -85,8 +85,10 @@ class IndexBatch:
     seen_from: int
     """The oldest transaction that was running when they were read."""
     position: FeedPosition | None
-    """The next position in the feed; None while existing turns are still being processed."""
+    """The next position in the feed; None if the index stays where it is."""
     is_last: bool
+    oldest: TurnId | None = None
+    """Where a pass over existing turns, newest first, has arrived."""
 
 
 @value

@@ -193,8 +193,9 @@ class Search(Facet):
         """
         done = IndexProgress()
         next_batch = self.writer.list_missing if everything else self.writer.next_batch
+        batch = None
         while turns_max is None or done.turns < turns_max:
-            batch = await next_batch(WORDS, limit=TURNS_A_BATCH)
+            batch = await next_batch(WORDS, limit=TURNS_A_BATCH, after=batch)
             documents = [
                 (item.placed.turn.id, document_of(item.placed.turn, item.lifted))
                 for item in batch.turns
@@ -257,8 +258,9 @@ class Search(Facet):
             raise InvalidOperation("this database holds no vectors: install pgvector 0.8 or later")
         done = IndexProgress()
         next_batch = self.writer.list_missing if everything else self.writer.next_batch
+        batch = None
         while turns_max is None or done.turns < turns_max:
-            batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH)
+            batch = await next_batch(self.embedder.id, limit=TURNS_EMBEDDED_A_BATCH, after=batch)
             texts = [meaning_of(item.placed.turn, item.lifted) for item in batch.turns]
             # "Commit it and open a pull request": a repeated text is embedded once per batch.
             unique = list(dict.fromkeys(texts))

@@ -107,19 +107,22 @@ DECLARE
   v_all constant boolean := turntree.can_see_all_sessions();
 BEGIN
   FOREACH v_query IN ARRAY p_ladder LOOP
-    v_hits := ARRAY(SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
-      WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query OFFSET 0) h
-      WHERE v_all OR turntree.can_see_turn(v_ws, h.turn_id) ORDER BY h.turn_id DESC LIMIT p_limit);
-    IF p_filtered AND cardinality(v_hits) > 0 THEN
+    IF p_filtered THEN
+      v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query);
       v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
         v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f);
     END IF;
-    EXIT WHEN cardinality(v_hits) > 0;
+    RETURN QUERY SELECT coalesce(h.segment, w.number), coalesce(h.depth, w.depth) FROM (
+        SELECT d.turn_id, d.segment, d.depth FROM turntree.search_documents d
+          WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_hits IS NULL OR d.turn_id = ANY (v_hits)) OFFSET 0) h
+      -- Only for documents that were written before documents had places.
+      LEFT JOIN LATERAL (SELECT s.number, t.depth FROM turntree.turns t
+          JOIN turntree.segments s ON s.workspace_id = v_ws AND s.id = t.segment_id
+        WHERE h.segment IS NULL AND t.workspace_id = v_ws AND t.id = h.turn_id OFFSET 0) w ON true
+      WHERE (v_all OR turntree.can_see_turn(v_ws, h.turn_id)) AND coalesce(h.segment, w.number) IS NOT NULL
+      ORDER BY h.turn_id DESC LIMIT p_limit;
+    EXIT WHEN FOUND;
   END LOOP;
-  RETURN QUERY SELECT s.number, t.depth FROM unnest(v_hits) WITH ORDINALITY AS x (id, place),
-      LATERAL (SELECT segment_id, depth FROM turntree.turns WHERE workspace_id = v_ws AND id = x.id OFFSET 0) t,
-      LATERAL (SELECT number FROM turntree.segments WHERE workspace_id = v_ws AND id = t.segment_id OFFSET 0) s
-    ORDER BY x.place;
 END $$;
 
 -- Returns the turns that contain any of some words, and how rare each word is. A message is not a query: most of its
