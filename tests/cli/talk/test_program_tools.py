@@ -26,6 +26,8 @@ RULES = [
     calling("tell the desk", "desk", "news"),
     calling("tell yourself", "atlas_main", "news"),
     calling("look it up", "capital"),
+    calling("begin", "chore", action="start"),
+    calling("tell bob", "bob", "Lunch is ready."),
     calling("notify", "bob", decide="r1", approve=True),
     {"when": "six", "replies": [{"text": "42"}]},
 ]
@@ -147,3 +149,14 @@ def test_the_rights_of_an_agent_that_is_called_lie_inside_those_of_its_caller(ta
         "agent", "configure", "atlas", "--role", "worker", "--toolset", "full", "--allow", "tool:*"
     )
     assert "there is no tool 'helper'" in call_of(talk, "atlas", "manage again")["output"]
+
+
+def test_a_task_is_started_and_a_person_is_told(talk: Call) -> None:
+    talk("task", "create", "Wash up", "--name", "chore")
+    create(talk, "chore", "bob")
+    assert call_of(talk, "atlas", "begin")["status"] == "ok"
+    assert talk("task", "show", "chore", "--json").document["state"] == "active"
+    result = call_of(talk, "atlas", "tell bob")
+    assert (result["status"], result["output"]["reached"]) == ("ok", True)
+    (told,) = talk("human", "show", "bob", "--json").document["details"]["inbox"]
+    assert told["message"] == "Lunch is ready."
