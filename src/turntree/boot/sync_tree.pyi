@@ -903,7 +903,7 @@ class _Programs:
         tags: Sequence[str] = ...,
         where: Mapping[str, Json] | None = ...,
     ) -> Generator[Program]:
-        """Yield programs in order of their names.
+        """Yield programs in order of their names; deleted ones only if ``state`` asks for them.
 
         ``where`` gives members of the config by path, each with the value that it has or lists:
         ``{"info_type": "fact", "content/city": "Bern"}``.

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 34
-DIGEST: Final = "217556a8dff6eafa9a6e54982b83d3c34a539bb5634700e0f0a8177a4f68808f"
+NUMBER: Final = 35
+DIGEST: Final = "a38d5983c4d54d11c303e9e9ba1cf486b375d2a909e86a5443f053ed4beaf7ad"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

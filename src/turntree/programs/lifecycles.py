@@ -13,6 +13,9 @@ _RELEASED: Final = Lifecycle(
     "draft", {"draft": ("published",), "published": ("deprecated",), "deprecated": ()}
 )
 
+DELETED: Final = "deleted"
+"""The state of a program that lists leave out. Only its owner sets it and takes it back."""
+
 LIFECYCLES: Final[Mapping[str, Lifecycle]] = {
     "provider": _RELEASED,
     "model": _RELEASED,
@@ -29,13 +32,14 @@ LIFECYCLES: Final[Mapping[str, Lifecycle]] = {
     "agent": Lifecycle(
         "idle",
         {
-            "idle": ("thinking", "paused", "error"),
+            "idle": ("thinking", "paused", "error", DELETED),
             "thinking": ("executing", "waiting", "paused", "error", "idle"),
             "executing": ("thinking", "waiting", "paused", "error", "idle"),
             "waiting": ("thinking", "executing", "paused", "error", "idle"),
-            "paused": ("thinking", "executing", "waiting", "error", "idle"),
+            "paused": ("thinking", "executing", "waiting", "error", "idle", DELETED),
             # A person resets it after looking at the error.
-            "error": ("idle",),
+            "error": ("idle", DELETED),
+            DELETED: ("idle",),
         },
     ),
     "task": Lifecycle(

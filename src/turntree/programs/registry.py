@@ -40,6 +40,7 @@ from turntree.programs.changes import (
     tell,
 )
 from turntree.programs.kind import DefaultReference, Kind, has_member, put_member
+from turntree.programs.lifecycles import DELETED
 from turntree.programs.program_kind import ProgramKind
 from turntree.programs.store import ProgramStore
 
@@ -129,7 +130,7 @@ class Registry(Facet):
         tags: Sequence[str] = (),
         where: Mapping[str, Json] | None = None,
     ) -> AsyncIterator[Program]:
-        """Yield programs in order of their names.
+        """Yield programs in order of their names; deleted ones only if ``state`` asks for them.
 
         ``where`` gives members of the config by path, each with the value that it has or lists:
         ``{"info_type": "fact", "content/city": "Bern"}``.
@@ -139,6 +140,8 @@ class Registry(Facet):
         after = ""
         while page := await self.store.list_page(wanted, by=str(self.by), after=after, limit=PAGE):
             for program in page:
+                if program.state == DELETED != wanted.state:
+                    continue
                 if all(has_member(program.config, way, value) for way, value in members):
                     yield program
             if len(page) < PAGE:

@@ -30,6 +30,7 @@ from turntree.core.value import value
 from turntree.ledger.sessions import first_free_label
 from turntree.programs.changes import Change, ChangeProgram, CreateProgram, tell
 from turntree.programs.execution_host import LocalFolder
+from turntree.programs.lifecycles import DELETED
 from turntree.programs.program_kind import Invocation
 from turntree.programs.registry import Registry
 from turntree.sandbox.code import CommandResult
@@ -272,6 +273,10 @@ class Programs(Registry):
         program = await self.get(name)
         if to is not None:
             self._check_move(program, to)
+        if DELETED in (program.state, to) and program.owner != str(self.by):
+            raise PermissionDenied(
+                f"only its owner deletes {program.address} or takes that back: {program.owner}"
+            )
         fact = tell(program, event, by=str(self.by), right=right, to=to, sets=sets, more=more)
         await self.commit(fact, *await self._consequences(program, to))
         return await self.get(program.id)

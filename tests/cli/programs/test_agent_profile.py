@@ -34,6 +34,12 @@ def test_a_profile_has_a_picture_an_owner_and_the_time_of_the_last_turn(atlas: C
     assert atlas("agent", "configure", "atlas", "--avatar", "not an address").code == 1
 
 
+def test_a_sandbox_that_cannot_be_given_is_refused(atlas: Call) -> None:
+    assert atlas("agent", "configure", "atlas", "--sandbox", "code").code == 0
+    refused = atlas("agent", "configure", "atlas", "--sandbox", "jail")
+    assert (refused.code, "sandbox" in refused.err, "'code'" in refused.err) == (1, True, True)
+
+
 def test_everyone_reads_a_public_profile_and_only_its_owner_changes_it(
     atlas: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,3 +62,30 @@ def test_everyone_reads_a_public_profile_and_only_its_owner_changes_it(
     assert atlas("program", "visibility", "atlas", "private").code == 0
     monkeypatch.setenv("TURNTREE_USER", "bob")
     assert atlas("agent", "show", "atlas").code == 3
+
+
+def test_its_owner_deletes_an_agent_and_its_turns_stay(
+    atlas: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = atlas("send", "@(atlas)", "hello", "--json").document["turn"]
+    assert atlas("program", "grant", "atlas", "human:bob", "configure").code == 0
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    refused = atlas("agent", "delete", "atlas")
+    assert (refused.code, "human:ana" in refused.err) == (4, True)
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    deleted = atlas("agent", "delete", "atlas")
+    assert deleted.code == 0, deleted.err
+    for words in (("agent", "list"), ("program", "list", "--kind", "agent")):
+        assert atlas(*words, "--json").documents == []
+    (listed,) = atlas("agent", "list", "--state", "deleted", "--json").documents
+    assert listed["name"] == "atlas"
+    refused = atlas("send", "@(atlas)", "are you there?")
+    assert (refused.code, "the agent atlas is deleted" in refused.err) == (1, True)
+    shown = atlas("show", turn, "--json").document
+    assert shown["by"]["id"] == "atlas"
+    profile = atlas("agent", "show", "atlas", "--json").document
+    assert (profile["state"], profile["config"]["avatar_url"]) == ("deleted", PICTURE)
+    assert profile["last_active_at"] == shown["sealed_at"]
+    assert atlas("agent", "set-state", "atlas", "idle").code == 0
+    assert atlas("send", "@(atlas)", "welcome back").code == 0
+    assert atlas("fsck").code == 0

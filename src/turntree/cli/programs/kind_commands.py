@@ -13,9 +13,10 @@ from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, table
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.programs.assign import assign
-from turntree.cli.programs.program import invoke_program
+from turntree.cli.programs.program import invoke_program, move_program
 from turntree.core.canonical import Json
 from turntree.core.program import name_in
+from turntree.programs.lifecycles import DELETED
 from turntree.programs.model_choice import Choice, choose_model
 
 
@@ -44,6 +45,13 @@ def status(terminal: Terminal, name: str) -> None:
     if "current_task" not in found.details:
         rows.append(("current_task", "none"))
     terminal.page(table(rows))
+
+
+@verb()
+@click.argument("name", metavar="AGENT", type=PROGRAM)
+def delete(terminal: Terminal, name: str) -> None:
+    """Delete an agent, as its owner: lists leave it out, and its turns stay."""
+    move_program(terminal, name, DELETED)
 
 
 @verb()
@@ -156,7 +164,7 @@ def resolve(
 
 VERBS: Final[Mapping[str, tuple[click.Command, ...]]] = {
     "model": (resolve,),
-    "agent": (assign, status),
+    "agent": (assign, status, delete),
     "task": (start, report, complete, fail),
     "information": (validate,),
     "human": (notify, read_inbox, ask, approve, reject),

@@ -83,8 +83,8 @@ BEGIN
       ELSE p.id = (SELECT r.target_id FROM turntree.programs x JOIN turntree.program_refs r ON r.workspace_id = p_ws
           AND r.program_id = x.id AND r.version = x.version AND r.path = 'owner'
         WHERE x.workspace_id = p_ws AND x.id = p_session LIMIT 1) END;
-  IF v_state IN ('paused', 'error') THEN
-    RAISE EXCEPTION 'the agent % is %', v_name, CASE v_state WHEN 'paused' THEN 'paused' ELSE 'in error' END
+  IF v_state IN ('paused', 'error', 'deleted') THEN
+    RAISE EXCEPTION 'the agent % is %', v_name, CASE v_state WHEN 'error' THEN 'in error' ELSE v_state END
       USING ERRCODE = 'TT003', DETAIL = jsonb_build_object('hint', jsonb_build_object(
         'action', 'program.set_state', 'kind', 'agent', 'program', v_name, 'state', 'idle'))::text;
   END IF;

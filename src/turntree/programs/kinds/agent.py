@@ -1,7 +1,7 @@
 """``agent``: a program that acts in sessions. Inference parameters belong to its model."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field
 from pydantic.alias_generators import to_camel
@@ -65,8 +65,9 @@ class AgentConfig(TypedConfig):
     permissions: AgentPermissions | None = None
     credentials: list[Annotated[str, Field(min_length=1)]] | None = None
     """Names of the credentials that its tools may look up."""
-    sandbox: str | None = None
-    """The sandbox that its code programs run in."""
+    sandbox: Literal["code"] | None = None
+    """The sandbox that its code programs run in, or not at all. There is only one: a name that
+    cannot be given is refused."""
     toolset: str | None = None
     """Limits it to a named list of tools; by default that of its role."""
     tools: list[Address] | None = None
@@ -108,7 +109,7 @@ class AgentKind:
                 many=True,
             ),
             Option(
-                "--sandbox", "sandbox", "Sandbox named by its persona; recorded, not enforced yet."
+                "--sandbox", "sandbox", "Sandbox that its code programs run in, if at all: code."
             ),
             Option("--toolset", "toolset", "Named list of tools it is limited to."),
             Option("--model", "default_model", "Model to ask.", "address"),
@@ -145,6 +146,7 @@ class AgentKind:
             "idle": "agent.completed",
             "error>idle": "agent.reset",
             "paused>idle": "agent.reset",
+            "deleted>idle": "agent.reset",
         },
     )
 
