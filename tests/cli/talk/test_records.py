@@ -1,5 +1,6 @@
 """What the record of an ordinary turn says, typed on the command line and asked for in SQL."""
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -144,3 +145,35 @@ def test_who_asks_a_person_that_is_away_is_told_so(talk: Call) -> None:
     assert "ana is away; it waits in their inbox" in talk("human", "notify", "ana", "Done.").err
     assert talk("human", "set-state", "ana", "available").code == 0
     assert "is away" not in talk("human", "notify", "ana", "Back?").err
+
+
+def test_the_id_of_a_turn_is_its_own_and_it_knows_no_session(talk: Call) -> None:
+    for label in ("main", "other"):
+        assert talk("send", label, "hello").code == 0
+    turns = ask(talk, "SELECT * FROM turns")
+    assert len({turn["id"] for turn in turns}) == 2
+    assert not {name for name in turns[0] if "session" in name}
+    said = ask(talk, "SELECT turn_id, id, content FROM messages WHERE role = 'user'")
+    assert [row["content"] for row in said] == ["hello", "hello"]
+    assert {row["id"] for row in said} == {f"{turn['id']}/0" for turn in turns}
+    talk("session", "rename", "other", "another")
+    talk("fork", "another", "third")
+    heads = {row["label"]: row["thread_id"] for row in ask(talk, "SELECT * FROM sessions")}
+    assert heads.keys() == {"main", "another", "third"}
+    assert heads["another"] == heads["third"] != heads["main"]
+    assert ask(talk, "SELECT * FROM turns") == turns
+
+
+def test_a_thread_names_its_persona_its_prompt_and_its_key(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--prompt", "You are atlas.", "--model", "echo")
+    for said in ("one", "two"):
+        talk("send", "@(atlas)", said)
+    first, second = ask(talk, "SELECT * FROM threads ORDER BY depth")
+    assert [first["ancestry"], second["ancestry"]] == [
+        [first["turn_id"]], [first["turn_id"], second["turn_id"]],
+    ]  # fmt: skip
+    assert (second["depth"], second["persona_id"]) == (2, "atlas")
+    assert second["total_tokens"] > first["total_tokens"] > 0
+    assert second["thread_key"] == f"turn:{second['turn_id']}"
+    prompt = hashlib.sha256(b"You are atlas.").hexdigest()
+    assert second["system_prompt_hash"] == f"sha256:{prompt}"
