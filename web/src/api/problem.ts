@@ -55,7 +55,8 @@ export function problemOf(status: number, body: unknown): Problem {
 /** Anything that was thrown, as a problem. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  if (error instanceof TypeError) {
+  // A part of the page that was not loaded yet is asked for like an answer.
+  if (error instanceof TypeError || (error instanceof Error && NOT_LOADED.test(error.message))) {
     return new Problem(
       OFFLINE,
       "Turntree is not answering",
@@ -69,6 +70,8 @@ export function asProblem(error: unknown): Problem {
     error instanceof Error ? error.message : String(error),
   );
 }
+
+const NOT_LOADED = /^(Unable to preload CSS|Failed to fetch dynamically imported|Importing a module script)/;
 
 const TITLES: Record<number, string> = {
   401: "This page is locked",

@@ -61,6 +61,11 @@ function findRun(live: LiveState, session: string): LiveRun | null {
   return null;
 }
 
+/** Whether the server listened once and does not now. */
+export function useIsCutOff(): boolean {
+  return useSyncExternalStore(watch, () => state.hello !== null && !state.isOpen);
+}
+
 /** The labels of sessions with a reply in progress, one per line: a text changes only when one of them does. */
 export function useLabelsAtWork(): string {
   return useSyncExternalStore(watch, labelsAtWork);
@@ -127,7 +132,8 @@ function receive(message: Message): void {
 
 /** A forest that was read before the stream was open may have missed something. */
 function catchUp(): void {
-  if (readForest().forest) void refreshForest();
+  const { forest, error } = readForest();
+  if (forest || error) void refreshForest();
 }
 
 let isGathering = false;

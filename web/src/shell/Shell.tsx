@@ -7,6 +7,7 @@ import { lock } from "../api/lock.ts";
 import { SampleNote } from "../firstrun/SampleNote.tsx";
 import { Skeleton } from "../parts/States.tsx";
 import { MODIFIER, rememberChord, useHotkeys } from "../parts/useHotkeys.ts";
+import { CutOff } from "./CutOff.tsx";
 import { Locked } from "./Locked.tsx";
 import { placeName } from "./places.ts";
 import { Side } from "./Side.tsx";
@@ -72,6 +73,7 @@ export function Shell() {
         </button>
       </header>
       <main id="main" className="main" ref={main} tabIndex={-1}>
+        <CutOff />
         <SampleNote />
         <Suspense
           fallback={
