@@ -41,7 +41,7 @@ ARGUMENTS = (
 )
 LOCAL = {"127.0.0.1", "localhost"}
 PAGE_S_MAX = 60.0
-QUIET_S_MAX = 5.0
+QUIET_S_MAX = 20.0
 QUIET_S = 0.25
 """A page that asked for nothing for so long has all it wants; it gathers changes for less."""
 REFUSED = 400

@@ -1,10 +1,10 @@
 """The claim: every page reads well for everyone, and looks as it did when it was last looked at.
 
 Every route is opened in a light and a dark theme, 390, 1,024 and 1,440 px wide, with the sample
-data and a clock that stands still. On each, axe-core finds no violation of WCAG 2.2 AA or of its
-best practices, and nothing scrolls sideways. The pictures are compared with those in
-``proofs/pictures``: pixel by pixel where Chromium has the recorded major version, else by where
-elements are.
+data, an erased turn and a clock that stands still; the canopy and a thread 2,560 px wide too. On
+each, axe-core finds no violation of WCAG 2.2 AA or of its best practices, and nothing scrolls
+sideways. The pictures are compared with those in ``proofs/pictures``: pixel by pixel where Chromium
+has the recorded major version, else by where elements are.
 
 The quick form opens each route once, in three sizes and both themes, and compares where elements
 are: it holds on machines that draw letters differently. ``--accept`` takes new pictures. Look at
@@ -28,6 +28,8 @@ from proofs.browser import Theme, Watched, browser_major, chromium, entered
 from proofs.figures import Proof, run
 from proofs.stopped_ui import NOW_MS
 from proofs.ui_world import RunningUi, ui_world
+from turntree.api import Tree
+from turntree.core.message import assistant, user
 from turntree.demo.planting import plant_demo
 
 ROOT = Path(__file__).parent.parent
@@ -38,9 +40,14 @@ FOLDER = Path("/tmp/turntree-ui-look")  # noqa: S108 - the same path in every pi
 PORT = 18_733
 SESSION = "demo/shop/discount"
 FORK = "demo/shop/discount-other-way"
+ERASED = "notes/password"
 THEMES: tuple[Theme, ...] = ("light", "dark")
-WIDTHS = {390: 844, 1024: 768, 1440: 900}
-SIZES: tuple[tuple[Theme, int], ...] = tuple((theme, width) for theme in THEMES for width in WIDTHS)
+WIDTHS = {390: 844, 1024: 768, 1440: 900, 2560: 1440}
+WIDE = 2560
+WIDE_ROUTES = ("canopy", "thread")
+SIZES: tuple[tuple[Theme, int], ...] = tuple(
+    (theme, width) for theme in THEMES for width in WIDTHS if width != WIDE
+)
 QUICK_SIZES: tuple[tuple[Theme, int], ...] = (("light", 1440), ("dark", 390), ("light", 1024))
 BESIDE_EACH_OTHER = 3
 """Pages that are open at once: two processors draw no more in the same time."""
@@ -117,7 +124,7 @@ async def prove(proof: Proof) -> None:
     seen = Verdicts([], [], [], [], [], 0.0)
     boxes: dict[str, list[list[Any]]] = {}
     with ui_world(FOLDER) as world:
-        await world.plant(partial(plant_demo, folder=world.home / "demo"))
+        await world.plant(partial(plant, folder=world.home / "demo"))
         with world.serving(PORT, command=("-m", "proofs.stopped_ui")) as ui:
             views = [*list_views(ui, quick=proof.quick and not accepts)]
             async with chromium() as browser:
@@ -137,6 +144,16 @@ async def prove(proof: Proof) -> None:
     if accepts:
         RECORD.write_text(json.dumps({"chromium": major, "boxes": boxes}, separators=(",", ":")))
     tell(proof, seen, len(views), is_same=is_same or accepts)
+
+
+async def plant(tree: Tree, folder: Path) -> None:
+    """Write the sample data, and a session whose first turn was erased."""
+    await plant_demo(tree, folder)
+    query, reply = [user("My password is hunter2.")], [assistant("I have used it.")]
+    turn = await tree.turns.record(ERASED, query, reply)
+    await tree.turns.record(ERASED, [user("Forget it, please.")], [assistant("It is erased.")])
+    for message in (0, 1):
+        await tree.turns.erase(turn.turn.id, message, reason="a secret was pasted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +186,8 @@ def list_views(ui: RunningUi, *, quick: bool) -> Iterator[View]:
     """Yield every view; the quick form takes each route once, and every width and theme."""
     for place, (name, path) in enumerate(list_routes(ui).items()):
         sizes = QUICK_SIZES[place % len(QUICK_SIZES) :][:1] if quick else SIZES
+        if name in WIDE_ROUTES and not quick:
+            sizes = (*sizes, ("light", WIDE))
         for theme, width in sizes:
             yield View(name, path, theme, width)
 
@@ -187,6 +206,7 @@ def list_routes(ui: RunningUi) -> Mapping[str, str]:
         "sessions": "/sessions",
         "costs": "/costs",
         "welcome": "/welcome",
+        "erased": f"/s/{quote(ERASED, safe='')}",
     }
 
 
