@@ -27,7 +27,7 @@ from turntree.core.ids import (
     TurnId,
 )
 from turntree.core.manifest import ManifestEntry
-from turntree.core.message import Message
+from turntree.core.message import Message, Source
 from turntree.core.principal import Principal
 from turntree.core.program import Program, ProgramVersion, Right, VersionPin, Visibility
 from turntree.core.ref import ExtRef
@@ -1324,13 +1324,15 @@ class _Runs:
         *,
         key: str | None = ...,
         by: Principal | None = ...,
+        source: Source | None = ...,
     ) -> Route:
         """Return where a message goes, without storing anything.
 
         A target is a session's label, any revision of a turn, ``@(atlas)``, ``persona:atlas``, a
         sender (``channel:telegram:42``, ``entity:ana``) or empty: then the text decides. A label
         that does not exist yet begins a session. A message that was sent with the same ``key``
-        before goes where it went then.
+        before goes where it went then. If its ``source`` is a trigger, a webhook, a clock or an
+        event, a plain name is first that of an agent, which decides what to do.
 
         Raises:
             NotFound: The target names nothing that the sender may read, or no thread matches.

@@ -81,6 +81,8 @@ class Overrides:
         return Overrides({**self.model, **other.model}, {**self.permissions, **other.permissions})
 
 
+TRIGGERS: Final = ("trigger", "webhook", "cron", "event")
+"""Sources of messages that no person or agent wrote."""
 TriggerMode = Literal["persona", "session", "thread"]
 
 

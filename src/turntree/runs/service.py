@@ -16,6 +16,7 @@ from turntree.core.errors import Hint, InvalidOperation, NotFound, NoWorker
 from turntree.core.ids import Label, RunId, TurnId, find_long_id
 from turntree.core.message import (
     Message,
+    Source,
     check_message,
     lift_parts,
     user,
@@ -31,7 +32,14 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.ledger.turns import restore_turns
 from turntree.routing.route import Route
-from turntree.routing.target import CHANNEL, ENTITY, Target, ToSession
+from turntree.routing.target import (
+    CHANNEL,
+    ENTITY,
+    TRIGGERS,
+    Target,
+    ToSession,
+    TriggerRouting,
+)
 from turntree.runs.answer import Answer, check_outcome, read_failure
 from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
 from turntree.runs.inbox_store import InboxStore
@@ -115,13 +123,15 @@ class Runs(Facet):
         *,
         key: str | None = None,
         by: Principal | None = None,
+        source: Source | None = None,
     ) -> Route:
         """Return where a message goes, without storing anything.
 
         A target is a session's label, any revision of a turn, ``@(atlas)``, ``persona:atlas``, a
         sender (``channel:telegram:42``, ``entity:ana``) or empty: then the text decides. A label
         that does not exist yet begins a session. A message that was sent with the same ``key``
-        before goes where it went then.
+        before goes where it went then. If its ``source`` is a trigger, a webhook, a clock or an
+        event, a plain name is first that of an agent, which decides what to do.
 
         Raises:
             NotFound: The target names nothing that the sender may read, or no thread matches.
@@ -130,6 +140,10 @@ class Runs(Facet):
         """
         sender = by or self.by
         label = find_label(target) if isinstance(target, str) else None
+        if label is not None and source in TRIGGERS:
+            persona = TriggerRouting().target_for(label)
+            with suppress(NotFound):
+                return await self.find_router().resolve(persona, text, sender=sender)
         session = None if label is None else await self.sessions.ledger.find(label)
         if session is None and label is not None and _is_plain(label):
             return Route(ToSession(label), None, None, label, ())
@@ -197,7 +211,7 @@ class Runs(Facet):
             route = target
         else:
             text = "\n".join(message.text for message in queued)
-            route = await self.route(target, text, key=key, by=by)
+            route = await self.route(target, text, key=key, by=by, source=queued[0].source)
         if "agent" not in options and (agent := await self.find_agent(route, by=by)) is not None:
             options["agent"] = agent
         # After the checks, so that a refused message creates no session.

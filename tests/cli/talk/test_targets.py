@@ -92,3 +92,17 @@ def test_the_same_key_forks_once(talk: Call) -> None:
     ]
     assert told[0]["turn"] == told[1]["turn"]
     assert told[0]["session"] == told[1]["session"] == "main-fork"
+
+
+def test_a_trigger_addresses_an_agent_unless_it_names_a_session_or_a_turn(talk: Call) -> None:
+    talk("session", "create", "atlas")
+    fired = talk("send", "atlas", "it is seven", "--source", "cron", "--json").document
+    assert (fired["session"], fired["agent"]) == ("atlas:main", "atlas")
+    assert fired["route"]["target"] == "persona"
+    # A person who names a session means the session.
+    assert talk("send", "atlas", "hello", "--json").document["session"] == "atlas"
+    fired = talk("send", "main", "it is eight", "--source", "trigger", "--json").document
+    assert (fired["session"], fired["agent"]) == ("main", None)
+    at = talk("send", fired["turn"], "what now?", "--source", "event", "--json").document
+    assert at["session"] == "main-fork"
+    assert talk("log", "main-fork", "--json").documents[0]["parent"] == fired["turn"]

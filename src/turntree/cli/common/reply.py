@@ -29,7 +29,7 @@ from turntree.core.message_context import attach
 from turntree.core.revision import find_label
 from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.routing.target import ToSession
+from turntree.routing.target import TRIGGERS, ToSession
 from turntree.runs.answer import check_outcome
 from turntree.runs.follow import Heard, RunNotice
 from turntree.runs.inbox import QueuedMessage
@@ -82,14 +82,16 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
         options: dict[str, Any] = dict(outgoing.options or {})
         runs, sessions, name = opened.tree.runs, opened.tree.sessions, outgoing.target
         existing = await sessions.ledger.find(name) if name else None
-        if existing is None and not outgoing.is_new and find_label(name) is not None:
+        if outgoing.source in TRIGGERS:
+            existing = None  # A trigger names an agent first, and no part of a label.
+        elif existing is None and not outgoing.is_new and find_label(name) is not None:
             with suppress(NotFound):
                 existing = await sessions.get(name)
                 terminal.note(
                     f"{clean(name)} is {clean(existing.label)} here; --new begins a session"
                 )
         target = name if existing is None else existing.label
-        route = await runs.route(target, outgoing.text, key=outgoing.key)
+        route = await runs.route(target, outgoing.text, key=outgoing.key, source=outgoing.source)
         if "agent" not in options and (agent := await runs.find_agent(route)) is not None:
             options["agent"] = agent
         try:
