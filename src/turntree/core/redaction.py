@@ -8,6 +8,7 @@ them itself. A match is not proof that a key was ever valid; a person still has 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from itertools import accumulate
 from typing import Final
@@ -232,9 +233,16 @@ def list_live(environment: Mapping[str, str]) -> tuple[bytes, ...]:
         if _NAMES_SECRET.search(name) and not value.startswith(("/", "~", "."))
     }
     values |= {match[1] for value in environment.values() for match in _CARRIED.finditer(value)}
+    return as_live(values)
+
+
+def as_live(values: Iterable[str]) -> tuple[bytes, ...]:
+    """Return values that are secret as they occur in a text, the longest first.
+
+    A plain word, a number or a short value would also occur in unrelated text and is left out.
+    """
     live: set[bytes] = set()
     for secret in values:
-        # A plain word or a number would also occur in unrelated text.
         if len(secret) >= LIVE_CHARS_MIN and not _TELLS_LITTLE.fullmatch(secret):
             # As JSON encodes it: replacing any other form would break strings.
             raw = secret.encode("utf-8", "replace")
@@ -257,6 +265,10 @@ class Redactor:
     def redact(self, data: bytes) -> tuple[bytes, int]:
         """Return a text without secrets, and the number removed."""
         return redact(data, self.live) if self.is_on else (data, 0)
+
+    def knowing(self, values: Iterable[str]) -> "Redactor":
+        """Return a redactor that knows more values to be secret."""
+        return replace(self, live=(*as_live(values), *self.live))
 
 
 BY_FORMAT: Final = Redactor()

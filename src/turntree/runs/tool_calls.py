@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 import anyio
 
@@ -116,9 +115,13 @@ class ToolCaller:
         slots = anyio.Semaphore(self.at_once_max)
 
         async def make(use: ToolUse, occasion: ToolContext) -> None:
+            read: set[str] = set()
             async with slots:
-                result = await self._call(use, occasion)
-            await record(result_without_secrets(result, self.redactor))
+                result = await self._call(use, occasion, read)
+            # What an agent lists as a credential is secret, whatever its name looks like.
+            environment = {} if self.context is None else self.context.environment
+            redactor = self.redactor.knowing(environment.get(name, "") for name in read)
+            await record(result_without_secrets(result, redactor))
 
         try:
             async with anyio.create_task_group() as group:
@@ -127,7 +130,8 @@ class ToolCaller:
         except BaseExceptionGroup as errors:
             raise first_of(errors) from errors
 
-    async def _call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
+    async def _call(self, use: ToolUse, occasion: ToolContext, read: set[str]) -> ToolResult:
+        """Make a call, and add the credentials that it looks up to ``read``."""
         found = self._find(use.tool)
         # A model may guess the name of a tool or know it from elsewhere. One that was not offered
         # is reported as unknown, so that the result does not reveal what is installed.
@@ -139,7 +143,9 @@ class ToolCaller:
             )
         toolset, spec = found
         # A task copies the context in which it is created, and so do the threads it starts.
-        with nullcontext() if (context := self._context_of(use)) is None else context.entered():
+        with (
+            nullcontext() if (context := self._context_of(use, read)) is None else context.entered()
+        ):
             task = asyncio.ensure_future(_contained(toolset, use, occasion))
         try:
             await asyncio.wait({task}, timeout=spec.timeout_s)
@@ -158,10 +164,16 @@ class ToolCaller:
             return ToolResult(use.call_id, "error", "the tool canceled itself")
         return task.result()
 
-    def _context_of(self, use: ToolUse) -> ExecutionContext | None:
+    def _context_of(self, use: ToolUse, read: set[str]) -> ExecutionContext | None:
         if self.context is None:
             return None
-        return replace(self.context, note=partial(self.note, use.call_id))
+
+        def note(decision: Decision) -> None:
+            if decision.allowed:
+                read.add(decision.right.partition(":")[2])
+            self.note(use.call_id, decision)
+
+        return replace(self.context, note=note)
 
     def _may_call(self, tool: str) -> bool:
         if self.offered is not None and tool not in self.offered:

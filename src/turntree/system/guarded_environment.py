@@ -51,7 +51,9 @@ def guard_environment(find: Callable[[], VariableReader | None]) -> None:
         return
     # The object stays the same: a module that imported ``environ`` by name is guarded too.
     os.environ.__class__ = _ShownVariables
-    begin = subprocess.Popen.__init__
+    if os.supports_bytes_environ:
+        os.environb.__class__ = _ShownVariables
+    begin, system = subprocess.Popen.__init__, os.system
 
     @wraps(begin)
     def begin_guarded(self: Any, *args: Any, **settings: Any) -> None:
@@ -60,7 +62,16 @@ def guard_environment(find: Callable[[], VariableReader | None]) -> None:
             settings["env"] = dict(os.environ)
         begin(self, *args, **settings)
 
+    @wraps(system)
+    def system_guarded(command: Any) -> int:
+        if _find() is None:
+            return system(command)
+        # Started by ``Popen``; the status is encoded as by the system call.
+        code = subprocess.call(command, shell=True)  # noqa: S602
+        return code << 8 if code >= 0 else -code
+
     subprocess.Popen.__init__ = begin_guarded  # type: ignore[method-assign]
+    os.system = system_guarded
 
 
 _ENV_POSITION: Final = 10
@@ -69,25 +80,26 @@ _Environ: Final[type[MutableMapping[str, str]]] = type(os.environ)
 
 
 class _ShownVariables(_Environ):  # type: ignore[misc,valid-type]
-    """The environment, as far as the active run may read it."""
+    """The environment, as text or as bytes, as far as the active run may read it."""
 
-    def __getitem__(self, name: str) -> str:
-        reader = _find()
-        if reader is not None and not is_plain(name) and not reader.may_read(name):
+    def __getitem__(self, name: Any) -> Any:
+        reader, word = _find(), os.fsdecode(name)
+        if reader is not None and not is_plain(word) and not reader.may_read(word):
             raise KeyError(name)
-        return str(super().__getitem__(name))
+        return super().__getitem__(name)
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Any]:
         reader = _find()
         # A copy: another thread may set a variable meanwhile.
         for name in list(super().__iter__()):
-            if reader is None or is_plain(name) or reader.may_list(name):
+            word = os.fsdecode(name)
+            if reader is None or is_plain(word) or reader.may_list(word):
                 yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def copy(self) -> dict[str, str]:
+    def copy(self) -> dict[Any, Any]:
         """Return the variables that can be read."""
         return dict(self)
 

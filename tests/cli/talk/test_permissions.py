@@ -34,12 +34,16 @@ def look() -> dict[str, Any]:
         chain.append(str(principal))
         principal = principal.on_behalf_of
     child = subprocess.run(["/usr/bin/env"], capture_output=True, text=True, check=True).stdout
+    # 1 if the shell has no such variable.
+    by_system = os.waitstatus_to_exitcode(os.system(f'test -n "${HIDDEN}"'))  # noqa: S605
     return {
         "chain": chain,
         "names": sorted(name for name in os.environ if name.startswith("SURELY_")),
         "child": sorted(line for line in child.splitlines() if line.startswith("SURELY_")),
         "listed": os.environ.get(LISTED),
         "hidden": os.environ.get(HIDDEN),
+        "hidden_in_bytes": os.environb.get(HIDDEN.encode()) is not None,
+        "hidden_by_system": by_system == 0,
     }
 
 
@@ -94,9 +98,12 @@ def test_a_tool_sees_who_acts_and_the_credentials_of_its_agent_only(
     assert found(turntree, "atlas:main") == {
         "chain": [ACTS, "human:ana"],
         "names": [LISTED],
-        "child": [f"{LISTED}=listed-1"],
-        "listed": "listed-1",
+        # The tool has its value; the record does not.
+        "child": [f"{LISTED}=[redacted]"],
+        "listed": "[redacted]",
         "hidden": None,
+        "hidden_in_bytes": False,
+        "hidden_by_system": False,
     }
     assert ask(
         "SELECT role, toolset_name, permissions_granted, permissions_used FROM ledger.turns"
