@@ -70,3 +70,15 @@ async def test_reads_beside_hidden_sessions_do_not_name_them(
     for word in ("threads", "compare"):
         hidden_one = "secret" if word == "threads" else "public...secret"
         assert (await stranger.send(word, hidden_one)).status_code == 404
+
+
+@pytest.mark.usefixtures("turns")
+async def test_a_session_that_becomes_private_is_no_longer_listed(
+    tree: Tree, stranger: Reader
+) -> None:
+    await tree.programs.create("session", "diary", {})
+    await say(tree, "diary", "dear diary")
+    await say(tree, "public", "the newest event that a stranger sees")
+    assert "dear diary" in (await stranger.send("sessions")).text
+    await tree.programs.set_visibility("diary", "private")
+    assert "diary" not in (await stranger.send("sessions")).text
