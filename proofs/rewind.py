@@ -22,7 +22,7 @@ import turntree
 from proofs.agents.editing import EDITING, GO_ON, PROMPTS, Editing
 from proofs.agents.hooked import TOOLS, Hooked, hooked
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
-from proofs.agents.stage import Stage
+from proofs.agents.stage import AgentFailed, Stage
 from proofs.figures import Proof, run, temporary_server
 from turntree.core.message import Message
 from turntree.core.thread import ThreadTurn
@@ -148,7 +148,13 @@ def go_back(
         found = look(work)
         wrong += differ(without_team(states[number]), without_team(found))
         teams += differ(only_team(present), only_team(found))
-        told.call("undo", session, "--yes")
+        try:
+            told.call("undo", session, "--yes")
+        except AgentFailed as error:
+            # Refused, because the rewind left other files than it recorded. No later one is better.
+            say(str(error))
+            undone += 1
+            break
         undone += differ(present, look(work))
         touched += differ(git, look(work / ".git"))
     proof.note(f"{name}, turns gone back to", len(numbers), "turns")
