@@ -2,8 +2,9 @@
 
 Each command of the list must exist, take ``--json``, say what it does and be offered by completion.
 Then a person's walk through all kinds is typed line by line: what needs no model must end well, and
-what needs one must end with "no provider wired" and change nothing. Afterwards ``fsck`` must find
-nothing. ``--quick`` types all lines in one process, otherwise each has its own.
+what needs one must end with the name of the variable that is missing, and change nothing; ``walks``
+types the same with a gateway that answers. Afterwards ``fsck`` must find nothing. ``--quick`` types
+all lines in one process, otherwise each has its own.
 """
 
 import json
@@ -77,7 +78,8 @@ program invite gemini-flash bob
 program kinds
 fsck
 """
-REFUSAL = "error: no provider wired"
+REFUSALS = ("error: the credential CLOUDFLARE_ACCOUNT_ID is neither", "error: no provider wired")
+"""No account of a gateway, and a model without a provider."""
 
 
 async def prove(proof: Proof) -> None:
@@ -143,7 +145,7 @@ def walk(proof: Proof, folder: Path) -> None:
     for line in lines:
         needs_model = line.startswith("! ")
         ended = typed(line.removeprefix("! "))
-        refused = ended.code == 1 and ended.err.startswith(REFUSAL) and not ended.out
+        refused = ended.code == 1 and ended.err.startswith(REFUSALS) and not ended.out
         is_right = refused if needs_model else ended.code == 0
         right += is_right
         if not is_right:

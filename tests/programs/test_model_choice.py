@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
-from turntree.programs.kinds.model import family_of
+from turntree.core.model_family import family_of
 from turntree.programs.model_choice import LEVELS, ConfigLayer, Level, ResolvedValue, resolve
 
 VALUES = st.dictionaries(

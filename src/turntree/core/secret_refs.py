@@ -25,6 +25,9 @@ VENDOR_PAIRS: Final[SecretHosts] = frozenset(
         ("OPENAI_API_KEY", "type:openai", "type:openai-chat", "api.openai.com"),
         ("GEMINI_API_KEY", "type:google", "generativelanguage.googleapis.com"),
         ("GOOGLE_API_KEY", "type:google", "generativelanguage.googleapis.com"),
+        ("CF_AIG_TOKEN", "type:cloudflare-ai-gateway", "gateway.ai.cloudflare.com"),
+        ("CLOUDFLARE_ACCOUNT_ID", "type:cloudflare-ai-gateway", "gateway.ai.cloudflare.com"),
+        ("CLOUDFLARE_GATEWAY_ID", "type:cloudflare-ai-gateway", "gateway.ai.cloudflare.com"),
     )
     for to in destinations
 )

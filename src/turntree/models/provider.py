@@ -33,6 +33,8 @@ class ModelReply:
     """The model that the provider reports, which may differ from the one requested."""
     finish_reason: str | None = None
     request_id: str | None = None
+    provider: str | None = None
+    """The vendor that replied, if the provider serves several."""
 
 
 Credentials = Callable[[str], str]

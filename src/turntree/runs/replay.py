@@ -279,9 +279,9 @@ class _RecordedModel:
 
     @property
     def name(self) -> str:
-        """The provider that replied."""
+        """The provider that was asked; a gateway's reply names the vendor."""
         call = self.taped.call
-        return str((call and call.provider) or self.taped.request.get("provider", ""))
+        return str(self.taped.request.get("provider") or (call and call.provider) or "")
 
     async def stream(
         self, model: str, prompt: Prompt, settings: Mapping[str, Json]
@@ -300,6 +300,7 @@ class _RecordedModel:
             call.model or model,
             data.get("finish_reason"),
             data.get("request_id"),
+            call.provider,
         )
 
     async def request(self, model: str, prompt: Prompt, settings: Mapping[str, Json]) -> ModelReply:

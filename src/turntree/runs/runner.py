@@ -442,7 +442,8 @@ def _response(
     assert requested is not None, "the intent comes first"
     # Some providers return no request id; the position in the journal is unique.
     request_id = answer.request_id or f"{attempt.run.id}/{attempt.run.seq}"
-    call = ModelCall(answer.model, answer.usage, request.provider.name, request_id)
+    vendor = answer.provider or request.provider.name
+    call = ModelCall(answer.model, answer.usage, vendor, request_id)
     data: dict[str, Any] = {
         "call": call_to_json(call),
         "attempts": result.attempts,

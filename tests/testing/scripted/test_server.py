@@ -14,6 +14,7 @@ from openai import OpenAI
 
 from turntree.core.usage import Usage
 from turntree.testing.scripted.server import (
+    HIDDEN,
     Call,
     Failure,
     MatchedRule,
@@ -255,7 +256,7 @@ def test_the_log_proves_what_was_sent(model: ScriptedModel, tmp_path: Path) -> N
     assert first["answer"]["usage"] == asdict(USAGE)
     assert len(first["call_ids"]) == 2
     assert first["headers"]["x-session"] == "s1"
-    assert "x-api-key" not in first["headers"]
+    assert first["headers"]["x-api-key"] == HIDDEN
     assert (second["number"], second["rule"]) == (1, "plain")
     assert [one.body for one in model.exchanges] == model.requests
 

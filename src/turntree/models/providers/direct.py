@@ -24,7 +24,7 @@ from pydantic_ai.settings import ModelSettings
 from turntree.core.canonical import Json
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, Objects, ReplyDelta
-from turntree.models.providers.connection import CONNECT_TIMEOUT_S, Connection
+from turntree.models.providers.connection import CONNECT_TIMEOUT_S, NO_KEY, Connection
 from turntree.models.providers.errors import CAUGHT, failure_of
 from turntree.models.providers.parameters import Api, check_model, settings_of
 from turntree.models.providers.public_addresses import PublicTransport
@@ -48,13 +48,20 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers=dict(connection.headers),
         timeout=httpx2.Timeout(connection.timeout_s, connect=CONNECT_TIMEOUT_S),
-        event_hooks={"response": [_remember]},
+        event_hooks={"request": [_drop_missing_key], "response": [_remember]},
         verify=trusted,
         transport=public,
         follow_redirects=False,
         # A proxy would resolve names again, without the check for public addresses.
         trust_env=public is None,
     )
+
+
+async def _drop_missing_key(request: httpx2.Request) -> None:
+    # A gateway that stores the vendor's key uses it only if the request has none.
+    for name in ("authorization", "x-api-key", "x-goog-api-key"):
+        if request.headers.get(name) in {NO_KEY, f"Bearer {NO_KEY}"}:
+            del request.headers[name]
 
 
 async def _remember(response: httpx2.Response) -> None:

@@ -13,13 +13,26 @@ from warnings import catch_warnings, simplefilter
 
 from turntree.auth.execution_context import ExecutionContext
 from turntree.core.canonical import Json
-from turntree.core.errors import Hint, InvalidOperation, NotFound, ProviderNotConfigured
+from turntree.core.errors import (
+    Hint,
+    InvalidOperation,
+    NotFound,
+    PermissionDenied,
+    ProviderNotConfigured,
+)
 from turntree.core.ids import Digest
 from turntree.core.program import Program
 from turntree.core.secret_refs import SecretHosts, check_secret, is_public_only
 from turntree.core.value import value
 from turntree.models.provider import BuildsProvider, Credentials, Objects, Provider, ProviderSetup
 from turntree.models.providers.connection import Connection, connect
+from turntree.models.providers.gateway import (
+    GATEWAY_TYPE,
+    PATHS,
+    GatewayProvider,
+    GatewayVendor,
+    configure_vendor,
+)
 from turntree.models.providers.lazy import LazyProvider
 
 GROUP: Final = "turntree.providers"
@@ -87,16 +100,57 @@ def build_provider(
     """
     type = str(config.get("provider_type"))
     setup = ProviderSetup(config, credentials, objects, is_public_only)
+    if type == GATEWAY_TYPE:
+        return _build_gateway(setup)
     vendor = _VENDORS.get(type)
     if vendor is None:
         return cast("BuildsProvider", _entry(type).load())(setup)
     if type == "openai-compatible" and not config.get("base_url"):
         raise InvalidOperation("a provider of type openai-compatible needs a base_url")
+    return _build_vendor(vendor, setup)
+
+
+def _build_vendor(vendor: _Vendor, setup: ProviderSetup) -> Provider:
     for package in ("pydantic_ai", vendor.package):
-        _check_installed(package, type, vendor.extra)
+        if not _is_installed(package):
+            raise ProviderNotConfigured(
+                f"a provider of type {setup.config.get('provider_type')} needs {package}: "
+                f"pip install 'turntree[{vendor.extra}]'"
+            )
     connection = connect(setup, key_names=vendor.key_names)
     name = connection.vendor or vendor.name
-    return LazyProvider(name, lambda: _load(vendor.builds)(connection, name, objects))
+    return LazyProvider(name, lambda: _load(vendor.builds)(connection, name, setup.objects))
+
+
+def _build_gateway(setup: ProviderSetup) -> GatewayProvider:
+    """Return the gateway with all vendors whose libraries are installed.
+
+    They are built at once: a variable that is missing is found before a message is stored.
+    """
+    families = [family for family in PATHS if _is_installed(_VENDORS[family].package)]
+    if not families or not _is_installed("pydantic_ai"):
+        raise ProviderNotConfigured(
+            f"a provider of type {GATEWAY_TYPE} needs pydantic_ai: pip install 'turntree[run]'"
+        )
+    return GatewayProvider(
+        {
+            family: GatewayVendor(
+                _build_vendor(_VENDORS[family], configure_vendor(setup, family)),
+                _find_denial(setup, _VENDORS[family].key_names[0]),
+            )
+            for family in families
+        }
+    )
+
+
+def _find_denial(setup: ProviderSetup, name: str) -> PermissionDenied | None:
+    try:
+        setup.credentials(name)
+    except PermissionDenied as error:
+        return error
+    except NotFound:
+        pass
+    return None
 
 
 @value
@@ -169,13 +223,16 @@ class ProviderCache:
 
 def vendor_key_names(config: Mapping[str, Json]) -> tuple[str, ...]:
     """Return the environment variables searched for a key if the config names none."""
-    vendor = _VENDORS.get(str(config.get("provider_type")))
+    type = str(config.get("provider_type"))
+    if type == GATEWAY_TYPE:
+        return tuple(name for family in PATHS for name in _VENDORS[family].key_names)
+    vendor = _VENDORS.get(type)
     return () if vendor is None else vendor.key_names
 
 
 def provider_types() -> list[str]:
     """Return the types that can be built."""
-    return sorted({*_VENDORS, "scripted", *entry_points(group=GROUP).names})
+    return sorted({*_VENDORS, GATEWAY_TYPE, "scripted", *entry_points(group=GROUP).names})
 
 
 def _entry(type: str) -> EntryPoint:
@@ -189,16 +246,12 @@ def _entry(type: str) -> EntryPoint:
     )
 
 
-def _check_installed(package: str, type: str, extra: str) -> None:
+def _is_installed(package: str) -> bool:
     try:
-        is_there = find_spec(package) is not None
+        return find_spec(package) is not None
     except ModuleNotFoundError:
         # The parent package of a dotted name is missing too.
-        is_there = False
-    if not is_there:
-        raise ProviderNotConfigured(
-            f"a provider of type {type} needs {package}: pip install 'turntree[{extra}]'"
-        )
+        return False
 
 
 def _load(builds: str) -> Callable[[Connection, str, Objects], Provider]:

@@ -6,32 +6,12 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from turntree.core.canonical import Json
+from turntree.core.model_family import family_of
 from turntree.programs.kind import DefaultReference, Kind, Option
 from turntree.programs.kinds.params import Params
 from turntree.programs.kinds.typed_config import Address, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
 from turntree.programs.program_kind import Invocation
-
-_FAMILIES: Final = (
-    ("claude", "anthropic"),
-    ("gpt", "openai"),
-    ("chatgpt", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("codex", "openai"),
-    ("gemini", "google"),
-    ("gemma", "google"),
-    ("mistral", "mistral"),
-    ("codestral", "mistral"),
-    ("magistral", "mistral"),
-    ("grok", "xai"),
-    ("deepseek", "deepseek"),
-    ("qwen", "alibaba"),
-    ("llama", "meta"),
-    ("command", "cohere"),
-)
-"""Prefixes of model names, and their vendors."""
 
 
 class ModelConfig(Params):
@@ -92,12 +72,3 @@ class ModelKind:
     async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Have the model reply to a message."""
         return {"reply": await call.around.ask_model(call.program, call.request)}
-
-
-def family_of(model_id: str) -> str | None:
-    """Return the vendor of a model, by the prefix of its name; None if it is unknown.
-
-    A name may follow its vendor's, as in ``anthropic/claude-sonnet-4-5``.
-    """
-    name = model_id.lower().rsplit("/", maxsplit=1)[-1]
-    return next((family for start, family in _FAMILIES if name.startswith(start)), None)

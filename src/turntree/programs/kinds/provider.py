@@ -43,6 +43,9 @@ class ProviderConfig(TypedConfig):
     """Headers sent with every request, for example for a gateway."""
     vendor: str | None = None
     """The vendor of its models, if the type does not say."""
+    account_id: str | None = None
+    gateway_id: str | None = None
+    """Account and gateway of the type ``cloudflare-ai-gateway``; usually in variables."""
     timeout_s: Annotated[float, Field(gt=0)] | None = None
     cache: Literal["5m", "1h", False] | None = None
     """How long the service is asked to keep its prompt cache."""
@@ -56,7 +59,11 @@ class ProviderKind:
         "A service that runs models.",
         LIFECYCLES["provider"],
         (
-            Option("--type", "provider_type", "Type of the service."),
+            Option(
+                "--type",
+                "provider_type",
+                "Type of the service, such as anthropic or cloudflare-ai-gateway.",
+            ),
             Option("--base-url", "base_url", "Base URL; ${NAME} names a secret."),
             Option("--description", "description", "Description."),
         ),

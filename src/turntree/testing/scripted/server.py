@@ -65,6 +65,8 @@ __all__ = [
 
 TOKENS_COUNTED = 100
 """The response to every token count request."""
+HIDDEN = "•••"
+"""Recorded instead of a key."""
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "x-goog-api-key"})
 
 
@@ -76,7 +78,7 @@ class RecordedExchange:
     method: str
     path: str
     headers: Mapping[str, str]
-    """In lower case, without those that carry keys."""
+    """In lower case; keys are hidden."""
     body: Any
     """The JSON body; None if there was none."""
     dialect: str | None = None
@@ -236,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _open_headers(self) -> dict[str, str]:
         named = ((name.lower(), value) for name, value in self.headers.items())
-        return {name: value for name, value in named if name not in _SECRET_HEADERS}
+        return {name: HIDDEN if name in _SECRET_HEADERS else value for name, value in named}
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
