@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, ProviderError
-from turntree.core.model_family import family_of
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, Provider, ProviderSetup, ReplyDelta
+from turntree.stats.model_family import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
