@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -52,10 +52,8 @@ class PlayedGateway(ScriptedModel):
     def __enter__(self) -> Self:
         """Listen as a proxy too."""
         super().__enter__()
-        members = {"gateway": self}
-        self._http.RequestHandlerClass = type(
-            "Tunnel", (_Tunnel, self._http.RequestHandlerClass), members
-        )
+        handler = cast("type", self._http.RequestHandlerClass)
+        self._http.RequestHandlerClass = type("Tunnel", (_Tunnel, handler), {"gateway": self})
         return self
 
 

@@ -211,6 +211,8 @@ async def test_a_closed_main_session_is_nobodys_persona(tree: Tree) -> None:
     with pytest.raises(NotFound):
         await tree.router.resolve("@(atlas)", sender=MALLORY)
     await record(tree, "atlas:main", "hello")
+    with pytest.raises(NotFound):
+        await tree.router.resolve("@(atlas)", sender=MALLORY)
     await tree.programs.create("session", "atlas:main", {}, visibility="private")
     with pytest.raises(NotFound):
         await tree.router.resolve("@(atlas)", sender=MALLORY)

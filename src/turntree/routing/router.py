@@ -197,11 +197,13 @@ class Router(Facet):
         label = main_session(name)
         told = f"the persona {name} is addressed by its main session, {label}"
         program = await self.programs.find(name, by=who)
-        session = await self._find(label)
-        if session is not None and not await self._is_closed(session, who):
-            return _at(target, session, label, told)
-        if session is None and program is not None and program.kind in PERSONAS:
-            return Route(target, None, None, label, (told, "it begins with this message"))
+        # Without an agent that the sender may see, a bare model would answer in its session.
+        if program is not None and program.kind in PERSONAS:
+            session = await self._find(label)
+            if session is None:
+                return Route(target, None, None, label, (told, "it begins with this message"))
+            if not await self._is_closed(session, who):
+                return _at(target, session, label, told)
         raise NotFound(f"there is no persona {name!r}", hint=Hint("program.list"))
 
     async def _to_sender(self, target: Target, key: Label, who: str) -> Route:
