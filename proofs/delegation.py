@@ -22,7 +22,7 @@ from turntree.auth.delegation import DelegationChain, DelegationLink
 from turntree.auth.permissions import KINDS, Pattern, Permissions, pattern, right
 from turntree.auth.persona import Identity, Persona
 from turntree.auth.persona_fork import PersonaForkRequest, decide_fork
-from turntree.auth.token import issue, narrow, open_token
+from turntree.auth.token import TokenLimits, issue, narrow, open_token
 from turntree.core.errors import PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.principal import Principal, PrincipalKind
@@ -129,7 +129,7 @@ def names_of(rights: Permissions) -> int:
 def prove_tokens(proof: Proof, count: int) -> None:
     """A token that anybody narrowed permits what the chain does, and no forgery opens."""
     chance = random.Random(proof.seed + 1)
-    differing = wider = opened = forged = 0
+    differing = wider = opened = forged = lasting = 0
     for chain in draw_chains(chance, count):
         first, *rest = chain.links
         token = issue(
@@ -144,10 +144,14 @@ def prove_tokens(proof: Proof, count: int) -> None:
         wider += not arrived.rights.within(first.rights)
         forged += 1
         opened += opens(forge(chance, token))
+        ended = narrow(token, limits=TokenLimits(expires_at=NOON))
+        # A later block cannot give it more time.
+        lasting += opens(ended) + opens(narrow(ended, limits=TokenLimits(expires_at=LATER)))
     proof.at_most("tokens that arrived as another chain", differing, "tokens", 0)
     proof.at_most("tokens that permitted more than they were issued with", wider, "tokens", 0)
     proof.note("forged tokens", forged, "tokens")
     proof.at_most("forged tokens that opened", opened, "tokens", 0)
+    proof.at_most("tokens that opened after one of their ends", lasting, "tokens", 0)
 
 
 def forge(chance: random.Random, token: str) -> str:
