@@ -21,8 +21,11 @@ import { FileDialog } from "./inspector/FileDialog.tsx";
 import { Inspector } from "./inspector/Inspector.tsx";
 import { Onward } from "./Onward.tsx";
 import { forksOf } from "./outline.ts";
+import { pageOf } from "./pages.ts";
 import { SpineNav } from "./SpineNav.tsx";
+import { StillnessOfReader } from "./stillness.ts";
 import { TurnArticle, tail } from "./TurnArticle.tsx";
+import { TurnWindow } from "./TurnWindow.tsx";
 import { visible } from "./text.ts";
 import "./reading.css";
 import "./thread.css";
@@ -45,7 +48,15 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
   if (opening.current.revision !== revision) opening.current = { revision, turn: search.turn ?? "" };
   const addressed = useTurn(opening.current.turn || null);
   const isPlaced = opening.current.turn === "" || addressed.data !== undefined || addressed.isError;
-  const [inView, setInView] = useState<readonly [number, number]>([1, 1]);
+  const [inView, setRange] = useState<readonly [number, number]>([1, 1]);
+  // What is asked are pages: only another page is news.
+  const setInView = useCallback(
+    (low: number, high: number) =>
+      setRange((before) =>
+        pageOf(before[0]) === pageOf(low) && pageOf(before[1]) === pageOf(high) ? before : [low, high],
+      ),
+    [],
+  );
   const { thread, error, pageError, retry } = useThread(
     isPlaced ? revision : "",
     isTurn ? null : (addressed.data?.depth ?? 1),
@@ -132,7 +143,7 @@ interface ReadingProps {
   revision: string;
   isTurn: boolean;
   opensAt: number;
-  setInView: (range: readonly [number, number]) => void;
+  setInView: (low: number, high: number) => void;
   pageError: unknown;
   retry: () => void;
 }
@@ -169,11 +180,10 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
     [navigate],
   );
 
-  // Which turns to have: all of a short thread, those around the window of a long one.
-  const items = reader.virtual.getVirtualItems();
-  const low = reader.isWindow ? (items[0]?.index ?? here - 1) + 1 : 1;
-  const high = reader.isWindow ? (items.at(-1)?.index ?? here - 1) + 1 : total;
-  useEffect(() => setInView([low, high]), [low, high, setInView]);
+  // Which turns to have: all of a short thread; the window of a long one says it for itself.
+  useEffect(() => {
+    if (!reader.isWindow) setInView(1, total);
+  }, [reader.isWindow, total, setInView]);
 
   // Open at the addressed turn, once for each address.
   const opened = useRef("");
@@ -300,26 +310,22 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
           </div>
           <div className="reader-page">
             <Lead thread={thread} title={title} label={label} isTurn={isTurn} />
-            <div
-              ref={reader.list}
-              className={reader.isWindow ? "turns windowed" : "turns"}
-              style={reader.isWindow ? { height: reader.virtual.getTotalSize() } : undefined}
-            >
-              {reader.isWindow
-                ? items.map((item) => (
-                    <div
-                      key={item.key}
-                      ref={reader.virtual.measureElement}
-                      data-index={item.index}
-                      style={{
-                        transform: `translateY(${item.start - reader.virtual.options.scrollMargin}px)`,
-                      }}
-                    >
-                      {article(item.index + 1)}
-                    </div>
-                  ))
-                : Array.from({ length: total }, (_, index) => article(index + 1))}
-            </div>
+            <StillnessOfReader value={reader.stillness}>
+              {reader.isWindow ? (
+                <TurnWindow
+                  total={total}
+                  scroller={reader.scroller}
+                  list={reader.list}
+                  scrollTo={reader.scrollTo}
+                  article={article}
+                  setInView={setInView}
+                />
+              ) : (
+                <div ref={reader.list} className="turns">
+                  {Array.from({ length: total }, (_, index) => article(index + 1))}
+                </div>
+              )}
+            </StillnessOfReader>
             <LiveReply session={label} />
             <Onward spine={spine} total={total} isTurn={isTurn} />
             {pageError ? <Failure error={pageError} retry={retry} compact /> : null}

@@ -9,6 +9,7 @@ import { CopyButton } from "./code/Code.tsx";
 import { Flow } from "./Flow.tsx";
 import { questionOf } from "./flow.ts";
 import { PlainText } from "./markdown/Markdown.tsx";
+import { useRested } from "./stillness.ts";
 import { visible } from "./text.ts";
 import { TurnOfPart, Whole } from "./Whole.tsx";
 import type { Turn } from "./wire.ts";
@@ -55,29 +56,7 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
             </Chip>
           ))}
           {isMarked ? <Chip kind="accent">marked to compare</Chip> : null}
-          <span className="turn-acts">
-            <Button kind="quiet" icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(turn)}>
-              <span>Fork</span>
-            </Button>
-            <Button kind="quiet" icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(turn)}>
-              <span>Rewind</span>
-            </Button>
-            <Button
-              kind="quiet"
-              icon={<GitCompare aria-hidden="true" />}
-              aria-pressed={isMarked}
-              onClick={() => acts.mark(turn)}
-            >
-              <span>Compare</span>
-            </Button>
-            <span className="turn-address">
-              <code>{shortId(turn.digest)}</code>
-              <CopyButton
-                text={turn.digest.replace(/^sha256:/, "")}
-                label={`Copy the address ${shortId(turn.digest)}`}
-              />
-            </span>
-          </span>
+          <TurnButtons turn={turn} isMarked={isMarked} acts={acts} />
         </header>
         <Question turn={turn} id={`${id}-title`} />
         <Flow messages={turn.reply} />
@@ -87,6 +66,36 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
     </TurnOfPart>
   );
 });
+
+/** Half of what a turn is made of, and seen only where the pointer or the reader is: a turn that passes goes without. */
+function TurnButtons({ turn, isMarked, acts }: Pick<Props, "turn" | "isMarked" | "acts">) {
+  if (!useRested()) return null;
+  return (
+    <span className="turn-acts">
+      <Button kind="quiet" icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(turn)}>
+        <span>Fork</span>
+      </Button>
+      <Button kind="quiet" icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(turn)}>
+        <span>Rewind</span>
+      </Button>
+      <Button
+        kind="quiet"
+        icon={<GitCompare aria-hidden="true" />}
+        aria-pressed={isMarked}
+        onClick={() => acts.mark(turn)}
+      >
+        <span>Compare</span>
+      </Button>
+      <span className="turn-address">
+        <code>{shortId(turn.digest)}</code>
+        <CopyButton
+          text={turn.digest.replace(/^sha256:/, "")}
+          label={`Copy the address ${shortId(turn.digest)}`}
+        />
+      </span>
+    </span>
+  );
+}
 
 function TurnTime({ turn }: { turn: Turn }) {
   const began = Date.parse(turn.started_at);

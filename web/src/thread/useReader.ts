@@ -1,9 +1,8 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
+import { Stillness } from "./stillness.ts";
 
 /** From this many turns on only those near the window are on the page. */
 export const WINDOW_FROM = 100;
-const TURN_HEIGHT = 420;
 /** How long a jump is corrected at every frame while the turns around it are laid out; later, when they grow. */
 const SETTLE_MS = 1_500;
 /** A scroll that ends further than this from where a jump left it was the reader's. */
@@ -13,31 +12,22 @@ const READER_PX = 40;
 export function useReader(total: number, known: number) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
+  /** Scrolls a long thread to a turn that is not on the page; set by the window of its turns. */
+  const scrollTo = useRef<((depth: number) => void) | null>(null);
   const isWindow = total > WINDOW_FROM;
   const [here, setHere] = useState(1);
-  const [margin, setMargin] = useState(0);
+  const [stillness] = useState(() => new Stillness());
   const target = useRef<{ depth: number; until: number; top: number } | null>(null);
-  const virtual = useVirtualizer({
-    count: isWindow ? total : 0,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => TURN_HEIGHT,
-    overscan: 3,
-    scrollMargin: margin,
-  });
-  useLayoutEffect(() => {
-    setMargin(list.current?.offsetTop ?? 0);
-  }, []);
 
   const settle = useCallback(() => {
     const goal = target.current;
     if (!goal) return;
     const box = scroller.current;
     const article = box?.querySelector<HTMLElement>(`#turn-${goal.depth}`);
-    if (box && article)
-      box.scrollTop += article.getBoundingClientRect().top - box.getBoundingClientRect().top - 6;
-    else if (isWindow) virtual.scrollToIndex(goal.depth - 1, { align: "start" });
+    if (box && article) box.scrollTop += distanceFromTop(article, box);
+    else scrollTo.current?.(goal.depth);
     if (box) goal.top = box.scrollTop;
-  }, [isWindow, virtual]);
+  }, []);
 
   const jump = useCallback(
     (depth: number) => {
@@ -79,9 +69,7 @@ export function useReader(total: number, known: number) {
     const letGo = () => {
       target.current = null;
     };
-    let frame = 0;
     const look = () => {
-      frame = 0;
       if (target.current) return;
       const top = box.getBoundingClientRect().top + Math.min(160, box.clientHeight / 4);
       let depth = 0;
@@ -96,19 +84,34 @@ export function useReader(total: number, known: number) {
     };
     const onScroll = () => {
       const goal = target.current;
-      if (goal && performance.now() > goal.until && Math.abs(box.scrollTop - goal.top) > READER_PX) letGo();
-      frame ||= requestAnimationFrame(look);
+      if (goal && performance.now() > goal.until && Math.abs(box.scrollTop - goal.top) > READER_PX) {
+        // Turns above the goal that turn out shorter also move the scroll, and leave the goal where it is.
+        const article = box.querySelector(`#turn-${goal.depth}`);
+        if (!article || Math.abs(distanceFromTop(article, box)) > READER_PX) letGo();
+      }
+      stillness.move();
     };
+    // What tells about the turn in view asks the server: it follows when the reader stands still, not at each turn
+    // that passes.
+    const offStill = stillness.watch(() => {
+      if (stillness.isStill()) look();
+    });
     box.addEventListener("scroll", onScroll, { passive: true });
     for (const name of ["wheel", "touchmove", "pointerdown", "keydown"])
       box.addEventListener(name, letGo, { passive: true });
     return () => {
-      cancelAnimationFrame(frame);
+      offStill();
+      stillness.stop();
       box.removeEventListener("scroll", onScroll);
       for (const name of ["wheel", "touchmove", "pointerdown", "keydown"])
         box.removeEventListener(name, letGo);
     };
-  }, [total]);
+  }, [total, stillness]);
 
-  return { scroller, list, virtual, isWindow, here, jump };
+  return { scroller, list, scrollTo, stillness, isWindow, here, jump };
+}
+
+/** How far a turn is from where a jump puts it, a little below the upper edge. */
+function distanceFromTop(article: Element, box: Element): number {
+  return article.getBoundingClientRect().top - box.getBoundingClientRect().top - 6;
 }
