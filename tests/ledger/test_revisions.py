@@ -64,6 +64,11 @@ async def test_an_id_leads_to_its_turn_in_every_spelling(tree: Tree) -> None:
         assert (await tree.resolve(short[:length])).turn == id
     for length in range(24, len(id) + 1):
         assert (await tree.resolve(id[:length])).turn == id
+    digits = id.replace("-", "")
+    for length in range(22, len(digits) + 1):
+        assert (await tree.resolve(digits[:length])).turn == id
+    for text in (f"{id}/0", f"{short}/1"):
+        assert (await tree.resolve(text)).turn == id
 
 
 async def test_resolve_ambiguous_prefix_lists_candidates(tree: Tree) -> None:

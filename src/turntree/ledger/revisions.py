@@ -38,7 +38,9 @@ NAMES_READ_MAX = 2000
 """Number of names that a mistyped one is compared with."""
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 _CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
-_UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}")
+_UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}|[0-9a-f]{4,32}")
+_MESSAGE_ID = re.compile(r"([0-9A-Za-z-]{26,36})/[0-9]{1,9}")
+"""A message's id: the turn's id and the message's position in it."""
 
 
 @value
@@ -212,6 +214,9 @@ class RevisionResolver(Facet):
         session = await self.sessions.find(text)
         if session is not None:
             return session.head, session
+        message = _MESSAGE_ID.fullmatch(text)
+        if message is not None and find_long_id(message[1]) is not None:
+            return await self._by_prefix(message[1]), None
         try:
             return await self._by_prefix(text), None
         except Ambiguous:

@@ -61,3 +61,9 @@ def test_an_object_is_shown_by_its_digest(turntree: Call, session: str) -> None:
     missing = turntree("show", "sha256:" + "0" * 64)
     assert missing.code != 0
     assert "there is no object sha256:000" in missing.err
+
+
+def test_a_turn_is_shown_by_the_id_of_a_message(turntree: Call, session: str) -> None:
+    (shown,) = turntree("show", session, "--json").documents
+    for text in (f"{shown['id']}/3", shown["id"].replace("-", "")[:30]):
+        assert turntree("show", text, "--json").documents == [shown]
