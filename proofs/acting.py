@@ -28,6 +28,7 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from proofs.figures import Proof, run, temporary_server
+from proofs.transcripts import claude_code, codex, opencode
 from turntree.cli.root import root
 from turntree.core.event import KINDS
 from turntree.ledger.graph.edge import EdgeKind
@@ -63,6 +64,7 @@ RULES: Final = [
                                  {"text": "Noted."}]},
     {"when": "remove", "replies": [_calls("remove_note", name="note.txt"), {"text": "I may not."}]},
     {"when": "stumble", "replies": [{"failures": [{"kind": "denied"}] * 9}]},
+    {"when": "wait", "replies": [{"delay_s": 600}]},
 ]  # fmt: skip
 ACTED: Final = {
     "hello": "atlas for ana",
@@ -72,10 +74,15 @@ ACTED: Final = {
     "please remove it": "scribe for ana",
     "a secret": "vault for ana",
     "hello again": "scribe for ana",
+    "a secret of bob": "vault for bob",
+    "please wait": "atlas for ana",
+    "two things": "atlas for ana",
+    "a lengthy question": "scribe for ana",
+    "hello by post": "assistant for ana",
 }
 """Who answers which message, for whom."""
 STORY: Final = """
-ana: provider create script --type scripted --set 'rules={rules}'
+ana: provider create script --type scripted --set 'rules={rules}' --set prompt_chars_max=6000
 ana: model create echo --backend scripted-1 --provider script
 ana: provider set-state script published
 ana: model configure echo --temperature 0
@@ -99,10 +106,10 @@ ana: send safe "a secret" --no-worker
 bob! send safe "tell me" --no-worker
 ana! send desk "stumble" --no-worker
 ana: session configure pad --situation coding
-ana: fork desk~1 side
-ana: session configure side --owner scribe
+ana: fork desk~1 side --agent scribe --yes
 ana: send side "hello again" --no-worker
 ana: fork desk copy --files copied
+ana! fork desk lost --files note.txt/deep
 ana: rewind desk~1 --files --yes
 ana: undo desk
 ana: tag add desk good
@@ -122,6 +129,10 @@ ana: program invite atlas bob
 ana: agent set-state atlas paused
 ana! send desk "still there?" --no-worker
 ana: agent set-state atlas idle
+ana: program invite safe bob
+ana: program invite vault bob
+bob: send safe "a secret of bob" --no-worker
+ana: program grant safe bob invoke --revoke
 ana: program set-state safe completed
 ana! send safe "still there?" --no-worker
 ana: token issue desk --agent atlas
@@ -143,6 +154,38 @@ ana: model invoke echo --message "Hello"
 ana: code create double --language python --source "print(input())"
 ana: code configure double --description "Says it again."
 ana: code set-state double published
+ana: code invoke double --input '{"n": 4}'
+ana: human ask bob "May we print?" => request
+bob: human approve bob {request}
+ana: human ask bob "May we burn it?" => request
+bob: human reject bob {request}
+ana: human configure bob --description "Reads proofs."
+ana: information configure qubits --set 'content={"qubits": 7}'
+ana: token issue pad --agent scribe => nonce
+ana: token revoke {nonce}
+ana: send desk "please wait" --no-worker --no-wait
+ana: send desk "two things" --no-worker --no-wait
+ana: send desk "at once" --no-worker --no-wait --join
+ana: cancel desk
+ana: tail desk
+ana: session create long --owner scribe
+ana: send long "{essay}" --no-worker
+ana: send long "a lengthy question" --no-worker
+ana: session identify post ana entity:ana
+ana: send channel:post:ana "hello by post" --no-worker
+ana: worktree desk garden
+ana: worktree --remove garden
+ana: agent configure scribe --set harness/checkpoint_every=1
+ana: task create "Look" --assignee scribe --criterion '{"kind": "file_exists", "path": "note.txt"}'
+ana: agent assign scribe task-look --no-worker
+ana: task create "Stop" --assignee scribe
+ana: task start task-stop
+ana: task set-state task-stop blocked
+ana: erase desk:msg/0 --yes
+ana: handoff desk --to codex
+ana: import {claude}
+ana: import {codex}
+ana: import {opencode}
 ana: fsck
 """
 """Who types which line; an exclamation mark says that it has to be refused."""
@@ -160,6 +203,7 @@ async def prove(proof: Proof) -> None:
             TURNTREE_HOME=str(place / "home"),
             TURNTREE_WORKSPACE="acting",
             TURNTREE_CONFIG=str(place / "config.toml"),
+            CODEX_HOME=str(place / "codex"),
             PYTHONPATH=f"{place}:{os.environ.get('PYTHONPATH', '')}",
         )
         await run_sync(_tell, proof, place)
@@ -172,17 +216,27 @@ def _tell(proof: Proof, folder: Path) -> None:
     work = folder / "work"
     work.mkdir()
     (folder / "acting_tools.py").write_text(TOOLS)
-    rules = json.dumps(RULES)
+    known = {
+        "rules": json.dumps(RULES),
+        "essay": "One word after the other. " * 160,
+        "claude": str(_write_sessions(folder / "claude")),
+        "codex": str(codex.write_sample(folder / "codex-sessions")),
+        "opencode": str(opencode.write_sample(folder / "opencode")),
+    }
     lines = [line for line in STORY.strip().splitlines() if line]
     right, began = 0, time.monotonic()
     with _working(work):
         for line in lines:
             user, is_refused, words = line[:3], line[3] == "!", line[4:].strip()
             os.environ["TURNTREE_USER"] = user
-            typed = [word.replace("{rules}", rules) for word in shlex.split(words)]
+            words, _, kept = words.partition(" => ")
+            typed = [_fill(word, known) for word in shlex.split(words)]
             print(f"{time.monotonic() - began:5.1f} {line[:60]}", file=sys.stderr, flush=True)
             with chdir(work):
+                typed += ["--json"] if kept else []
                 ended = CliRunner().invoke(root, typed, prog_name="turntree")
+            if kept:
+                known[kept] = json.loads(ended.stdout)[kept]
             is_right = (ended.exit_code != 0) == is_refused
             right += is_right
             if not is_right:
@@ -190,6 +244,38 @@ def _tell(proof: Proof, folder: Path) -> None:
                     f"{line}: {ended.exit_code} {ended.stderr or ended.exception}", file=sys.stderr
                 )
     proof.at_least("lines that ended as they should", right, f"of {len(lines)}", len(lines))
+
+
+def _write_sessions(folder: Path) -> Path:
+    """Write sessions of another tool: a subagent, a compaction, lines of a file and a lint."""
+    claude_code.write_sample(folder)
+    tape = claude_code.Tape("cccccccc-0000-4000-8000-000000000003")
+    tape.exchange("one")
+    tape.exchange("two")
+    kept = {"preservedSegment": {"headUuid": "two!", "anchorUuid": "sum", "tailUuid": "two!"}}
+    tape.add("system", "cut", subtype="compact_boundary", after=None, logicalParentUuid="two!",
+             compactMetadata={"trigger": "auto", "preTokens": 900, "postTokens": 90,
+                              "durationMs": 12, **kept})  # fmt: skip
+    tape.prompt("sum", "They counted.\n\nPlease go on.", isCompactSummary=True,
+                isVisibleInTranscriptOnly=True)  # fmt: skip
+    tape.prompt("p", "What is wrong here?")
+    lines = {"type": "selected_lines_in_ide", "filename": "/src/a.py", "lineStart": 2, "lineEnd": 4,
+             "content": "x"}  # fmt: skip
+    tape.add("attachment", "x", attachment=lines)
+    span = {"start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 9}}
+    unused = {"message": "unused", "severity": "Warning", "source": "ruff", "range": span}
+    files = [{"uri": "file:///src/a.py", "diagnostics": [unused]}]
+    tape.add("attachment", "y", attachment={"type": "diagnostics", "files": files, "isNew": True})
+    tape.answer("q", "msg_q", "A name is not used.")
+    claude_code.save(folder, tape)
+    return folder
+
+
+def _fill(word: str, known: Mapping[str, str]) -> str:
+    """Return a word of the story with the values of earlier lines."""
+    for name, told in known.items():
+        word = word.replace(f"{{{name}}}", told)
+    return word
 
 
 @contextmanager

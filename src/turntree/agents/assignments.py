@@ -3,7 +3,7 @@
 The task's description is sent to the session that was created for it. The agent's harness limits
 it: ``max_steps`` bounds the model calls in a turn, ``checkpoint_every`` says after how many of them
 a checkpoint is recorded, and ``reflect_on_failure`` grants one more turn with the observed results
-of the criteria. What the agent is doing is recorded while it does it.
+of the criteria. Whether the agent thinks or calls tools is recorded by its run.
 
 Everything here is idempotent: messages have idempotency keys, and an event that is already recorded
 is not repeated. This module must never know how a turn is run.
@@ -12,7 +12,7 @@ is not repeated. This module must never know how a turn is run.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import anyio
@@ -26,14 +26,7 @@ from turntree.core.program import Program, a_kind
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.programs.service import Programs
-from turntree.runs.follow import (
-    Heard,
-    ModelReplied,
-    RunFollower,
-    RunNotice,
-    ToolCallFinished,
-    ToolCallStarted,
-)
+from turntree.runs.follow import Heard, ModelReplied, RunFollower, RunNotice
 from turntree.runs.inbox import QueuedMessage
 from turntree.runs.service import PostOptions
 
@@ -237,7 +230,7 @@ class Assignments:
 
 @dataclass(slots=True)
 class _Watch:
-    """Records what an agent is doing, while it does it."""
+    """Records the checkpoints of an agent's work, and how it ends; its run records the rest."""
 
     programs: Programs
     agent: Program
@@ -246,11 +239,9 @@ class _Watch:
     steps: int = 0
     """Number of model replies in this assignment."""
     reason: str = ""
-    open_calls: set[str] = field(default_factory=set[str])
 
     async def tell(self, heard: MemoryObjectReceiveStream[Heard]) -> None:
         """Record what follows from each notice, until the stream ends."""
-        await self.move("thinking")
         async with heard:
             async for one in heard:
                 await self._hear(one)
@@ -289,14 +280,6 @@ class _Watch:
             case ModelReplied(seq=seq):
                 self.steps += 1
                 await self._checkpoint(seq)
-            case ToolCallStarted(use):
-                self.open_calls.add(str(use.call_id))
-                await self.move("executing")
-            case ToolCallFinished(use):
-                self.open_calls.discard(str(use.call_id))
-                # Calls run concurrently, so the agent thinks again only after the last of them.
-                if not self.open_calls:
-                    await self.move("thinking")
             case RunNotice("failed", reason):
                 self.reason = reason
             case _:

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from turntree.core.canonical import Json, digest_bytes
+from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, ProviderNotConfigured, TurntreeError
 from turntree.core.ids import RunId, SessionId, TurnId, short_id
-from turntree.core.message import Message, Text, line_of, user
+from turntree.core.message import Message, Text, user
 from turntree.core.principal import ACTIVE
 from turntree.core.program import Program
 from turntree.core.redaction import without_secrets
@@ -88,10 +88,6 @@ class Inference:
         message, _ = without_secrets(_said(text, caller), runs.redactor)
         system = None if is_agent else _text(request.get("system"))
         before = [] if system is None else [Message("system", (Text(system),))]
-        digest = digest_bytes(line_of(message))
-        wanted: dict[str, Json] = {**choice.to_json(), "message": digest}
-        model = choice.model.id
-        await programs.tell(model, "model.inference_requested", right="invoke", more=wanted)
         session = await self._begin(runs, asked, caller, message.text)
         try:
             reply = await self._post(runs, session, [*before, message], options, hear, caller)
@@ -99,8 +95,6 @@ class Inference:
             await _archive(runs, session)
             raise
         await _archive(runs, session)
-        done: dict[str, Json] = {"call": reply["call"], "turn": reply["turn"]}
-        await programs.tell(model, "model.inference_completed", right="invoke", more=done)
         return reply
 
     async def send(

@@ -54,6 +54,7 @@ from turntree.ledger.revisions import ResolvedRevision
 from turntree.ledger.shape import Activity, Skeleton, Spine
 from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.ledger.store import Build
+from turntree.ledger.thread_store import ReplyDetails
 from turntree.models.provider import Provider
 from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.changes import Change, NextVersion
@@ -370,6 +371,8 @@ class _Turns:
         """Erase one message permanently; the thread can still be verified."""
     def list_calls(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
         """Return the model calls of some turns."""
+    def list_replies(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ReplyDetails]]:
+        """Return request, latency and situation of each reply; none for turns of other tools."""
     def list_unique_lengths(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """Return how many hexadecimal digits make each digest unique."""
 

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 35
-DIGEST: Final = "a38d5983c4d54d11c303e9e9ba1cf486b375d2a909e86a5443f053ed4beaf7ad"
+NUMBER: Final = 36
+DIGEST: Final = "836f20a6640c099a66ff3e0a08fb444f18924742c108c0856ed9c8e7046d69c2"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

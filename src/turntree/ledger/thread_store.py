@@ -34,6 +34,17 @@ class TurnBranch:
 
 
 @value
+class ReplyDetails:
+    """What a run's journal says about one reply of a model."""
+
+    request_id: str | None
+    """The provider's id of the request, if it gave one."""
+    latency_ms: int | None
+    situation: str | None
+    """The overlay of the model that was in force."""
+
+
+@value
 class ThreadStore:
     """Threads and the structure of the tree."""
 
@@ -194,6 +205,14 @@ class TurnIndex:
             call = ModelCall(model, Usage(*numbers), provider, call_id)
             calls.setdefault(TurnId(turn), []).append(call)
         return calls
+
+    async def list_replies(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ReplyDetails]]:
+        """Return what the journals of some turns say about each reply of a model, in order."""
+        rows = await self.database.fetch(SQL["list_replies"], turns=as_uuids(turns_))
+        replies: dict[TurnId, list[ReplyDetails]] = {}
+        for turn, *told in rows:
+            replies.setdefault(TurnId(turn), []).append(ReplyDetails(*told))
+        return replies
 
     async def count(self) -> int:
         """Return the number of turns."""

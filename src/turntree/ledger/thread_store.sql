@@ -167,5 +167,15 @@ SELECT turn_id::text, sequence, model, provider, call_id, input_tokens, output_t
   FROM turntree.model_calls WHERE workspace_id = %(workspace)b AND turn_id = ANY (%(turns)b::uuid[])
   ORDER BY turn_id, sequence;
 
+-- name: list_replies
+-- What the journals say about each reply, in order.
+SELECT e.stream_id::text, d.j ->> 'request_id', (d.j ->> 'latency_ms')::int,
+    (SELECT x.body::json #>> '{data,situation}' FROM turntree.events x
+      WHERE x.workspace_id = e.workspace_id AND x.stream_id = e.stream_id AND x.kind = 'model_call.started'
+      ORDER BY x.seq LIMIT 1)
+  FROM turntree.events e, LATERAL (SELECT e.body::json -> 'data' AS j) d
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id = ANY (%(turns)b::uuid[]) AND e.kind = 'model_call.finished'
+  ORDER BY e.stream_id, e.seq;
+
 -- name: count_turns
 SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;

@@ -18,7 +18,7 @@ from turntree.ledger.recorder import Recorder, TurnDetails, check_arguments
 from turntree.ledger.revisions import RevisionResolver
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger, Tags
-from turntree.ledger.thread_store import ThreadStore, TurnIndex
+from turntree.ledger.thread_store import ReplyDetails, ThreadStore, TurnIndex
 
 UNIQUE_CHARS_MIN = 4
 
@@ -109,6 +109,10 @@ class Turns(Facet):
     async def list_calls(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:
         """Return the model calls of some turns."""
         return await self.index.list_calls(turns)
+
+    async def list_replies(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ReplyDetails]]:
+        """Return request, latency and situation of each reply; none for turns of other tools."""
+        return await self.index.list_replies(turns)
 
     async def list_unique_lengths(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """Return how many hexadecimal digits make each digest unique."""

@@ -148,7 +148,8 @@ class RequestResolver:
         recorded: dict[str, Json] = {
             "param_sources": document.pop("values"),
             "versions": {**document, **pins},
-            "situation": _mapping(started.get("options")).get("situation"),
+            "situation": _mapping(started.get("options")).get("situation")
+            or (None if home is None else home.config.get("situation")),
             "missing_tools": lacking or None,
             "role": None if persona is None else persona.role,
         }

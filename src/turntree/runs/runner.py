@@ -219,6 +219,7 @@ class Runner:
             await attempt.append(
                 Draft("model_call.started", request.request, correlation_id=f"{run.id}/{run.seq}")
             )
+        replaced: list[Draft] = []
         try:
             try:
                 result = await self._ask_once(attempt, request)
@@ -226,6 +227,7 @@ class Runner:
                 if error.kind != "too_long":
                     raise
                 request = await self._ask_for_less(attempt, question, request, error)
+                replaced = [_substitution(attempt)]
                 result = await self._ask_once(attempt, request)
             message = _fit(result.answer.message, attempt)
         except ProviderError as error:
@@ -234,7 +236,7 @@ class Runner:
             # It could not be sealed, so the run fails now, while the reason is known.
             await self.fail(attempt, "unfit_answer", str(error), error.hint)
         else:
-            await attempt.append(_response(request, result, message, attempt))
+            await attempt.append(*replaced, _response(request, result, message, attempt))
 
     async def _ask_once(self, attempt: Attempt, request: ModelRequest) -> ModelCallResult:
         position = StreamPosition(attempt.run.seq, attempt.epoch)
@@ -298,7 +300,7 @@ class Runner:
         lost |= await self._list_given_up(attempt, again)
         if lost:
             affects: list[Json] = [
-                ref_to_json(EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq))
+                _ref_to(fact.event)
                 for fact in attempt.facts
                 if fact.event.kind == "tool_call.started" and fact.event.data["call_id"] in lost
             ]
@@ -388,6 +390,9 @@ class Runner:
         )
         sealed = seal(header, run.query, reply)
         data: dict[str, Json] = {"outcome": outcome, "turn": sealed.turn.digest}
+        if outcome == "completed":
+            # The last message says what came of it; its address is its position in the turn.
+            data["summary_ref"] = f"{run.id}/{len(run.query) + len(reply) - 1}"
         journal = [events.record(Event(run.id, run.seq, "run.finished", at, data))]
         # An agent must not forget what it did, so a turn with a side effect advances the session
         # even if it failed. A failed turn without one leaves the session where it was.
@@ -455,6 +460,22 @@ def _response(
     return Draft("model_call.finished", present, message, requested.event.correlation_id)
 
 
+def _substitution(attempt: Attempt) -> Draft:
+    """Return the event that the newest request replaces the one before, which was too long."""
+    asked = [fact.event for fact in attempt.facts if fact.event.kind == "model_call.started"]
+    *_, original, replacement = asked
+    data: dict[str, Json] = {
+        "original": _ref_to(original),
+        "replacement": _ref_to(replacement),
+        "reason": "too_long",
+    }
+    return Draft("event.substituted", data)
+
+
+def _ref_to(event: Event) -> Json:
+    return ref_to_json(EventRef(events.record(event).id, event.stream, event.seq))
+
+
 def _judged(decision: Decision, attempt: Attempt) -> Draft:
     return Draft(audit.kind_of(decision), audit.judged_data(attempt.acting, decision))
 
@@ -475,8 +496,7 @@ def _intent(use: ToolUse, attempt: Attempt, caller: ToolCaller, files: Mapping[s
     }
     for fact in reversed(attempt.facts):
         if fact.event.kind == "model_call.finished":
-            asked = EventRef(events.record(fact.event).id, attempt.run.id, fact.event.seq)
-            data["requested_by"] = ref_to_json(asked)
+            data["requested_by"] = _ref_to(fact.event)
             break
     return Draft("tool_call.started", data, correlation_id=_correlation(attempt))
 
@@ -508,8 +528,7 @@ def _list_open(attempt: Attempt) -> list[Json]:
         key = str(event.data.get("call_id", "model"))
         match event.kind:
             case "model_call.started" | "tool_call.started":
-                ref = EventRef(events.record(event).id, attempt.run.id, event.seq)
-                opened[key] = ref_to_json(ref)
+                opened[key] = _ref_to(event)
             case "model_call.finished" | "tool_call.finished":
                 opened.pop(key, None)
             case _:

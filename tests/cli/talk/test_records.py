@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.talker import SUM, TOOLS, furnish
+from turntree.core.event import KINDS
 from turntree.core.message import SOURCES
 
 
@@ -177,3 +178,101 @@ def test_a_thread_names_its_persona_its_prompt_and_its_key(talk: Call) -> None:
     assert second["thread_key"] == f"turn:{second['turn_id']}"
     prompt = hashlib.sha256(b"You are atlas.").hexdigest()
     assert second["system_prompt_hash"] == f"sha256:{prompt}"
+
+
+def test_a_request_that_was_too_long_and_its_replacement_are_both_kept(turntree: Call) -> None:
+    furnish(turntree, [], "--set", "prompt_chars_max=6000")
+    essay = "One word after the other. " * 160
+    assert turntree("send", "main", essay).code == 0
+    assert turntree("send", "main", "And in short?").code == 0
+    rows = ask(turntree, "SELECT e.kind, e.seq, e.data FROM turns t, history(t.id) e")
+    (told,) = [row["data"] for row in rows if row["kind"] == "substitution"]
+    assert told["reason"] == "too_long"
+    assert told["original"]["seq"] < told["replacement"]["seq"]
+    (edge,) = ask(turntree, "SELECT from_id, to_id FROM edges WHERE kind = 'SUBSTITUTES'")
+    assert edge["from_id"].endswith(f"/event/{told['replacement']['seq']}")
+    assert edge["to_id"].endswith(f"/event/{told['original']['seq']}")
+    assert turntree("fsck").code == 0
+
+
+def test_agents_and_models_record_what_they_do_in_a_run(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--prompt", "You are atlas.", "--model", "echo")
+    talk("session", "create", "desk", "--owner", "atlas")
+    talk("send", "desk", "the sum", "--tools", TOOLS)
+    (turn,) = ask(talk, "SELECT id FROM turns")
+
+    def kinds(program: str) -> list[str]:
+        id = talk("program", "show", program, "--json").document["id"]
+        rows = ask(talk, f"SELECT kind, data FROM history('{id}') ORDER BY seq")  # noqa: S608
+        assert all(row["data"].get("run", turn["id"]) == turn["id"] for row in rows)
+        return [row["kind"] for row in rows if row["data"]["by"] == "system:runtime"]
+
+    states = ["agent.thinking", "agent.executing", "agent.thinking", "agent.completed"]
+    assert kinds("atlas") == states
+    assert kinds("echo") == ["model.inference_requested", "model.inference_completed"] * 2
+    assert talk("agent", "show", "atlas", "--json").document["state"] == "idle"
+    assert talk("fsck").code == 0
+
+
+def test_an_entry_of_the_history_has_its_request_latency_and_situation(talk: Call) -> None:
+    talk("model", "configure", "echo", "--set", 'situations={"coding": {"temperature": 0}}')
+    talk("send", "main", "hello", "--situation", "coding")
+    asked, replied = talk("log", "main", "--messages", "--json").documents
+    assert "latencyMs" not in asked
+    assert replied["latencyMs"] >= 0
+    assert replied["situation"] == "coding"
+    assert "requestId" in replied
+    assert asked["timestamp"] <= replied["timestamp"]
+
+
+def test_every_event_of_a_run_says_which_group_it_belongs_to(talk: Call) -> None:
+    talk("send", "main", "hello")
+    rows = ask(talk, "SELECT e.kind, e.event_group FROM turns t, history(t.id) e ORDER BY e.seq")
+    assert [(row["kind"], row["event_group"]) for row in rows] == [
+        ("run_started", "intent"),
+        ("model_request", "intent"),
+        ("model_response", "observation"),
+        ("run_finished", "transition"),
+    ]
+    kinds = ask(
+        talk,
+        f"SELECT k, event_group(k) AS g FROM unnest(ARRAY{[*KINDS]}) k",  # noqa: S608
+    )
+    assert {row["k"]: row["g"] for row in kinds} == dict(KINDS)
+
+
+def test_a_finished_run_names_what_came_of_it(talk: Call) -> None:
+    talk("send", "main", "the sum", "--tools", TOOLS)
+    rows = ask(talk, "SELECT e.kind, e.data FROM turns t, history(t.id) e ORDER BY e.seq")
+    started, finished = rows[0]["data"], rows[-1]["data"]
+    assert (started["reason"], finished["outcome"]) == ("user", "completed")
+    (reply,) = ask(
+        talk,
+        "SELECT m.content FROM turns t, message(t.response_message_id) m",
+    )
+    (turn,) = ask(talk, "SELECT response_message_id FROM turns")
+    assert finished["summary_ref"] == turn["response_message_id"]
+    assert reply["content"] == "It is 42."
+
+
+def test_every_turn_has_a_role_and_permissions(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--role", "worker", "--model", "echo", "--deny", "tool:add")
+    talk("session", "create", "desk", "--owner", "atlas")
+    talk("send", "desk", "hello", "--tools", TOOLS)
+    talk("send", "main", "the sum", "--tools", TOOLS)
+    worker, bare = ask(talk, "SELECT * FROM turns ORDER BY started_at")
+    assert (worker["role"], bare["role"]) == ("worker", "unified")
+    assert worker["permissions_granted"]["tools"]["deny"] == ["add"]
+    assert bare["permissions_granted"]["tools"]["allow"] == ["*"]
+    assert (worker["permissions_used"], bare["permissions_used"]) == (None, ["tool:add"])
+    assert worker["toolset_name"]
+    assert bare["tools_available"]
+
+
+def test_a_session_tells_the_task_it_was_made_for(talk: Call) -> None:
+    talk("agent", "create", "atlas", "--prompt", "You are atlas.", "--model", "echo")
+    talk("task", "create", "Say it", "--assignee", "atlas")
+    assert talk("agent", "assign", "atlas", "task-say-it").code == 0
+    asked = "SELECT task_description, task_status FROM sessions WHERE task_status IS NOT NULL"
+    (session,) = ask(talk, asked)
+    assert session == {"task_description": "Say it", "task_status": "completed"}

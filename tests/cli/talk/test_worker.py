@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Call
-from tests.cli.talker import TOOLS, furnish
+from tests.cli.talker import SUM, TOOLS, furnish
 
 pytestmark = pytest.mark.slow
 
@@ -107,3 +108,24 @@ def test_a_run_that_nobody_answers_any_more_can_be_canceled(turntree: Call) -> N
     assert "assista… word word" in shown
     assert "(cut off here)" in shown
     assert turntree("fsck").code == 0
+
+
+def test_the_calls_of_an_open_run_are_in_the_view(turntree: Call) -> None:
+    slow = {"when": "sum", "replies": [SUM["replies"][0], {"text": "wait", "delay_s": 600}]}
+    furnish(turntree, [slow])
+    called = "SELECT tool_name, status, params_json, result_json, tool_number FROM tool_calls"
+
+    def calls() -> list[dict[str, Any]]:
+        return turntree("sql", "--json", "--whole", called).documents
+
+    with working("--tools", TOOLS):
+        turntree("send", "main", "the sum", "--no-wait")
+        wait_until(lambda: [row["status"] for row in calls()] == ["completed"])
+        (call,) = calls()
+        assert (call["tool_name"], call["tool_number"]) == ("add", 1)
+        assert (call["params_json"], call["result_json"]) == ({"a": 20, "b": 22}, 42)
+        assert turntree("cancel", "main").code == 0
+    (call,) = calls()
+    assert (call["status"], call["result_json"]) == ("completed", 42)
+    stopped = "SELECT to_id FROM edges WHERE kind = 'INTERRUPTS'"
+    assert len(turntree("sql", "--json", stopped).documents) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from turntree.auth.persona import persona_of
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
 from turntree.cli.common.session_move import Move, find_digest, follow
@@ -18,7 +19,7 @@ from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.session import move_document, session_row_document, stand
 from turntree.cli.output.text import age, clean, cut, digits, table
-from turntree.cli.param_types import REVISION, SESSION
+from turntree.cli.param_types import PROGRAM, REVISION, SESSION
 from turntree.cli.sessions.move_files import (
     HowToMove,
     file_options,
@@ -29,7 +30,7 @@ from turntree.cli.sessions.move_files import (
 from turntree.cli.sessions.picker import can_pick
 from turntree.core.errors import Hint, InvalidOperation, PathExists
 from turntree.core.ids import TurnId
-from turntree.core.program import Visibility
+from turntree.core.program import Visibility, a_kind
 from turntree.core.session import Session, SessionMove
 from turntree.resources.plans.fork import Choice
 from turntree.routing.route import Candidate
@@ -45,6 +46,10 @@ from turntree.system.head_file import read_head, remove_head
               help="Public visibility, even if its source is private.")  # fmt: skip
 @click.option("--private", "visibility", flag_value="private",
               help="Private visibility: the owner and grantees only.")  # fmt: skip
+@click.option("--agent", type=PROGRAM,
+              help="Agent that continues it, with its own permissions.")  # fmt: skip
+@click.option("--yes", "-y", "confirmed", is_flag=True,
+              help="Confirmation that --agent may do more than the one before.")  # fmt: skip
 @click.option("--plan", "only_plan", is_flag=True,
               help="Preview of each resource and its cost; nothing is done.")  # fmt: skip
 @click.option("--files", "folder", metavar="[DIR]", is_flag=False, flag_value="",
@@ -63,6 +68,8 @@ def fork(
     topic: str | None,
     switches: bool,
     visibility: Visibility | None,
+    agent: str | None,
+    confirmed: bool,
     only_plan: bool,
     folder: str | None,
     **named: tuple[str, ...],
@@ -74,6 +81,9 @@ def fork(
     --for finds the turn to fork at: what led to it comes along, and what was said about other
     things since does not.
 
+    With --agent another agent continues the thread. One that may do more than the agent before
+    needs --yes, and has to be yours: the thread may contain instructions of strangers.
+
     With --files the session gets files of its own: a folder with the files as the turn left them,
     which needs their size on the disk. A resource that cannot be copied stays with one of the two
     sessions. --plan shows all this first.
@@ -83,6 +93,8 @@ def fork(
     label = names[-1]
     revision = names[0] if topic is None else _suggest(terminal, topic)
     if only_plan or folder is not None:
+        if agent is not None:
+            raise click.UsageError("--agent does not go with --files or --plan")
         wanted = ForkRequest(
             revision, label, folder or None, _choices(named), visibility=visibility
         )
@@ -100,7 +112,10 @@ def fork(
         raise click.UsageError("resources are named together with --files or --plan")
 
     async def act(opened: CliContext) -> tuple[Session, tuple[str, ...]]:
-        made = await opened.tree.sessions.fork(revision, label, visibility=visibility)
+        if agent is None:
+            made = await opened.tree.sessions.fork(revision, label, visibility=visibility)
+        else:
+            made = await _fork_under(opened, revision, label, agent, confirmed=confirmed)
         if switches:
             await opened.choose(made.label)
         return made, await find_privacy(opened, made, visibility)
@@ -128,6 +143,23 @@ def _suggest(terminal: Terminal, topic: str) -> str:
     for other in others:
         terminal.note(f"  or {digits(other.digest)}: {cut(clean(other.title), 50)}")
     return str(best.turn)
+
+
+async def _fork_under(
+    opened: CliContext, revision: str, label: str, name: str, *, confirmed: bool
+) -> Session:
+    """Fork a thread for another agent to continue, under its persona."""
+    tree = opened.tree
+    agent = await tree.programs.get(name)
+    if agent.kind != "agent":
+        raise InvalidOperation(f"{agent.address} is {a_kind(agent.kind)}, not an agent")
+    persona = persona_of(agent.name, agent.version.number, agent.config)
+    is_mine = agent.owner == str(tree.programs.by)
+    made = await tree.personas.fork(
+        revision, label, persona, owner_grants=is_mine, confirmed=confirmed
+    )
+    await tree.programs.configure(made.label, {"owner": agent.address})
+    return made
 
 
 def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:

@@ -17,8 +17,11 @@ from turntree.core.program import address_of, name_in
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
+from turntree.ledger.thread_store import ReplyDetails
 
 _TALK = ("user", "assistant")
+_Calls = dict[TurnId, list[ModelCall]]
+_Replies = dict[TurnId, list[ReplyDetails]]
 
 
 @verb()
@@ -61,16 +64,18 @@ def show_messages(terminal: Terminal, name: str, limit: int) -> None:
 
     async def act(
         opened: CliContext,
-    ) -> tuple[Session, tuple[ThreadTurn, ...], dict[TurnId, list[ModelCall]]]:
+    ) -> tuple[Session, tuple[ThreadTurn, ...], _Calls, _Replies]:
         session = await opened.tree.sessions.get(name)
         if session.head is None:
-            return session, (), {}
+            return session, (), {}, {}
         turns = await opened.tree.threads.read(session.head, last=limit)
-        return session, turns, await opened.tree.turns.list_calls([one.turn.id for one in turns])
+        ids = [one.turn.id for one in turns]
+        calls = await opened.tree.turns.list_calls(ids)
+        return session, turns, calls, await opened.tree.turns.list_replies(ids)
 
-    session, turns, calls = with_ledger(terminal, act)
+    session, turns, calls, replies = with_ledger(terminal, act)
     if terminal.as_json:
-        terminal.documents(_entries(session, turns, calls))
+        terminal.documents(_entries(session, turns, calls, replies))
     elif not turns:
         terminal.note(f"there are no messages in {session.label} yet.")
         terminal.note(f"next: turntree send {session.label} MESSAGE")
@@ -79,12 +84,13 @@ def show_messages(terminal: Terminal, name: str, limit: int) -> None:
 
 
 def _entries(
-    session: Session, turns: tuple[ThreadTurn, ...], calls: dict[TurnId, list[ModelCall]]
+    session: Session, turns: tuple[ThreadTurn, ...], calls: _Calls, replies: _Replies
 ) -> Iterator[dict[str, Any]]:
-    """Yield one entry per message: its role, text, turn and model."""
+    """Yield one entry per message: its role, text, turn, time, model and request."""
     parent: str | None = None
     for placed in turns:
         turn = placed.turn
+        told = iter(replies.get(turn.id, ()))
         for sequence, said in enumerate(turn.messages):
             if not isinstance(said, Message) or said.role not in _TALK:
                 continue
@@ -94,16 +100,23 @@ def _entries(
                 "uuid": uuid,
                 "parentUuid": parent,
                 "sessionId": session.id,
-                "timestamp": turn.header.sealed_at,
+                "timestamp": said.at or turn.header.sealed_at,
                 "message": message,
             }
             if said.role == "assistant":
-                entry |= {"provider": turn.header.provider}
+                entry |= {"provider": turn.header.provider, **_request(next(told, None))}
                 message |= {"model": turn.header.model}
                 if sequence == len(turn.messages) - 1:
                     message["usage"] = _usage(calls.get(turn.id, []))
             yield entry
             parent = uuid
+
+
+def _request(reply: ReplyDetails | None) -> dict[str, Any]:
+    if reply is None:
+        return {}
+    told = (reply.request_id, reply.latency_ms, reply.situation)
+    return dict(zip(("requestId", "latencyMs", "situation"), told, strict=True))
 
 
 def _usage(calls: list[ModelCall]) -> dict[str, int]:

@@ -126,6 +126,8 @@ BEGIN
     IF v_first <> (p_event_bodies[1]::json ->> 'seq')::int THEN
       RAISE EXCEPTION 'another fact took place % of %', p_event_bodies[1]::json ->> 'seq', p_turn USING ERRCODE = 'TT001';
     END IF;
+    PERFORM turntree.move_agent(p_ws, p_turn, 'idle', p_at, p_outcome);
+    PERFORM turntree.record_inferences(p_ws, p_turn);
   END IF;
   IF p_session IS NOT NULL THEN
     -- log_move in line: this path cannot afford another function call.

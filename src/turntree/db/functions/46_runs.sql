@@ -245,6 +245,91 @@ BEGIN
   END IF;
 END $$;
 
+-- Records in an agent's stream what it does in a run, and changes its state. It is idle again when the last of its runs
+-- ends; a task that it works on decides for itself. A state that a person set stays: a paused agent finishes its turn
+-- and stays paused. The runtime is the author, and a private session is not named: an agent may be public.
+CREATE OR REPLACE FUNCTION turntree.move_agent(p_ws uuid, p_run uuid, p_to text, p_at text, p_outcome text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_name text;
+  v_session uuid;
+  a record;
+  v_steps int;
+  v_runs int;
+  v_to text := p_to;
+  v_seq int;
+  v_is_task boolean;
+BEGIN
+  SELECT regexp_replace(d.j ->> 'agent', '^@\((.*)\)$', '\1'), (d.j ->> 'session')::uuid INTO v_name, v_session
+    FROM turntree.events e, LATERAL (SELECT e.body::json -> 'data' AS j) d
+    WHERE e.workspace_id = p_ws AND e.stream_id = p_run AND e.seq = 0 AND e.kind = 'run.started';
+  SELECT p.id, p.state, p.details INTO a FROM turntree.programs p
+    WHERE p.workspace_id = p_ws AND p.name = v_name AND p.kind = 'agent' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  v_is_task := EXISTS (SELECT FROM turntree.session_names n WHERE n.workspace_id = p_ws
+    AND n.name = a.details ->> 'current_session' AND n.session_id = v_session);
+  v_steps := (SELECT count(*) FROM (SELECT FROM turntree.events e WHERE e.workspace_id = p_ws AND e.stream_id = p_run
+    AND e.kind = 'model_call.started' LIMIT 2) x);
+  IF p_to = 'idle' AND (v_is_task OR v_steps = 0) THEN
+    RETURN;
+  END IF;
+  v_runs := greatest(0, coalesce((a.details ->> 'open_runs')::int, 0)
+    + CASE WHEN v_is_task THEN 0 WHEN p_to = 'idle' THEN -1 WHEN p_to = 'thinking' AND v_steps = 1 THEN 1 ELSE 0 END);
+  IF a.state IN ('paused', 'error') OR p_to = 'idle' AND (v_runs > 0 OR a.details ? 'current_session') THEN
+    v_to := a.state;
+  END IF;
+  IF v_to = a.state AND p_to <> 'idle' AND NOT (p_to = 'thinking' AND v_steps = 1 AND NOT v_is_task) THEN
+    RETURN;
+  END IF;
+  UPDATE turntree.programs SET state = v_to, event_seq = event_seq + 1, updated_at = p_at::timestamptz,
+      details = CASE WHEN v_runs > 0 THEN details || jsonb_build_object('open_runs', v_runs) ELSE details - 'open_runs' END
+    WHERE workspace_id = p_ws AND id = a.id RETURNING event_seq - 1 INTO v_seq;
+  PERFORM turntree.insert_event(p_ws, a.id, v_seq,
+    CASE p_to WHEN 'idle' THEN 'agent.completed' ELSE 'agent.' || p_to END, p_at,
+    '{"by":"system:runtime","details":{"open_runs":' || coalesce(nullif(v_runs, 0)::text, 'null') || '}'
+    || CASE WHEN v_to <> a.state THEN ',"from":"' || a.state || '"' ELSE '' END
+    || coalesce(',"outcome":"' || p_outcome || '"', '')
+    || CASE WHEN turntree.is_private_session(p_ws, v_session) THEN '' ELSE ',"run":"' || p_run || '"' END
+    || CASE WHEN v_to <> a.state THEN ',"to":"' || v_to || '"' ELSE '' END || '}');
+END $$;
+
+-- Whether a session's program is private.
+CREATE OR REPLACE FUNCTION turntree.is_private_session(p_ws uuid, p_session uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM turntree.programs p
+    WHERE p.workspace_id = p_ws AND p.id = p_session AND p.visibility = 'private')
+$$;
+
+-- Records the inferences of a sealed run in the stream of its model, with the times at which they happened. All at
+-- once, because many runs share a model's row.
+CREATE OR REPLACE FUNCTION turntree.record_inferences(p_ws uuid, p_run uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_model uuid;
+  v_seq int;
+  v_run constant text := CASE WHEN turntree.is_private_session(p_ws,
+      (SELECT r.session_id FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.id = p_run))
+    THEN '' ELSE ',"run":"' || p_run || '"' END;
+  e record;
+BEGIN
+  SELECT p.id INTO v_model FROM turntree.programs p
+    WHERE p.workspace_id = p_ws AND p.kind = 'model' AND p.name = (
+      SELECT regexp_replace(x.body::json #>> '{data,versions,model,address}', '^@\((.*)\)$', '\1') FROM turntree.events x
+        WHERE x.workspace_id = p_ws AND x.stream_id = p_run AND x.kind = 'model_call.started' ORDER BY x.seq LIMIT 1)
+    FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  FOR e IN SELECT x.seq, x.kind, x.body::json ->> 'at' AS at FROM turntree.events x
+      WHERE x.workspace_id = p_ws AND x.stream_id = p_run AND x.kind IN ('model_call.started', 'model_call.finished')
+      ORDER BY x.seq LOOP
+    v_seq := turntree.next_program_seq(p_ws, v_model, 'model');
+    PERFORM turntree.insert_event(p_ws, v_model, v_seq,
+      CASE e.kind WHEN 'model_call.started' THEN 'model.inference_requested' ELSE 'model.inference_completed' END, e.at,
+      '{"by":"system:runtime"' || v_run || ',"seq":' || e.seq || '}');
+  END LOOP;
+END $$;
+
 -- Inserts events of a run at positions that are known to be free, with their payloads.
 CREATE OR REPLACE FUNCTION turntree.insert_run_events(
   p_ws uuid, p_run uuid, p_first int, p_ids bytea[], p_kinds text[], p_bodies text[], p_payloads text[])
@@ -262,6 +347,10 @@ BEGIN
     END IF;
     IF turntree.has_links(p_kinds[i], p_bodies[i]) THEN
       PERFORM turntree.insert_links(p_ws, p_run, p_first + i - 1);
+    END IF;
+    IF p_kinds[i] IN ('model_call.started', 'tool_call.started') THEN
+      PERFORM turntree.move_agent(p_ws, p_run, CASE p_kinds[i] WHEN 'model_call.started' THEN 'thinking' ELSE 'executing' END,
+        p_bodies[i]::json ->> 'at');
     END IF;
   END LOOP;
 END $$;

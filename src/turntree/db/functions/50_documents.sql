@@ -49,6 +49,16 @@ CREATE OR REPLACE FUNCTION turntree.tool_part(p_ws uuid, p_turn uuid, p_call tex
     LIMIT 1
 $$;
 
+-- The same of a run that is not sealed yet, whose messages stand beside its events.
+CREATE OR REPLACE FUNCTION turntree.open_tool_part(p_ws uuid, p_run uuid, p_call text, p_kind text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT p.j || jsonb_build_object('message_id', p_run || '/' || (m.o - 1))
+    FROM (SELECT x.payload, row_number() OVER (ORDER BY x.seq) AS o FROM turntree.run_payloads x
+        WHERE x.workspace_id = p_ws AND x.run_id = p_run) m,
+      jsonb_array_elements(turntree.document(m.payload) -> 'parts') AS p (j)
+    WHERE p.j ->> 'call_id' = p_call AND p_kind IN (p.j ->> 'kind', p.j ->> 'part')
+    LIMIT 1
+$$;
+
 -- Returns the moment that a document names, or null if it names none: its author chose the text, and one that cannot be
 -- read must not fail a query over all others.
 CREATE OR REPLACE FUNCTION turntree.moment(p_text text) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$

@@ -71,8 +71,16 @@ SELECT l.name AS label, s.head_id AS thread_id,
     w.session_id IS NOT NULL AS is_subagent,
     (SELECT name FROM turntree.session_names p WHERE p.workspace_id = s.workspace_id
       AND p.session_id = w.parent_session_id AND p.reason IS NULL) AS parent_session_label,
-    w.parent_turn_id, w.call_id AS spawn_tool_call_id, w.task AS task_description,
-    CASE WHEN w.session_id IS NULL THEN NULL
+    w.parent_turn_id, w.call_id AS spawn_tool_call_id,
+    coalesce(w.task, (SELECT turntree.object_document(v.workspace_id, 'sha256:' || encode(v.digest, 'hex')) ->> 'title'
+      FROM turntree.programs k JOIN turntree.program_versions v ON v.workspace_id = k.workspace_id
+        AND v.program_id = k.id AND v.version = k.version
+      WHERE k.workspace_id = s.workspace_id AND k.kind = 'task' AND k.details ->> 'session' = l.name
+      LIMIT 1)) AS task_description,
+    CASE WHEN w.session_id IS NULL THEN (
+        SELECT CASE k.state WHEN 'active' THEN 'running' WHEN 'blocked' THEN 'pending' ELSE k.state END
+          FROM turntree.programs k
+          WHERE k.workspace_id = s.workspace_id AND k.kind = 'task' AND k.details ->> 'session' = l.name LIMIT 1)
       WHEN EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = s.workspace_id
         AND r.session_id = s.id AND r.status <> 'finished') THEN 'running'
       WHEN s.head_id IS NULL THEN 'pending'
@@ -100,6 +108,7 @@ SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role',
     LATERAL string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
     LATERAL (SELECT turntree.document(l.line) AS j) d;
 
+-- Calls of sealed turns, and those of runs that are not sealed yet. The casts are needed, as above.
 CREATE OR REPLACE VIEW ledger.tool_calls WITH (security_invoker = true) AS
 SELECT c.call_id AS id, c.turn_id,
     turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id' AS message_id,
@@ -119,7 +128,25 @@ SELECT c.call_id AS id, c.turn_id,
       t.sealed_at)) AS completed_at,
     c.sequence::int AS sequence, c.status AS outcome
   FROM turntree.tool_calls c
-  JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id;
+  JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
+UNION ALL
+SELECT s.d ->> 'call_id', r.id, turntree.open_tool_part(r.workspace_id, r.id, s.d ->> 'call_id', 'tool_use') ->> 'message_id',
+    s.d ->> 'tool', n.earlier + 1, turntree.open_tool_part(r.workspace_id, r.id, s.d ->> 'call_id', 'tool_use') -> 'args',
+    turntree.open_tool_part(r.workspace_id, r.id, s.d ->> 'call_id', 'tool_result') -> 'output',
+    CASE WHEN f.d ->> 'status' <> 'ok'
+      THEN turntree.open_tool_part(r.workspace_id, r.id, s.d ->> 'call_id', 'tool_result') ->> 'output' END,
+    CASE f.d ->> 'status' WHEN 'ok' THEN 'completed' ELSE CASE WHEN f.d IS NULL THEN 'running' ELSE 'failed' END END,
+    NULL, turntree.unix_ms(turntree.moment(s.at)), turntree.unix_ms(turntree.moment(f.at)), n.earlier,
+    (f.d ->> 'status')::turntree.tool_status
+  FROM turntree.runs r
+  JOIN turntree.events e ON e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind = 'tool_call.started',
+    LATERAL (SELECT e.body::jsonb -> 'data' AS d, e.body::jsonb ->> 'at' AS at) s,
+    LATERAL (SELECT count(*)::int AS earlier FROM turntree.events x WHERE x.workspace_id = r.workspace_id
+      AND x.stream_id = r.id AND x.kind = 'tool_call.started' AND x.seq < e.seq) n
+    LEFT JOIN LATERAL (SELECT x.body::jsonb -> 'data' AS d, x.body::jsonb ->> 'at' AS at FROM turntree.events x
+      WHERE x.workspace_id = r.workspace_id AND x.stream_id = r.id AND x.kind = 'tool_call.finished'
+        AND x.body::jsonb #>> '{data,call_id}' = s.d ->> 'call_id' LIMIT 1) f ON true
+  WHERE r.status <> 'finished';
 
 CREATE OR REPLACE VIEW ledger.compactions WITH (security_invoker = true) AS
 SELECT c.turn_id,

@@ -9,6 +9,33 @@
 --   Summary                 stream/summary        Agent        kind:id
 --   Resource, Snapshot, Policy, Handle            the id that their event gives
 
+-- Returns the group of an event's kind: intent, observation, transition or provenance. A kind of an extension is an
+-- observation. A test compares it with the registry in core.event.
+CREATE OR REPLACE FUNCTION ledger.event_group(kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE
+    WHEN $1 IN (
+      'run.started', 'model_call.started', 'tool_call.started', 'approval.requested', 'plan.started',
+      'plan.step_started', 'model.inference_requested', 'human.notified', 'human.approval_requested', 'code.invoked') THEN 'intent'
+    WHEN $1 IN (
+      'session.created', 'session.head_moved', 'session.renamed', 'session.aliased', 'session.merged',
+      'session.archived', 'session.unarchived', 'session.persona_changed', 'permission.granted', 'token.issued',
+      'token.revoked', 'policy.activated', 'policy.proposed', 'run.parked', 'run.unparked', 'run.finished',
+      'run.failed', 'run.interrupted', 'event.substituted', 'resource.created', 'resource.attached',
+      'resource.detached', 'resource.removed', 'plan.finished', 'node.tagged', 'node.untagged', 'provider.created',
+      'provider.configured', 'provider.state_changed', 'model.created', 'model.configured', 'model.state_changed',
+      'session.configured', 'session.state_changed', 'agent.created', 'agent.configured', 'agent.state_changed',
+      'task.created', 'task.configured', 'task.state_changed', 'human.created', 'human.configured',
+      'human.state_changed', 'code.created', 'code.configured', 'code.state_changed', 'information.created',
+      'information.state_changed', 'session.model_switched', 'session.completed', 'agent.task_assigned',
+      'agent.thinking', 'agent.executing', 'agent.completed', 'agent.reset', 'task.assigned', 'task.started',
+      'task.completed', 'task.failed', 'information.validated', 'information.updated', 'program.granted',
+      'program.revoked', 'program.visibility_changed') THEN 'transition'
+    WHEN $1 IN (
+      'session.forked', 'session.spawned', 'plan.step_compensated', 'transcript.materialized', 'turn.recorded',
+      'turn.snapshotted', 'message.erased') THEN 'provenance'
+    ELSE 'observation' END
+$$;
+
 -- Returns the source documents' name for an event kind, or the kind itself where they have none.
 CREATE OR REPLACE FUNCTION ledger.document_kind(kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE $1

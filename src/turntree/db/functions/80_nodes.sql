@@ -99,12 +99,13 @@ $$;
 -- in it; an event of a session or a program names neither.
 DROP FUNCTION IF EXISTS ledger.history(uuid); -- its columns differ from earlier releases
 CREATE FUNCTION ledger.history(run uuid)
-RETURNS TABLE (seq int, id text, kind text, at bigint, digest text, correlation_id text, data jsonb, run_id uuid, agent text)
+RETURNS TABLE (seq int, id text, kind text, at bigint, digest text, correlation_id text, data jsonb, run_id uuid, agent text,
+  event_group text)
 LANGUAGE sql STABLE ROWS 20 AS $$
   SELECT e.seq, e.stream_id || '/event/' || e.seq, ledger.document_kind(e.kind), turntree.recorded_at(d.j), 'sha256:' || encode(e.id, 'hex'),
       d.j ->> 'correlation_id', d.j -> 'data', CASE WHEN s.source IS NOT NULL THEN run END,
       coalesce('agent:' || coalesce(s.source ->> 'agent', s.source #>> '{options,agent}'),
-        (SELECT t.by FROM turntree.turns t WHERE t.workspace_id = e.workspace_id AND t.id = run))
+        (SELECT t.by FROM turntree.turns t WHERE t.workspace_id = e.workspace_id AND t.id = run)), ledger.event_group(e.kind)
     FROM (SELECT turntree.run_source(turntree.current_workspace(), run) AS source OFFSET 0) s, turntree.events e,
       LATERAL (SELECT turntree.document(e.body) AS j OFFSET 0) d
     WHERE e.workspace_id = turntree.current_workspace() AND e.stream_id = run ORDER BY e.seq

@@ -77,6 +77,8 @@ class ScriptConfig(_ConfigModel):
     """Tried before ``script``."""
     models: tuple[str, ...] = (MODEL,)
     word_delay_s: float = Field(default=0, ge=0)
+    prompt_chars_max: int | None = Field(default=None, ge=1)
+    """Length of the messages above which a prompt is refused as too long."""
 
     def reply_to(self, messages: Sequence[Message]) -> ScriptedReply:
         """Return the reply to these messages."""
@@ -191,6 +193,9 @@ class ScriptedProvider:
         if model not in self._script.models:
             known = ", ".join(sorted(self._script.models))
             raise ProviderError(f"{NAME}: there is no model {model}, only {known}", "refused")
+        limit = self._script.prompt_chars_max
+        if limit is not None and sum(len(message.text) for message in prompt.messages) > limit:
+            raise ProviderError(f"{NAME}: the prompt has more than {limit} characters", "too_long")
         reply = self.reply_to(prompt.messages)
         prompt_digest = digest([message_to_json(message) for message in prompt.messages])
         count = self._requests.get(prompt_digest, 0)
