@@ -119,8 +119,10 @@ class ToolCaller:
             async with slots:
                 result = await self._call(use, occasion, read)
             # What an agent lists as a credential is secret, whatever its name looks like.
-            environment = {} if self.context is None else self.context.environment
-            redactor = self.redactor.knowing(environment.get(name, "") for name in read)
+            redactor = self.redactor
+            if self.context is not None:
+                environment = self.context.environment
+                redactor = redactor.knowing(environment.get(name, "") for name in read)
             await record(result_without_secrets(result, redactor))
 
         try:

@@ -52,8 +52,9 @@ def guard_environment(find: Callable[[], VariableReader | None]) -> None:
     # The object stays the same: a module that imported ``environ`` by name is guarded too.
     os.environ.__class__ = _ShownVariables
     if os.supports_bytes_environ:
-        os.environb.__class__ = _ShownVariables
-    begin, system = subprocess.Popen.__init__, os.system
+        os.environb.__class__ = _ShownVariables  # pyright: ignore[reportAttributeAccessIssue]
+    begin = subprocess.Popen.__init__
+    system = os.system  # pyright: ignore[reportDeprecated]
 
     @wraps(begin)
     def begin_guarded(self: Any, *args: Any, **settings: Any) -> None:
@@ -62,10 +63,10 @@ def guard_environment(find: Callable[[], VariableReader | None]) -> None:
             settings["env"] = dict(os.environ)
         begin(self, *args, **settings)
 
-    @wraps(system)
+    @wraps(system)  # pyright: ignore[reportDeprecated]
     def system_guarded(command: Any) -> int:
         if _find() is None:
-            return system(command)
+            return system(command)  # pyright: ignore[reportDeprecated]
         # Started by ``Popen``; the status is encoded as by the system call.
         code = subprocess.call(command, shell=True)  # noqa: S602
         return code << 8 if code >= 0 else -code
