@@ -95,6 +95,7 @@ async def prove(proof: Proof) -> None:
             TURNTREE_USER="ana",
             TURNTREE_CONFIG=str(Path(folder) / "config.toml"),
         )
+        os.environ.pop("CLOUDFLARE_ACCOUNT_ID", None)
         await run_sync(look, proof)
         await run_sync(walk, proof, Path(folder))
 

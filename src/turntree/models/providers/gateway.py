@@ -6,10 +6,10 @@ there is one, otherwise the gateway uses the key that it stores.
 """
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, ProviderError
@@ -17,9 +17,6 @@ from turntree.core.value import value
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, Provider, ProviderSetup, ReplyDelta
 from turntree.stats.model_family import family_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GATEWAY_TYPE: Final = "cloudflare-ai-gateway"
 PATHS: Final = {"anthropic": "anthropic", "openai": "openai", "google": "google-ai-studio"}
@@ -164,7 +161,7 @@ class GatewayProvider:
 
 
 @contextmanager
-def _explained(vendor: GatewayVendor) -> "Iterator[None]":
+def _explained(vendor: GatewayVendor) -> Generator[None, None, None]:
     """Say why no key was sent, if that is why the gateway denies access."""
     try:
         yield
