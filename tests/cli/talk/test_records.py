@@ -223,6 +223,9 @@ def test_an_entry_of_the_history_has_its_request_latency_and_situation(talk: Cal
     assert replied["situation"] == "coding"
     assert "requestId" in replied
     assert asked["timestamp"] <= replied["timestamp"]
+    assert (replied["parentUuid"], asked["parentUuid"]) == (asked["uuid"], None)
+    assert replied["sessionId"] == asked["sessionId"]
+    assert (replied["provider"], replied["message"]["content"]) == ("scripted", "hello")
 
 
 def test_every_event_of_a_run_says_which_group_it_belongs_to(talk: Call) -> None:
