@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 36
-DIGEST: Final = "836f20a6640c099a66ff3e0a08fb444f18924742c108c0856ed9c8e7046d69c2"
+NUMBER: Final = 37
+DIGEST: Final = "68c8eb985648b2b65c0e388c2d9c2157bf6ac3c281ad9812e51c3a19b493e791"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -108,7 +108,8 @@ SELECT t.id || '/' || (l.o - 1) AS id, t.id AS turn_id, coalesce(d.j ->> 'role',
     LATERAL string_to_table(b.body, E'\n') WITH ORDINALITY AS l (line, o),
     LATERAL (SELECT turntree.document(l.line) AS j) d;
 
--- Calls of sealed turns, and those of runs that are not sealed yet. The casts are needed, as above.
+-- Calls of sealed turns, and those of runs that are not sealed yet. The first part reads one table and the casts are
+-- needed: otherwise the planner joins the union only after it has read the body of every turn.
 CREATE OR REPLACE VIEW ledger.tool_calls WITH (security_invoker = true) AS
 SELECT c.call_id AS id, c.turn_id,
     turntree.tool_part(c.workspace_id, c.turn_id, c.call_id, 'tool_use') ->> 'message_id' AS message_id,
@@ -123,12 +124,11 @@ SELECT c.call_id AS id, c.turn_id,
       WHERE w.workspace_id = c.workspace_id AND w.parent_turn_id = c.turn_id AND w.call_id = c.call_id
       LIMIT 1) AS spawned_session_label,
     turntree.unix_ms(coalesce(turntree.call_time(c.workspace_id, c.turn_id, c.call_id, 'tool_call.started', 'tool_use'),
-      t.started_at)) AS started_at,
+      (SELECT t.started_at FROM turntree.turns t WHERE t.workspace_id = c.workspace_id AND t.id = c.turn_id))) AS started_at,
     turntree.unix_ms(coalesce(turntree.call_time(c.workspace_id, c.turn_id, c.call_id, 'tool_call.finished', 'tool_result'),
-      t.sealed_at)) AS completed_at,
+      (SELECT t.sealed_at FROM turntree.turns t WHERE t.workspace_id = c.workspace_id AND t.id = c.turn_id))) AS completed_at,
     c.sequence::int AS sequence, c.status AS outcome
   FROM turntree.tool_calls c
-  JOIN turntree.turns t ON t.workspace_id = c.workspace_id AND t.id = c.turn_id
 UNION ALL
 SELECT s.d ->> 'call_id', r.id, turntree.open_tool_part(r.workspace_id, r.id, s.d ->> 'call_id', 'tool_use') ->> 'message_id',
     s.d ->> 'tool', n.earlier + 1, turntree.open_tool_part(r.workspace_id, r.id, s.d ->> 'call_id', 'tool_use') -> 'args',
