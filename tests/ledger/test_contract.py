@@ -90,7 +90,7 @@ async def test_sql_writes_the_bytes_of_every_event_as_the_domain_does(
         assert (recorded.event.stream, recorded.event.seq) == (str(stream), seq)
     assert {row[1] for row in rows} == {
         "session.created", "session.head_moved", "session.renamed", "session.aliased",
-        "session.merged", "session.archived", "session.unarchived",
+        "session.merged", "session.archived", "session.unarchived", "session.spawned",
         "node.tagged", "node.untagged", "message.erased",
     }  # fmt: skip
 

@@ -339,7 +339,7 @@ def test_the_digest_of_a_prompt_is_pinned() -> None:
     assert prompt.digest == digest_bytes(b"\n".join(prompt.lines))
     assert prompt.to_json()["digest"] == prompt.digest
     assert (
-        prompt.digest == "sha256:cfd5f7bccf506851a9af8c114ae6b65254a756c0e32a75a9cce56c8ce8ed7a47"
+        prompt.digest == "sha256:e8e3077e595c0ca2c5e74f484340ef16ef53475f6dae4e7b0dd1440006fb4263"
     )
 
 

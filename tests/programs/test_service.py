@@ -66,7 +66,7 @@ async def told(tree: Tree, program: Program) -> list[str]:
 async def test_a_program_is_made_found_and_told_of(tree: Tree, programs: Programs) -> None:
     made = await programs.create("provider", "cf-gateway", GATEWAY)
     assert (made.kind, made.state, made.owner) == ("provider", "draft", "human:ana")
-    assert made.config == {"provider_type": "cloudflare-ai-gateway", "accountId": "${CF_ACCOUNT}"}
+    assert made.config == {"provider_type": "cloudflare-ai-gateway", "account_id": "${CF_ACCOUNT}"}
     assert await programs.get("@(cf-gateway)") == await programs.get(made.id) == made
     assert await told(tree, made) == ["provider.created"]
 
