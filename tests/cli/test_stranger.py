@@ -106,6 +106,7 @@ ASKED: Calls = {
     }.items()},
     "model resolve": ((), ("TASK",)),
     "agent assign": (("nobody", "TASK"),),
+    "agent delete": (("TASK",),),
     "agent status": (("TASK",),),
     "task start": (("TASK",),),
     "task report": (("TASK",),),
