@@ -5,9 +5,11 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from turntree.core.errors import InvalidOperation
+
+CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
@@ -38,11 +40,14 @@ def _open(path: Path) -> Generator[BinaryIO]:
         return
     target = path.resolve()
     fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
+    mode = target.stat().st_mode & 0o777 if target.exists() else None
+    # What replaces a private file is private from its first byte.
+    opened = os.open(fresh, CREATE, 0o666 if mode is None else mode)
     try:
-        with fresh.open("xb") as file:
+        with os.fdopen(opened, "wb") as file:
             yield file
-        if target.exists():
-            fresh.chmod(target.stat().st_mode & 0o777)
+        if mode is not None:
+            fresh.chmod(mode)
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)

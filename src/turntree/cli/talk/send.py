@@ -171,9 +171,11 @@ def send(
 
 def _read_text(path: Path) -> str:
     try:
-        if path.stat().st_size > ATTACHED_BYTES_MAX:
+        with path.open("rb") as file:
+            data = file.read(ATTACHED_BYTES_MAX + 1)
+        if len(data) > ATTACHED_BYTES_MAX:
             raise InvalidOperation(f"{path} is larger than {ATTACHED_BYTES_MAX // 2**20} MiB")
-        return path.read_text(encoding="utf-8")
+        return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOperation(f"{path} cannot be attached: {error}") from error
 
