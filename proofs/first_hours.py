@@ -194,16 +194,14 @@ class Person(Screen):
 
 
 def begin(person: Person) -> None:
-    """`log` points to `up`, which imports and offers hooks; then there is a home screen."""
-    person.shell("turntree log", shows=["turntree up"])
+    """`log` points to `on`, which installs hooks and imports; then there is a home screen."""
+    person.shell("turntree log", shows=["turntree on"])
     terminal = person.terminal
-    terminal.type("turntree up")
+    terminal.type("turntree on")
     terminal.wait(lambda text: "import them" in text, "the first question")
     terminal.type("y")
-    terminal.wait(lambda text: "from now on?" in text, "the offer of hooks")
-    terminal.type("y")
-    shown = person.wait_for_prompt("turntree up")
-    person.check("up", shown, ["undo with: turntree"])
+    shown = person.wait_for_prompt("turntree on")
+    person.check("on", shown, ["undo with: turntree off"])
     person.shell("turntree", shows=["OPEN the shop", "Claude Code", "Codex", "file"])
     person.shell("turntree hook install codex --trust", shows=["codex"])
     person.shell("turntree hook status", shows=["claude-code", "codex"], hides=["wait for your"])

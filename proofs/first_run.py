@@ -1,6 +1,6 @@
 """The first run: from an empty home with sample transcripts to a search hit and a checkout.
 
-Types what a newcomer would type into a real terminal, kept by tmux: `turntree up`, the answer to
+Types what a newcomer would type into a real terminal, kept by tmux: `turntree on`, the answer to
 its question, a half-sentence to search for, a checkout. What stood on the screen is printed to
 stderr, and the card's figures are held against sums over the very files that were imported. The
 transcripts are sample data in the shape that Claude Code writes.
@@ -64,16 +64,14 @@ def story(screen: "Screen", proof: Proof, files: list[Path]) -> None:
     """Type the commands of the first run, each checked for what it must show."""
     began = time.monotonic()
     screen.open()
-    screen.terminal.type("turntree up")
+    screen.terminal.type("turntree on")
     screen.terminal.wait(lambda text: "import them?" in text, "the question")
     screen.terminal.type("y")
-    screen.terminal.wait(lambda text: "record Claude Code from now on?" in text, "the offer")
-    screen.terminal.type("n")
-    card = screen.wait_for_prompt("turntree up")
-    screen.check("up", card, ["what came home", "each model call counted once", "next: turntree"])
+    card = screen.wait_for_prompt("turntree on")
+    screen.check("on", card, ["what came home", "each model call counted once", "next: turntree"])
     proof.note("from nothing to the card", time.monotonic() - began, "s")
     # Asked before the handoff below, which is a transcript of its own to the next import.
-    _hold_against(proof, screen.ask("turntree up --yes --json")["tally"], files)
+    _hold_against(proof, screen.ask("turntree on --yes --json")["tally"], files)
     found = screen.run(f"turntree search {REMEMBERED}", shows=["Northgate", "next: turntree show"])
     hit = SHORT.search(found)
     short = hit[1] if hit else "none"

@@ -42,7 +42,7 @@ FREE_WORDS = {
 # a server. A worktree is not removed while it holds what no snapshot has.
 PARSED_ONLY = (
     ("chat",), ("send",), ("worker",), ("rerun",), ("tail", "-f"), ("agent", "assign"), ("down",),
-    ("index", "embed"), ("search", "--like"), ("handoff",), ("up",),
+    ("index", "embed"), ("search", "--like"), ("handoff",), ("on",), ("off",),
     ("worktree", "--remove"),
 )  # fmt: skip
 READ_ONLY = (

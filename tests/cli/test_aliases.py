@@ -17,7 +17,7 @@ MAIN = [
     *("files", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel"),
     *("import", "handoff", "export", "hook"),
-    *("up", "status", "doctor", "config"),
+    *("on", "off", "status", "doctor", "config"),
 ]
 
 

@@ -61,7 +61,7 @@ def test_an_unreachable_database_ends_with_five_and_hides_the_password(bare: Cal
     answer = bare("log")
     assert answer.code == 5
     assert answer.err.endswith("next: turntree doctor\n")
-    for words in (["doctor"], ["config"], ["up"]):
+    for words in (["doctor"], ["config"], ["on", "--no-hooks"]):
         assert ":secret" not in bare(*words).out + bare(*words).err
 
 

@@ -20,6 +20,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "resume": "handoff --open",
     "route": "send --dry-run",
     "similar": "search --like",
+    "up": "on",
     "version": "--version",
     "watch": "import --follow",
     "hook drain": "hook sync",

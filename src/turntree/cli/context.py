@@ -53,7 +53,7 @@ AUDIENCE: Final = "cli"
 """The audience of tokens that commands are run with."""
 WORKER_AUDIENCE: Final = "worker"
 """The audience of tokens that workers are run with."""
-_OWN_HISTORY: Final = ("up", "import", "hook")
+_OWN_HISTORY: Final = ("on", "import", "hook")
 """Commands that record the user's own history, which never becomes part of the sample data."""
 
 

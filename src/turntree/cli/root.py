@@ -114,8 +114,13 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "hook": CommandEntry(
         "Import and export", "setup.hook", "Record coding agents while they work."
     ),
-    "up": CommandEntry(
-        "Setup", "setup.up", "Start the database and import the sessions of your coding agents."
+    "on": CommandEntry(
+        "Setup",
+        "setup.on",
+        "Record your coding agents from now on, and import the sessions they have stored.",
+    ),
+    "off": CommandEntry(
+        "Setup", "setup.on", "Stop recording: remove the hooks from all your coding agents."
     ),
     "status": CommandEntry(
         "Setup",
@@ -228,7 +233,7 @@ MEANT: Final[Mapping[str, str]] = {
     "branch": "fork REV LABEL",
     "delete": "session archive SESSION",
     "history": "log",
-    "install": "hook install",
+    "install": "on",
     "label": "session rename SESSION LABEL",
     "list": "session list",
     "ls": "session list",

@@ -69,7 +69,7 @@ def test_where_nothing_was_pinned_the_next_command_is_said(
     for words in (["files"], ["diff", "main", "--files"], ["blame", "a.py:1"]):
         answer = turntree(*words)
         assert answer.code == 3
-        assert answer.err.endswith("next: turntree hook install claude-code\n")
+        assert answer.err.endswith("next: turntree on\n")
         assert "you can take one yourself: turntree snapshot" in answer.err
 
 

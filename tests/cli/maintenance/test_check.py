@@ -153,7 +153,7 @@ def test_the_doctor_starts_nothing(
     monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
     answer = bare("doctor", "--json")
     server = next(one for one in answer.documents if one["name"] == "server")
-    assert (server["verdict"], server["next"]) == ("warn", "turntree up")
+    assert (server["verdict"], server["next"]) == ("warn", "turntree on")
     assert not (tmp_path / "home").exists()
 
 

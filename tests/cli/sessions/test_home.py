@@ -57,14 +57,14 @@ def test_home_in_another_folder_shows_the_newest_of_all(
 def test_home_without_anything_points_to_up(bare: Call, turntree: Call) -> None:
     answer = turntree()
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err.startswith("nothing is recorded yet.\nnext: turntree up ")
+    assert answer.err.startswith("nothing is recorded yet.\nnext: turntree on ")
     assert turntree("--json").out == ""
 
 
 def test_home_starts_no_server(bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TURNTREE_DATABASE_URL")
     monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "never"))
-    assert "next: turntree up" in bare().err
+    assert "next: turntree on" in bare().err
     assert not (tmp_path / "never").exists()
 
 

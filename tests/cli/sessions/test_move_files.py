@@ -181,7 +181,7 @@ def test_without_pins_a_rewind_says_how_to_get_them(turntree: Call, project: Pro
     project.say("two")
     answer = turntree("rewind", "main~1", "--files")
     assert answer.code == 3
-    assert answer.err.endswith("next: turntree hook install claude-code\n")
+    assert answer.err.endswith("next: turntree on\n")
 
 
 def folders(at: Path) -> list[str]:

@@ -368,7 +368,7 @@ def test_what_waited_is_read_when_the_database_is_back(turntree: Call, home: Pat
     assert turntree("hook", "sync", "--json").document["read"] == 0
 
 
-def test_up_reads_what_waited_too(turntree: Call, home: Path) -> None:
+def test_on_reads_what_waited_too(turntree: Call, home: Path) -> None:
     leave(home, "session", 1000, "s2")
-    turntree("up", "--no-import")
+    turntree("on", "--no-import", "--no-hooks")
     assert "claude-code/there/s2" in turntree("session", "list").out

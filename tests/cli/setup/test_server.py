@@ -26,16 +26,16 @@ def test_the_server_is_started_seen_and_stopped(
     bare = embedded
     monkeypatch.setenv("TURNTREE_HOME", str(place / "cli"))
     assert bare("status", "--json").document["server"] == "absent"
-    assert bare("status").err == "next: turntree up\n"
+    assert bare("status").err == "next: turntree on\n"
     try:
-        started = bare("up")
+        started = bare("on", "--no-hooks")
         assert started.out.startswith("PostgreSQL 18 runs as process ")
         # A path is never cut, and the one of this test may be long.
         told = [*started.lines, *started.err.splitlines()]
         assert all(len(line) <= 80 for line in told if "/" not in line)
         assert "host=" not in started.out
         assert "undo with: turntree down" in started.err
-        assert bare("up", "--json").document["state"] == "running"
+        assert bare("on", "--no-hooks", "--json").document["state"] == "running"
         assert bare("status", "--json").document["turns"] == 0
         assert bare("doctor").code == 0
     finally:
@@ -69,7 +69,7 @@ def test_root_is_told_at_the_first_start_where_the_data_is(
     assert not home.exists()
     before = os.umask(0o077)
     try:
-        first = embedded("up", "--no-import")
+        first = embedded("on", "--no-import", "--no-hooks")
         assert f"initialising a new PostgreSQL 18 cluster in {home}\n" in first.err
         assert first.code == 0
         assert home.stat().st_mode & 0o777 == 0o755, "the server's account passes through"
@@ -91,7 +91,7 @@ def test_server_of_root_enters_a_home_that_another_command_has_made(
     try:
         embedded(*first)
         assert home.stat().st_mode & 0o777 == 0o755
-        assert embedded("up", "--no-import").code == 0
+        assert embedded("on", "--no-import", "--no-hooks").code == 0
     finally:
         os.umask(before)
         embedded("down")

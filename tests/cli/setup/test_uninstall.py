@@ -169,6 +169,33 @@ def test_uninstall_in_a_terminal_asks_twice_before_it_deletes_data(
     assert home.exists() == (word != "delete")
 
 
+@pytest.mark.parametrize("answers", [["n"], ["y", "delete"], ["y", "no"]])
+def test_uninstall_in_a_terminal_asks_about_the_data(
+    bare: Call, home: Path, answers: list[str]
+) -> None:
+    bare("hook", "install", "claude-code")
+    typed = pexpect.spawn(
+        sys.executable,
+        ["-m", "turntree.cli.main", "uninstall"],
+        env={**os.environ, "TERM": "xterm-256color"},
+        encoding="utf-8",
+        timeout=60,
+    )
+    typed.expect_exact("remove this?")
+    typed.sendline("y")
+    typed.expect_exact("delete what was recorded too?")
+    typed.sendline(answers[0])
+    for word in answers[1:]:
+        typed.expect_exact("type delete to delete it")
+        typed.sendline(word)
+    typed.expect(pexpect.EOF)
+    typed.close()
+    assert typed.exitstatus == (1 if answers[-1] == "no" else 0)
+    assert home.exists() == (answers[-1] != "delete")
+    has_hooks = "turntree" in (home.parent / "person/.claude/settings.json").read_text()
+    assert has_hooks == (answers[-1] == "no")
+
+
 @pytest.mark.slow
 def test_uninstall_with_data_leaves_nothing_of_a_used_server(
     bare: Call, home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +203,7 @@ def test_uninstall_with_data_leaves_nothing_of_a_used_server(
     monkeypatch.delenv("TURNTREE_DATABASE_URL")
     monkeypatch.delenv("TURNTREE_USER")
     monkeypatch.setenv("TURNTREE_HOME", str(place / "used"))
-    bare("up", "--no-import", "--hooks")
+    bare("on", "--no-import")
     bare("demo")
     bare("token", "issue", "--permission", "read", "--expires-in", "5")
     report_turn(place / "used")

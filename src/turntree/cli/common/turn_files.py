@@ -61,7 +61,7 @@ def nothing_pinned(short: str) -> NotFound:
         f"no turn up to {short} has a snapshot of its files\n"
         "an agent's hooks take one at every turn, and you can take one yourself: "
         "turntree snapshot",
-        hint=command_hint("turntree hook install claude-code"),
+        hint=command_hint("turntree on"),
     )
 
 

@@ -30,7 +30,7 @@ def plan() -> None:
     """List and resume forks and moves with files that did not finish.
 
     A plan is completed as a whole or rolled back. If its process died, the next command that
-    touches the same files completes it or rolls it back, and so do `turntree up` and
+    touches the same files completes it or rolls it back, and so do `turntree on` and
     `turntree plan resume`.
     """
 

@@ -90,7 +90,7 @@ async def _pin(opened: CliContext, *, place: Path, label: str) -> PinnedNow:
     if session.head is None:
         raise NotFound(
             f"{session.label} has no turn yet that a snapshot could belong to",
-            hint=command_hint("turntree up"),
+            hint=command_hint("turntree on"),
         )
     kind = "file" if await in_thread(place.is_file) else "directory"
     await _check_taken_there(opened, session, kind, place)

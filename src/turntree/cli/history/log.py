@@ -319,7 +319,7 @@ def _greet(terminal: Terminal, legend: Annotations, *, filtered: bool) -> None:
         terminal.note("next: turntree log --all     the turns of other sessions")
     else:
         terminal.note("there are no turns here yet.")
-        terminal.note("next: turntree up                    import your agents' sessions")
+        terminal.note("next: turntree on                    import your agents' sessions")
         terminal.note("      turntree demo                  a small tree to look around in")
         terminal.note("      turntree session create main   an empty session of your own")
         terminal.note("      turntree session list --all    what is archived")

@@ -98,7 +98,7 @@ def find_home() -> str:
 
 
 def _make_spool(home: str, spool: str) -> None:
-    """Create the spool in a home that may not exist either: a plugin reports before `up`."""
+    """Create the spool in a home that may not exist either: a plugin reports before `on`."""
     _find_packages()
     from pathlib import Path
 

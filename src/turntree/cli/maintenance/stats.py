@@ -59,7 +59,7 @@ def stats(terminal: Terminal, since: str | None, by: str | None, sessions: tuple
         return
     if not gathered.spent or gathered.prices is None:
         terminal.note("no model call is recorded" + (f" since {since}" if since else ""))
-        terminal.note("next: turntree up     import the sessions of your coding agents")
+        terminal.note("next: turntree on     import the sessions of your coding agents")
         return
     terminal.page(draw_stats(gathered.spent, grouping, gathered.prices, terminal))
 

@@ -41,7 +41,7 @@ def show_home(terminal: Terminal) -> None:
         return
     if screen is None or not screen.total:
         terminal.note("nothing is recorded yet.")
-        terminal.note("next: turntree up        import what your coding agents have stored")
+        terminal.note("next: turntree on        import what your coding agents have stored")
         terminal.note("      turntree demo      sample data to look around in")
         terminal.note("      turntree --help    all commands")
         return

@@ -114,7 +114,7 @@ def list_(
         terminal.note("next: turntree session list")
     elif not rows:
         terminal.note("there are no sessions yet.")
-        terminal.note("next: turntree up                    import what your agents have stored")
+        terminal.note("next: turntree on                    import what your agents have stored")
         terminal.note("      turntree session create main   an empty session of your own")
         terminal.note("      turntree demo                  a small tree to look around in")
     else:

@@ -58,7 +58,7 @@ def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
     Exits with 1 if something fails.
     """
     found = list(_examine(load_settings()))
-    if not any(one.verdict == "fail" or one.next == "turntree up" for one in found):
+    if not any(one.verdict == "fail" or one.next == "turntree on" for one in found):
         found.append(_plans(terminal, fix=fix))
     found.append(HealthCheck("hooks", *examine_hooks()))
     if terminal.as_json:
@@ -89,7 +89,7 @@ def _examine(settings: Settings) -> Iterator[HealthCheck]:
         if reached is None:
             state = server.state()
             yield HealthCheck(
-                "server", "warn", f"{state.name}; nothing else can be seen", "turntree up"
+                "server", "warn", f"{state.name}; nothing else can be seen", "turntree on"
             )
             return
         conninfo = reached
@@ -174,12 +174,12 @@ def _database(conninfo: str, *, is_embedded: bool) -> Iterator[HealthCheck]:
     try:
         health = anyio.run(examine, conninfo)
     except TurntreeError as error:
-        hint = "turntree up" if is_embedded else "turntree config get database_url"
+        hint = "turntree on" if is_embedded else "turntree config get database_url"
         yield HealthCheck("server", "fail", str(error), hint)
         return
     yield _version(health)
     yield _complaint(
-        "migrations", health.missing_migrations, "all applied", "missing", "turntree up"
+        "migrations", health.missing_migrations, "all applied", "missing", "turntree on"
     )
     yield _complaint("roles", health.missing_roles, "all there", "missing", "turntree status")
     secured = "row-level security is on for every table"

@@ -7,7 +7,7 @@ hook itself runs ``cli.hook_process.entry``, which must not wait for this module
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,6 +29,7 @@ from turntree.db.embedded.account import ServerError
 from turntree.hooks.coding_agents import TOOLS, Scope, Tool
 from turntree.hooks.events import SIGHTING_KINDS
 from turntree.hooks.install import Installer, InstallState, SettingsChange
+from turntree.hooks.launcher import launcher_path
 from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.silence import SilentHook, find_silence
 from turntree.hooks.spool import FOLDER, Spool
@@ -121,12 +122,6 @@ def list_recording() -> list[str]:
     return list(dict.fromkeys(state.tool for state in _list_states() if state.installed))
 
 
-def list_without_hooks() -> list[Tool]:
-    """Return the tools of this machine that do not report all they could."""
-    installer = make_installer()
-    return [tool for tool in list_found() if not installer.state(tool, "user").is_complete]
-
-
 def install_hooks(tools: Iterable[Tool], scope: Scope, *, trust: bool = False) -> list[ToolInstall]:
     """Install the hooks of some tools; one that fails does not keep the others from theirs."""
     require_file_locks()
@@ -159,6 +154,25 @@ def tell_installed(terminal: Terminal, results: Sequence[ToolInstall]) -> None:
                 f"review {counted(count, 'hook')} in Codex with /hooks, or trust them here"
             )
             terminal.note("next: turntree hook install codex --trust")
+
+
+def remove_hooks(terminal: Terminal, files: Mapping[Path, Tool]) -> None:
+    """Remove hooks from some files; if all succeed, hooks that an agent remembers end too.
+
+    Raises:
+        InvalidOperation: Some could not be removed. The launcher stays.
+    """
+    installer, failed = make_installer(), list[InvalidOperation]()
+    for path, tool in files.items():
+        try:
+            installer.uninstall_from(tool, path)
+        except InvalidOperation as error:
+            terminal.note(f"error: {error}")
+            failed.append(error)
+    if failed:
+        raise InvalidOperation("not all hooks could be removed; nothing else was changed")
+    # Without the launcher no hook starts another daemon, not even one that a tool still remembers.
+    launcher_path(installer.home).unlink(missing_ok=True)
 
 
 @verb()

@@ -67,7 +67,7 @@ def init(terminal: Terminal, session: str) -> None:
         terminal.note(f"next: turntree log     what was said in {label}")
         terminal.note(f"undo with: rm -r {quoted(str(here / FOLDER))}")
         return
-    terminal.note("next: turntree up                    bring home what your agents have kept")
+    terminal.note("next: turntree on                    bring home what your agents have kept")
     terminal.note(f"      turntree session create {head}   begin an empty session")
     terminal.note("      turntree demo                  or plant sample data to look around in")
     terminal.note(f"undo with: rm -r {quoted(str(here / FOLDER))}")
@@ -120,7 +120,7 @@ def down(terminal: Terminal) -> None:
         sentence += f"; the hook daemon (process {daemon}) has stopped"
     then = [AGAIN] if daemon is not None or list_recording() else []
     document |= {"daemon": daemon, "recording": bool(then)}
-    terminal.tell(sentence, document, undo="turntree up" if stopped else None, then=then)
+    terminal.tell(sentence, document, undo="turntree on" if stopped else None, then=then)
 
 
 @value
@@ -172,9 +172,9 @@ def status(terminal: Terminal) -> None:
 
         note_silence(terminal, silent)
     elif counts is None:
-        terminal.note("next: turntree up")
+        terminal.note("next: turntree on")
     elif counts.sessions == 0:
-        terminal.note("next: turntree up     turntree demo     turntree session create main")
+        terminal.note("next: turntree on     turntree demo     turntree session create main")
     elif counts.current is None:
         terminal.note("next: turntree switch SESSION     (see turntree session list)")
 

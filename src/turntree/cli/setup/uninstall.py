@@ -16,13 +16,12 @@ from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.context import load_settings
 from turntree.cli.hook_process.daemon import find_daemon, stop_daemon
 from turntree.cli.settings import config_path
-from turntree.cli.setup.hook import make_installer
+from turntree.cli.setup.hook import make_installer, remove_hooks
 from turntree.cli.setup.server import hide_password
 from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.hooks.coding_agents import Tool
-from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import FOLDER as SPOOL
 from turntree.hooks.spool import Spool
 
@@ -84,8 +83,9 @@ def uninstall(terminal: Terminal, with_data: bool, yes: bool, dry_run: bool) -> 
     """Remove the hooks, the hook daemon and, if asked, all data.
 
     Takes the hooks out of the settings of your agents, in all projects, and stops the daemon and
-    the server. Recorded turns stay unless --data is given, which asks a second time. Shows first
-    what it will remove. The last step is yours: pip uninstall turntree.
+    the server. Then it asks whether to delete what was recorded, and a second time before it does;
+    without a terminal, recorded turns stay unless --data is given. Shows first what it will remove.
+    The last step is yours: pip uninstall turntree.
     """
     settings = load_settings()
     plan = _plan(settings, with_data=with_data)
@@ -104,15 +104,18 @@ def uninstall(terminal: Terminal, with_data: bool, yes: bool, dry_run: bool) -> 
         is_refused = not (plan.is_empty or dry_run)
         _tell(terminal, plan, stays, removed=False)
         raise click.exceptions.Exit(1 if is_refused else 0)
+    if not (yes or with_data) and _asks_for_data(home):
+        plan, stays = _plan(settings, with_data=True), []
+        if not _confirms_deletion():
+            _tell(terminal, plan, stays, removed=False)
+            raise click.exceptions.Exit(1)
     _remove(terminal, settings, plan, home)
     _tell(terminal, plan, stays, removed=True)
 
 
 def _plan(settings: Settings, *, with_data: bool) -> Removal:
     home = settings.home.expanduser().resolve()
-    person = Path.home().resolve()
-    if with_data and (home == person or home in person.parents):
-        # A folder `data` or `run` in there may well be the user's own.
+    if with_data and _is_shared(home):
         raise InvalidOperation(f"{home} holds more than Turntree's data; delete it by hand")
     ours, foreign = _list_entries(home)
     files = (
@@ -128,6 +131,12 @@ def _plan(settings: Settings, *, with_data: bool) -> Removal:
         sum(path.lstat().st_size for path in files),
         tuple(foreign),
     )
+
+
+def _is_shared(home: Path) -> bool:
+    """Whether a folder ``data`` or ``run`` in there may well be the user's own."""
+    person = Path.home().resolve()
+    return home == person or home in person.parents
 
 
 def _list_entries(home: Path) -> tuple[list[Path], list[Path]]:
@@ -159,25 +168,24 @@ def _agrees(terminal: Terminal, plan: Removal) -> bool:
         return False
     if not click.confirm("remove this?", default=False, err=True):
         return False
-    if not plan.data:
-        return True
+    return not plan.data or _confirms_deletion()
+
+
+def _asks_for_data(home: Path) -> bool:
+    """Ask whether what was recorded goes too, where there is something and it can be told apart."""
+    if _is_shared(home) or not _list_entries(home)[0]:
+        return False
+    return click.confirm("delete what was recorded too?", default=False, err=True)
+
+
+def _confirms_deletion() -> bool:
     question = f"deleted data cannot be brought back; type {WORD} to delete it"
     return str(click.prompt(question, default="", show_default=False, err=True)) == WORD
 
 
 def _remove(terminal: Terminal, settings: Settings, plan: Removal, home: Path) -> None:
-    installer, failed = make_installer(), list[InvalidOperation]()
-    for path, tool in plan.hooks.items():
-        try:
-            installer.uninstall_from(tool, path)
-        except InvalidOperation as error:
-            terminal.note(f"error: {error}")
-            failed.append(error)
-    if failed:
-        # Copies of the old settings are part of the data, so it stays until they are restored.
-        raise InvalidOperation("not all hooks could be removed; nothing else was changed")
-    # Without the launcher no hook starts another daemon, not even one that a tool still remembers.
-    launcher_path(home).unlink(missing_ok=True)
+    # Copies of the old settings are part of the data, so it stays unless they are restored.
+    remove_hooks(terminal, plan.hooks)
     stop_daemon(Spool(home / SPOOL))
     if settings.database_url is None:
         EmbeddedServer(home).stop()
@@ -204,7 +212,7 @@ def _tell(terminal: Terminal, plan: Removal, stays: list[str], *, removed: bool)
             "stays": [line.removeprefix("stays: ") for line in stays],
             "last_step": LAST_STEP,
         }
-        undo = "turntree hook install" if removed and plan.hooks and not plan.data else None
+        undo = "turntree on" if removed and plan.hooks and not plan.data else None
         terminal.document({**document, "undo": undo})
         return
     if not removed:
@@ -212,6 +220,6 @@ def _tell(terminal: Terminal, plan: Removal, stays: list[str], *, removed: bool)
     else:
         terminal.say("removed")
         if plan.hooks and not plan.data:
-            terminal.note("undo with: turntree hook install")
+            terminal.note("undo with: turntree on")
     if removed or plan.is_empty:
         terminal.note(f"last step: {LAST_STEP}")

@@ -1,8 +1,9 @@
-"""``up``: the first run, from nothing to your own history, with its figures.
+"""``on`` and ``off``: record your agents, from nothing to your own history, or stop recording.
 
-Starts the server, looks where tools store their transcripts, asks, imports, and prints a summary,
-which ``cli.output.import_summary`` formats. Then offers to install hooks. Without a terminal to ask
-on, nothing is imported and no hook is installed, unless options say so.
+``on`` installs the hooks first, because they need no database. Then it starts the server, looks
+where tools store their transcripts, asks, imports, and prints a summary, which
+``cli.output.import_summary`` formats. Without a terminal to ask on, nothing is imported unless an
+option says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,9 @@ from turntree.cli.settings import imports_privately, places_here
 from turntree.cli.setup.hook import (
     ToolInstall,
     install_hooks,
-    list_without_hooks,
+    list_found,
+    make_installer,
+    remove_hooks,
     tell_installed,
 )
 from turntree.cli.setup.server import hide_password
@@ -42,9 +45,10 @@ from turntree.cli.transcripts.import_ import (
     note_remarks,
     progress_bar,
 )
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import InvalidOperation, Unsupported
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer
+from turntree.hooks.coding_agents import TOOLS
 from turntree.stats.import_summary import ImportedTranscript, ImportSummary, deletion_of, take_tally
 from turntree.stats.spending import CONTEXT_BANDS, SpendingTotal, sum_of
 from turntree.system.clock import SystemClock
@@ -54,41 +58,39 @@ from turntree.transcripts.imports import Progress
 
 @verb()
 @click.option("--yes", "-y", is_flag=True, help="No question before the import.")
-@click.option("--no-import", is_flag=True, help="Database only, without an import.")
+@click.option("--no-import", is_flag=True, help="No import, and no question about it.")
 @click.option(
-    "--hooks/--no-hooks", default=None,
+    "--hooks/--no-hooks", default=True, show_default=True,
     help="Hooks in the coding agents found, so that they are recorded while they work.",
 )  # fmt: skip
-def up(terminal: Terminal, yes: bool, no_import: bool, hooks: bool | None) -> None:
-    """Start the database and import the sessions of your coding agents.
+def on(terminal: Terminal, yes: bool, no_import: bool, hooks: bool) -> None:
+    """Record your coding agents from now on, and import the sessions they have stored.
 
-    Looks where the tools of this machine store their transcripts, asks whether to import them, and
-    prints a summary. Their files are only read. Then it offers to install hooks, which record the
-    tools from now on. Without a terminal nothing is imported unless --yes is given, and no hook is
-    installed unless --hooks is. The server keeps running until `turntree down`; every other command
-    starts it too, if need be. If you use your own database, it is migrated instead.
+    Finds the coding agents of this machine and installs hooks into their settings, which record
+    each turn and the files it found and left. Then it starts the database and asks whether to
+    import what the agents have stored; their files are only read. Without a terminal nothing is
+    imported unless --yes is given. `turntree off` removes the hooks. The server keeps running until
+    `turntree down`; every other command starts it too, if need be. If you use your own database, it
+    is migrated instead.
     """
+    installed = _install_hooks(terminal) if hooks else []
     started = _start(terminal)
     importers = {} if no_import else dict(sorted(load_importers().items()))
     found = find_transcripts(importers)
-    # --yes answers the question about the import. It is no consent to changes of settings.
     asks = is_asked(terminal) and not yes
     document: dict[str, Any] = {"found": None, "imported": None, "tally": None}
     if not terminal.as_json:
         terminal.say(started.sentence)
     newest: str | None = None
-    if no_import:
-        hooks = bool(hooks)
-    elif not found:
+    if not no_import and not found:
         document |= _tell_nothing(terminal, importers)
-    else:
+    elif found:
         document["found"] = count_found(found)
         if not terminal.as_json:
             draw_found(terminal, document["found"], found)
         if yes or asks:
             tally = _bring_home(terminal, found, document, yes=yes)
             newest = None if tally is None else tally.newest or "SESSION"
-    installed = _offer_hooks(terminal, hooks, asks=asks)
     undo = _undo(started, installed)
     if terminal.as_json:
         document["hooks"] = [result.document() for result in installed]
@@ -101,13 +103,31 @@ def up(terminal: Terminal, yes: bool, no_import: bool, hooks: bool | None) -> No
         elif newest is not None:
             # The summary above has a command for each thing that the user can do now.
             terminal.note("next: turntree search WORDS      any half-sentence you remember")
-            if list_without_hooks():
-                terminal.note("      turntree hook install      record your agents while they work")
         elif found and not asks:
             terminal.note("nothing was imported: there is no terminal to ask on")
-            terminal.note("next: turntree up --yes")
+            terminal.note("next: turntree on --yes")
     if any(result.error is not None for result in installed):
         raise click.exceptions.Exit(1)
+
+
+@verb()
+def off(terminal: Terminal) -> None:
+    """Stop recording: remove the hooks from all your coding agents.
+
+    Takes them out of your settings and out of every project, and nothing is recorded any more, also
+    not by agents that are running. What was recorded stays. `turntree down` stops the server, and
+    `turntree uninstall` removes everything.
+    """
+    files = make_installer().list_files()
+    remove_hooks(terminal, files)
+    removed = [{"tool": tool.name, "path": str(path)} for path, tool in files.items()]
+    told = [f"{tool.title} tells Turntree nothing any more: {path}" for path, tool in files.items()]
+    terminal.tell(
+        "\n".join(told) or "no hooks are installed",
+        {"hooks": removed},
+        undo="turntree on" if files else None,
+        then=["(what was recorded stays: turntree log)"] if files else [],
+    )
 
 
 @value
@@ -197,26 +217,25 @@ def _bring_home(
     return tally
 
 
-def _offer_hooks(terminal: Terminal, wanted: bool | None, *, asks: bool) -> list[ToolInstall]:
-    """Install hooks in the tools that were found and have none, if the user agrees."""
-    tools = [] if wanted is False else list_without_hooks()
-    if not tools or not (wanted or asks):
+def _install_hooks(terminal: Terminal) -> list[ToolInstall]:
+    """Install hooks in the tools that were found, and tell which have them now."""
+    found = list_found()
+    try:
+        installed = install_hooks(found, "user")
+    except Unsupported as error:
+        # What the agents have stored can still be imported.
+        terminal.note(f"no hooks were installed: {error}")
         return []
-    *others, last = [tool.title for tool in tools]
-    names = f"{', '.join(others)} and {last}" if others else last
-    if wanted is None:
-        terminal.note("hooks in their settings record each turn, and the files it found and left")
-        if not click.confirm(f"record {names} from now on?", default=True, err=True):
-            terminal.note("no hooks were installed     next: turntree hook install")
-            return []
-    installed = install_hooks(tools, "user")
-    if not terminal.as_json:
-        tell_installed(terminal, installed)
+    if terminal.as_json:
+        return installed
+    if not found:
+        terminal.note(f"no coding agent found; looked for {', '.join(TOOLS)}")
+    tell_installed(terminal, installed)
     return installed
 
 
 def _undo(started: RunningServer, installed: Sequence[ToolInstall]) -> str | None:
-    hooks = "turntree hook uninstall" if any(result.changed for result in installed) else None
+    hooks = "turntree off" if any(result.changed for result in installed) else None
     return " && ".join(filter(None, (hooks, started.undo))) or None
 
 
