@@ -250,7 +250,11 @@ def _bundles(importer: Importer, sighting: HookEvent, places: ToolPaths) -> Iter
     """Yield the transcripts of a session; without a path, search the tool's default folders."""
     if sighting.transcript is None:
         found = importer.discover(places)
-        yield from (bundle for bundle in found if sighting.stream.session in bundle.id)
+        yield from (
+            bundle
+            for bundle in found
+            if sighting.stream.session in bundle.id and bundle.part_of is None
+        )
     elif Path(sighting.transcript).is_file():
         yield from importer.open(Path(sighting.transcript))
 

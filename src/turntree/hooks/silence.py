@@ -70,6 +70,8 @@ def find_silence(
 
 def _list_changes(importer: Importer, places: ToolPaths) -> Iterator[float]:
     for bundle in importer.discover(places):
+        if bundle.part_of is not None:
+            continue  # It grows with commands to the tool too, which are no turns.
         for path in bundle.files:
             # A database of all sessions also changes when none of them goes on.
             if path.suffix in {".jsonl", ".json"} and path.is_file():

@@ -35,6 +35,11 @@ class TranscriptRef:
     """A fingerprint that changes with the content; computed without reading it."""
     size: int
     """Bytes on the disk."""
+    part_of: str | None = None
+    """The session of the source of which it holds only a part, such as the prompts.
+
+    It is not imported if a transcript of that session was.
+    """
 
 
 class Importer(Protocol):

@@ -14,8 +14,8 @@ A session of another principal is never moved. Any user can write a transcript w
 what comes under that name from elsewhere creates a session of the importer's own.
 """
 
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -132,8 +132,8 @@ class ImportService:
         """Import everything that has changed since it was last read."""
         # Read once: handoffs that are written while this runs belong to the next import.
         self._grafts = await self.checkouts.list_all()
-        found = await self._without_copies(found)
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
+        found = _without_parts(await self._without_copies(found), known.values())
         self.progress.bundles += len(found)
         self.progress.bytes += sum(bundle.size for _, bundle in found)
         changed: list[tuple[Importer, TranscriptRef, ImportCursor | None]] = []
@@ -168,8 +168,8 @@ class ImportService:
         self, found: Sequence[tuple[Importer, TranscriptRef]]
     ) -> list[tuple[Importer, TranscriptRef]]:
         """Return what ``run`` would read: everything that has changed since it was last read."""
-        found = await self._without_copies(found)
         known = {(c.origin, c.bundle): c for c in await self.imports.list_cursors()}
+        found = _without_parts(await self._without_copies(found), known.values())
         return [
             (importer, bundle)
             for importer, bundle in found
@@ -504,6 +504,23 @@ class ImportService:
                     return move.after == stands
             page = await self.reflog.list_moves(session, before=page[-1].version)
         return False
+
+
+def _without_parts(
+    found: Sequence[tuple[Importer, TranscriptRef]], cursors: Iterable[ImportCursor]
+) -> Sequence[tuple[Importer, TranscriptRef]]:
+    """Return transcripts without parts of sessions of which another transcript was imported."""
+    if all(bundle.part_of is None for _, bundle in found):
+        return found
+    holders: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for cursor in cursors:
+        for session in cursor.heads:
+            holders[cursor.origin, session].add(cursor.bundle)
+    return [
+        (importer, bundle)
+        for importer, bundle in found
+        if bundle.part_of is None or holders[bundle.origin, bundle.part_of] <= {bundle.id}
+    ]
 
 
 def _last_written(bundle: TranscriptRef) -> float:

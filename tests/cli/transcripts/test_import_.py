@@ -1,5 +1,6 @@
 """``import`` and ``watch``, on transcripts of our own making."""
 
+import json
 import os
 import signal
 import subprocess
@@ -293,3 +294,57 @@ def test_stats_in_a_second_workspace_after_a_bulk_import_read_no_more_than_in_th
     }  # fmt: skip
     # The second workspace has as much as the first, in tables that are twice as large.
     assert pages[1] <= 1.3 * pages[0], pages
+
+
+def type_prompts(home: Path, *typed: tuple[str, str]) -> None:
+    """Have Claude Code remember what was typed: pairs of a session and a prompt."""
+    with (home / ".claude" / "history.jsonl").open("a", encoding="utf-8") as file:
+        for place, (session, words) in enumerate(typed):
+            line = {
+                "display": words,
+                "pastedContents": {"1": {"id": 1, "type": "text", "content": "a stack trace"}},
+                "timestamp": 1_768_849_009_134 + place * 60_000,
+                "project": "/srv/shop",
+                "sessionId": session,
+            }
+            file.write(f"{json.dumps(line)}\n")
+
+
+def test_prompts_of_a_deleted_session_are_imported_and_marked(turntree: Call, claude: Tape) -> None:
+    type_prompts(
+        Path.home(),
+        ("gone-1", "Why does the login fail?"),
+        (A, "this one has a transcript"),
+        ("gone-1", "Look at [Pasted text #1 +3 lines] please"),
+        ("gone-2", "Rename it"),
+    )
+    with (Path.home() / ".claude" / "history.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"display": "of no session", "timestamp": 1}\n{"half a line')
+    done = turntree("import", "--json").document
+    assert done["failed"] == {}
+    assert (done["sessions_begun"], done["bundles_read"]) == (3, 3)
+    listed = {row["label"]: row for row in turntree("session", "list", "--json").documents}
+    label = "claude-code/-srv-shop/gone-1"
+    assert {label, "claude-code/-srv-shop/gone-2"} < listed.keys()
+    assert listed[label]["title"] == "Why does the login fail? (prompts only)"
+    shown = turntree("show", label, "--json").document
+    assert "Look at a stack trace please" in json.dumps(shown)
+    assert turntree("search", "stack", "--json").documents
+    assert turntree("import", "--json").document["bundles_unchanged"] == 3
+
+
+def test_prompts_never_repeat_a_session_that_was_imported_from_its_transcript(
+    turntree: Call, claude: Tape
+) -> None:
+    turntree("import")
+    before = turntree("session", "list", "--json").documents
+    (transcript,) = (Path.home() / ".claude" / "projects").rglob("*.jsonl")
+    kept = transcript.rename(Path.home() / "kept.jsonl")
+    type_prompts(Path.home(), (A, "what was typed in it"), ("gone-1", "Rename it"))
+    assert turntree("import", "--json").document["sessions_begun"] == 1
+    after = turntree("session", "list", "--json").documents
+    assert {row["head"] for row in before} < {row["head"] for row in after}
+    assert len(after) == len(before) + 1
+    # And a transcript that comes back is the session in full.
+    kept.rename(transcript.with_name("gone-1.jsonl"))
+    assert turntree("import", "--json").document["sessions_moved"] == 1

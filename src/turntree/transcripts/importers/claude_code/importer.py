@@ -1,8 +1,9 @@
 """Import Claude Code: find its sessions and project their records.
 
 A transcript is the file of one session with the files of its subagents, in every layout the tool
-has used. ``records`` reads one record, ``chain`` assigns records to turns, ``turns`` drafts a turn
-and ``sessions`` collects metadata. Nothing is written, and only named files are read.
+has used; ``history`` reads what is left of a session whose file was deleted. ``records`` reads one
+record, ``chain`` assigns records to turns, ``turns`` drafts a turn and ``sessions`` collects
+metadata. Nothing is written, and only named files are read.
 """
 
 import re
@@ -14,6 +15,13 @@ from typing import Final
 from turntree.ledger.raw_codec import RawRecord
 from turntree.transcripts.drafts import Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
+from turntree.transcripts.importers.claude_code.history import (
+    NAME,
+    is_prompts,
+    list_prompts,
+    project_prompts,
+    read_prompts,
+)
 from turntree.transcripts.importers.claude_code.projection import TranscriptReader
 from turntree.transcripts.importers.claude_code.records import ABOUT, CHAINED
 from turntree.transcripts.importers.shared.lenient_json import parse, read_lines, text
@@ -37,6 +45,7 @@ class ClaudeCodeImporter:
         for projects in self.usual_places(places):
             for project in _folders(projects):
                 yield from _bundles(project)
+            yield from _prompts(projects.parent / NAME)
 
     def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the folder of projects."""
@@ -47,7 +56,7 @@ class ClaudeCodeImporter:
     def open(self, path: Path) -> Iterator[TranscriptRef]:
         """Yield the sessions of a file, of a project's folder, or of a folder of projects."""
         if path.is_file():
-            yield from _of_file(path)
+            yield from _prompts(path) if path.name == NAME else _of_file(path)
             return
         deeper = (path, path / "projects", path / ".claude" / "projects")
         folders = {path, *(below for folder in deeper for below in _folders(folder))}
@@ -55,9 +64,14 @@ class ClaudeCodeImporter:
             for bundle in _bundles(folder):
                 if _is_ours(bundle.files[0]):
                     yield bundle
+        for folder in (path, path / ".claude"):
+            yield from _prompts(folder / NAME)
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the lines of every file; the metadata file of a subagent is one record."""
+        if is_prompts(bundle):
+            yield from read_prompts(bundle)
+            return
         folder = bundle.files[0].parent
         for file in bundle.files:
             name = file.relative_to(folder).as_posix()
@@ -68,11 +82,20 @@ class ClaudeCodeImporter:
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns, sessions and subagents that the records describe."""
+        if is_prompts(bundle):
+            return project_prompts(bundle, records)
         return TranscriptReader(bundle, records).projection()
 
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(child for child in folder.iterdir() if child.is_dir()) if folder.is_dir() else []
+
+
+def _prompts(file: Path) -> Iterator[TranscriptRef]:
+    """Yield what a history holds of sessions whose transcripts were deleted."""
+    if file.is_file():
+        written = {path.stem for path in (file.parent / "projects").glob("*/*.jsonl")}
+        yield from list_prompts(file, ORIGIN, written)
 
 
 def _of_file(path: Path) -> Iterator[TranscriptRef]:
