@@ -13,10 +13,11 @@ from turntree.core.errors import DatabaseUnavailable
 from turntree.db.database import Database, prepare_database
 from turntree.integrity import repair
 from turntree.integrity import scan_ranges as ranges
-from turntree.integrity.check_process import CheckProcess
 from turntree.integrity.fsck import fsck
 from turntree.integrity.repair import repair_derived
-from turntree.integrity.turn_checker import examine
+from turntree.integrity.scan import RangeScanner
+from turntree.integrity.scan_process import ScanProcess
+from turntree.integrity.shared_snapshot import SharedSnapshot
 from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
 
@@ -160,7 +161,7 @@ async def test_a_second_process_helps_if_it_can(
     monkeypatch.setattr(ranges, "RANGE_TURNS_MIN", 1)
     monkeypatch.setattr(ranges, "RANGES_WANTED", 1000)
     if command is not None:
-        monkeypatch.setattr(ranges, "CheckProcess", lambda: CheckProcess(command))
+        monkeypatch.setattr(ranges, "ScanProcess", lambda moment: ScanProcess(moment, command))
     assert await fsck(database) == []
     plant(conninfo, "UPDATE turntree.tool_calls SET tool = 'write'")
     with planting(conninfo) as connection:
@@ -168,13 +169,17 @@ async def test_a_second_process_helps_if_it_can(
     assert {found.subject for found in await fsck(database)} == {turn for (turn,) in calls}
 
 
-def test_another_process_sees_what_this_one_sees() -> None:
-    rows = [
-        ("id", b"", None, b"no", b"", *"abcdefg"),
-        ("without", b"", None, None, None, *"abcdefg"),
-    ]
-    with closing(CheckProcess()) as elsewhere:
-        assert elsewhere.examine(rows) == elsewhere.examine(rows) == examine(rows)
+async def test_another_process_sees_what_this_one_sees(database: Database, conninfo: str) -> None:
+    plant(conninfo, DERIVED["tool_calls"])
+    plant(conninfo, "UPDATE turntree.events SET body = body || ' '")
+    with planting(conninfo) as connection, connection.transaction():
+        ((snapshot,),) = connection.execute("SELECT pg_export_snapshot()").fetchall()
+        moment = SharedSnapshot(database.conninfo, database.workspace, str(snapshot))
+        with moment.joined() as joined, closing(ScanProcess(moment)) as elsewhere:
+            here = RangeScanner(joined, moment.workspace).read(ranges.FIRST, ranges.LAST)
+            assert elsewhere.read(ranges.FIRST, ranges.LAST) == here
+    assert here.complaints
+    assert here.differences
 
 
 async def test_a_database_that_went_away_is_said_to_be_unreachable(
@@ -183,7 +188,7 @@ async def test_a_database_that_went_away_is_said_to_be_unreachable(
     gone = replace(database, conninfo=make_conninfo(conninfo, dbname="nowhere"))
     with pytest.raises(DatabaseUnavailable):
         await fsck(gone)
-    moment = ranges.SharedSnapshot(gone.conninfo, gone.workspace, "")
+    moment = SharedSnapshot(gone.conninfo, gone.workspace, "")
     with pytest.raises(DatabaseUnavailable):
         await ranges.RangeScan(moment, [(ranges.FIRST, ranges.LAST)], lambda _: True).run(0)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from turntree.boot.open import READER
-from turntree.integrity.check_process import COMMAND
+from turntree.integrity.scan_process import COMMAND
 
 PLANTED = "open('taken', 'w').close()\nraise SystemExit(0)\n"
 
 
-@pytest.mark.parametrize("command", [READER, COMMAND], ids=["reader", "examiner"])
+@pytest.mark.parametrize("command", [READER, COMMAND], ids=["reader", "scanner"])
 def test_a_module_of_the_current_folder_is_not_imported(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:

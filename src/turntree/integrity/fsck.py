@@ -32,7 +32,8 @@ from turntree.integrity.invariants import (
 )
 from turntree.integrity.program_checker import examine_programs
 from turntree.integrity.scan import WRONG, ScanResult
-from turntree.integrity.scan_ranges import FIRST, LAST, RangeScan, SharedSnapshot, cut
+from turntree.integrity.scan_ranges import FIRST, LAST, RangeScan, cut
+from turntree.integrity.shared_snapshot import SharedSnapshot
 from turntree.ledger.raw_store import read_block
 
 SQL = load_statements(__file__)

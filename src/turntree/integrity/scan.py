@@ -11,7 +11,7 @@ concurrently.
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -73,7 +73,6 @@ class RangeScanner:
 
     connection: "Connection[Row]"
     workspace: UUID
-    examine: Callable[[Sequence[Row]], TurnChecker] = examine
     manifests: dict[str, Manifest | None] = field(default_factory=dict[str, Manifest | None])
     """Manifests by digest; None for one that could not be parsed."""
     permissions: dict[str, Permissions] = field(default_factory=dict[str, Permissions])
@@ -98,7 +97,7 @@ class RangeScanner:
     def _pages(self, after: UUID, last: UUID, passage: ScanResult) -> Iterator[TurnChecker]:
         while rows := self._fetch(SQL["fsck_turns"], after=after, last=last, limit=PAGE_TURNS_MAX):
             until = UUID(rows[-1][0])
-            page = self.examine(rows)
+            page = examine(rows)
             passage.turns += len(rows)
             passage.complaints += page.complaints
             passage.complaints += self._find_missing(page.objects)

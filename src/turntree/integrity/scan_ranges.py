@@ -1,13 +1,12 @@
 """Reads the whole ledger in ranges, two at a time where that pays.
 
-Each of the two readers takes the next range until none is left. Each has its own connection and
-uses the snapshot that the first connection exported; the second checks its turns in a child
-process.
+This process and a child each take the next range until none is left. Each has its own connection,
+and both use the snapshot that the first connection exported.
 """
 
 import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -15,19 +14,11 @@ from uuid import UUID
 import anyio
 import anyio.to_thread
 import psycopg
-from psycopg import ClientCursor, Connection, IsolationLevel
 
 from turntree.core.errors import TurntreeError
-from turntree.core.value import value
-from turntree.core.viewer import EVERYTHING
-from turntree.db.database import SQL as DATABASE_SQL
-from turntree.db.database import require_direct, take_role_params, translated
-from turntree.db.sql import load_statements
-from turntree.integrity.check_process import CheckProcess
-from turntree.integrity.scan import RangeScanner, Row, ScanResult
-from turntree.integrity.turn_checker import TurnChecker, examine
-
-SQL = load_statements(__file__)
+from turntree.integrity.scan import RangeScanner, ScanResult
+from turntree.integrity.scan_process import ScanProcess
+from turntree.integrity.shared_snapshot import SharedSnapshot
 
 Range = tuple[UUID, UUID]
 FIRST: Final = UUID(int=0)
@@ -37,36 +28,6 @@ RANGE_TURNS_MAX = 4000
 RANGES_WANTED = 24
 SECOND_PROCESS_FROM_TURNS = 3000
 """Below this number, one process is done before a second one has started."""
-
-
-@value
-class SharedSnapshot:
-    """A snapshot of a workspace that several connections share."""
-
-    conninfo: str
-    workspace: UUID
-    snapshot: str
-
-    @contextmanager
-    def joined(self) -> Generator["Connection[Row]", None, None]:
-        """Open a connection that uses it."""
-        try:
-            with psycopg.connect(self.conninfo, autocommit=True) as connection:
-                role = take_role_params("turntree_app", self.workspace, EVERYTHING)
-                taken = connection.execute(DATABASE_SQL["set_role"], role).fetchone()
-                assert taken is not None, "it has one row"
-                require_direct(connection, taken[0])
-                # All readers see one state. A turn that is sealed while we read would otherwise be
-                # in one table and not in another, and look like damage.
-                connection.isolation_level = IsolationLevel.REPEATABLE_READ
-                connection.read_only = True
-                connection.prepare_threshold = 0
-                with connection.transaction():
-                    ClientCursor(connection).execute(SQL["fsck_join"], {"snapshot": self.snapshot})
-                    connection.execute(SQL["fsck_spelling"])
-                    yield connection
-        except psycopg.Error as error:
-            raise translated(error) from error
 
 
 def cut(total: int) -> int:
@@ -94,30 +55,45 @@ class RangeScan:
         self.ranges.reverse()
         is_large = turns >= SECOND_PROCESS_FROM_TURNS and (os.cpu_count() or 1) > 1
         async with anyio.create_task_group() as group:
-            group.start_soon(self._work, examine)
+            group.start_soon(self._work)
             if is_large:
                 group.start_soon(self._work_elsewhere)
+        if self.ranges and not self.failures:
+            # The child died over a range after this process had read the others.
+            await self._work()
         if self.failures:
             raise self.failures[0]
 
-    async def _work_elsewhere(self) -> None:
-        with closing(await anyio.to_thread.run_sync(CheckProcess)) as examiner:
-            await self._work(examiner.examine)
-
-    async def _work(self, examine: Callable[[Sequence[Row]], TurnChecker]) -> None:
+    async def _work(self) -> None:
         joined = ExitStack()
         try:
             connection = await anyio.to_thread.run_sync(joined.enter_context, self.moment.joined())
             with joined:
-                reader = RangeScanner(connection, self.moment.workspace, examine)
-                # Whichever process is free takes the next range: turns differ in size too much to
-                # divide them beforehand.
-                while self.ranges and not self.failures:
-                    wanted = self.ranges.pop()
-                    passage = await anyio.to_thread.run_sync(reader.read, *wanted)
-                    if not self.found(passage):
-                        # Enough was found. The other process stops after its range.
-                        self.ranges.clear()
+                await self._read(RangeScanner(connection, self.moment.workspace).read)
         except (TurntreeError, psycopg.Error) as error:
             # Not raised here, because the task group would wrap it in a group of its own.
             self.failures.append(error)
+
+    async def _work_elsewhere(self) -> None:
+        try:
+            process = await anyio.to_thread.run_sync(ScanProcess, self.moment)
+            with closing(process):
+                await self._read(process.read)
+        except (OSError, EOFError):
+            # The child could not be started, could not connect or died, perhaps for lack of memory.
+            # That costs time and no findings: this process reads its ranges.
+            return
+
+    async def _read(self, read: Callable[[UUID, UUID], ScanResult]) -> None:
+        # Whichever process is free takes the next range: turns differ in size too much to divide
+        # them beforehand.
+        while self.ranges and not self.failures:
+            wanted = self.ranges.pop()
+            try:
+                passage = await anyio.to_thread.run_sync(read, *wanted)
+            except (OSError, EOFError):
+                self.ranges.append(wanted)
+                raise
+            if not self.found(passage):
+                # Enough was found. The other process stops after its range.
+                self.ranges.clear()
