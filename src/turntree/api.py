@@ -242,6 +242,7 @@ class Tree:
     def plans(self) -> Plans:
         """Forks and moves with files."""
         from turntree.resources.plans.fork import ForkProposer
+        from turntree.resources.plans.merge import MergeProposer
         from turntree.resources.plans.restore import RestoreProposer
         from turntree.resources.plans.saga import PlanRunner
         from turntree.resources.plans.service import Plans
@@ -258,7 +259,8 @@ class Tree:
             plans, resources.advice, steps, on.processes or SystemProcesses(), on.clock
         )
         restores = RestoreProposer(resources, plans, steps)
-        return Plans(plans, saga, ForkProposer(resources), restores)
+        merges = MergeProposer(resources, plans, steps, self.blame)
+        return Plans(plans, saga, ForkProposer(resources), restores, merges)
 
     @cached_property
     def files(self) -> Files:

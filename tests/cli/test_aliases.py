@@ -14,7 +14,7 @@ from turntree.cli.root import MAIN_SECTIONS, root
 MAIN = [
     *("ui", "log", "show", "search", "diff", "blame", "why", "verify"),
     *("fork", "switch", "rewind", "undo"),
-    *("files", "worktree", "snapshot"),
+    *("files", "revert", "pick", "redo", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel"),
     *("import", "handoff", "export", "hook"),
     *("on", "off", "status", "doctor", "config"),

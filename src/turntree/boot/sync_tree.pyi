@@ -65,6 +65,7 @@ from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.files import Report as FilesReport
 from turntree.resources.plans.fork import Choice, ForkPlan
+from turntree.resources.plans.merge import MergeChoices, MergeOperation, MergePlan
 from turntree.resources.plans.plan import PlanState
 from turntree.resources.plans.restore import RestoreKind, RestorePlan
 from turntree.resources.plans.saga import PlanOutcome
@@ -749,7 +750,38 @@ class _Plans:
             NotFound: No such session or turn, or no turn there has a snapshot.
             InvalidOperation: The turn is not an ancestor, or there is nothing to undo.
         """
-    def carry_out(self, proposal: ForkPlan | RestorePlan) -> PlanOutcome:
+    def propose_revert(self, revision: str, choices: MergeChoices = ...) -> MergePlan:
+        """Return what taking back a turn's file changes would do; nothing is executed.
+
+        Later turns and other writers' changes stay. What they changed in the same lines is a
+        conflict, and ``choices`` decides about it.
+
+        Raises:
+            NotFound: No such turn, or no snapshot shows the files before and after it.
+        """
+    def propose_pick(
+        self, revisions: Sequence[str], place: str, choices: MergeChoices = ...
+    ) -> MergePlan:
+        """Return what applying the file changes of turns in another folder would do.
+
+        Raises:
+            NotFound: No such turn, or no snapshot shows the files before and after it.
+        """
+    def propose_undo(self, resource: ResourceId, choices: MergeChoices = ...) -> MergePlan:
+        """Return what undoing the last revert or pick of a resource would do.
+
+        Raises:
+            InvalidOperation: There is nothing to undo.
+        """
+    def propose_redo(self, resource: ResourceId, choices: MergeChoices = ...) -> MergePlan:
+        """Return what redoing the revert or pick that was undone last would do.
+
+        Raises:
+            InvalidOperation: There is nothing to redo.
+        """
+    def list_merges(self, resource: ResourceId) -> list[MergeOperation]:
+        """Return the reverts and picks that changed a resource, oldest first."""
+    def carry_out(self, proposal: ForkPlan | RestorePlan | MergePlan) -> PlanOutcome:
         """Execute a proposal: all of it, or nothing.
 
         Interrupted plans of other processes are finished first.
@@ -839,6 +871,8 @@ class _LineBlame:
 
         A subagent's changes also count as its parent's: the two are never rivals.
         """
+    def list_kin(self, turn: TurnId, others: Sequence[TurnId]) -> frozenset[TurnId]:
+        """Return a turn with those of ``others`` that spawned its session or that it spawned."""
     def has_history(self, resource: Resource) -> bool:
         """Return whether any turn has a snapshot of a resource or of the one it was forked from."""
 

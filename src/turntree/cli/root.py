@@ -76,9 +76,20 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "rewind": CommandEntry(
         "Sessions", "sessions.move", "Move a session back to an earlier turn; nothing is deleted."
     ),
-    "undo": CommandEntry("Sessions", "sessions.move", "Undo the last move of a session."),
+    "undo": CommandEntry(
+        "Sessions", "sessions.move", "Undo the last move of a session, or the last revert here."
+    ),
     "files": CommandEntry(
         "Files", "files.files", "Show the files a turn left, and which of them it changed."
+    ),
+    "revert": CommandEntry(
+        "Files",
+        "files.revert",
+        "Take back what one turn did to files, and keep everything later.",
+    ),
+    "pick": CommandEntry("Files", "files.revert", "Apply what a turn did to files in this folder."),
+    "redo": CommandEntry(
+        "Files", "files.revert", "Redo the revert or pick in this folder that was undone last."
     ),
     "worktree": CommandEntry(
         "Files",
@@ -239,7 +250,6 @@ MEANT: Final[Mapping[str, str]] = {
     "ls": "session list",
     "rename": "session rename SESSION LABEL",
     "reset": "session reset SESSION REV",
-    "revert": "rewind REV",
     "sessions": "session list",
 }
 """Words that people try, each with the command that does it; none is spelled like it."""

@@ -129,7 +129,7 @@ class LineBlame(Facet):
         steps, _ = await self._steps_until(resource, self.world.now())
         read = (await self._with_origins(resource, steps))[-STATES_READ_MAX:]
         keeper = self.resources.file_keeper_of(resource)
-        kinds = await in_thread(partial(_list_kinds, keeper, read, path, report))
+        kinds = await in_thread(partial(list_kinds, keeper, read, path, report))
         named = await self._name_open(
             {place: await self._writer(read[place], resource, path) for place in kinds}
         )
@@ -154,13 +154,20 @@ class LineBlame(Facet):
             if by != ChangedByTurn(turn)
         }
         named = sorted({other for turns in rivals.values() for other in turns} - {turn})
-        kin = await self._list_kin(turn, named)
+        kin = await self.list_kin(turn, named)
         sees = {one.pin.turn for one in await self.resources.pins.list_pins(named)}
         return [
             AmbiguousChange(path, tuple(sorted((turns & sees) - kin)), is_theirs=not turns & kin)
             for path, turns in rivals.items()
             if turns - kin
         ]
+
+    async def list_kin(self, turn: TurnId, others: Sequence[TurnId]) -> frozenset[TurnId]:
+        """Return a turn with those of ``others`` that spawned its session or that it spawned."""
+        pins = self.resources.all_pins
+        below = await pins.list_spawned(others, [turn])
+        above = [one for one in others if await pins.list_spawned([turn], [one])]
+        return frozenset({turn, *below, *above})
 
     async def has_history(self, resource: Resource) -> bool:
         """Return whether any turn has a snapshot of a resource or of the one it was forked from."""
@@ -210,13 +217,6 @@ class LineBlame(Facet):
             steps = [*before[: places[-1] + 1], *(replace(step, is_first=False) for step in steps)]
             resource = older
         return steps
-
-    async def _list_kin(self, turn: TurnId, others: Sequence[TurnId]) -> frozenset[TurnId]:
-        """Return a turn with those of ``others`` that spawned its session or that it spawned."""
-        pins = self.resources.all_pins
-        below = await pins.list_spawned(others, [turn])
-        above = [one for one in others if await pins.list_spawned([turn], [one])]
-        return frozenset({turn, *below, *above})
 
     async def _writer(self, step: StateChange, resource: Resource, path: str) -> ChangeAuthor:
         is_plain = len(step.active) <= 1 and not step.is_unseen
@@ -275,7 +275,7 @@ def _follow(
     return versions[::-1]
 
 
-def _list_kinds(
+def list_kinds(
     keeper: HasFiles, steps: Sequence[StateChange], path: str, report: Report
 ) -> dict[int, ChangeKind]:
     """Return how a file differs from the state before, for each state in which it does."""

@@ -6,7 +6,7 @@ methods block; call them in a thread from an event loop. A driver that lacks a c
 ``Unsupported`` and changes nothing. Every operation can be repeated after its process died.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
 from turntree.core.ids import Digest
@@ -136,6 +136,31 @@ class HasFiles(ResourceDriver, Protocol):
 
         Raises:
             NotFound: One of them is not stored here.
+        """
+        ...
+
+
+@value
+class NewContent:
+    """What a path becomes."""
+
+    entry: FileEntry
+    data: bytes | None = None
+    """Bytes that may not be stored yet; None if the entry's digest is that of stored ones."""
+
+
+@runtime_checkable
+class EditsSnapshots(HasFiles, Protocol):
+    """A driver that can make a snapshot from another one, without the resource itself."""
+
+    def edit(self, external: ExtRef, changes: Mapping[str, NewContent | None]) -> TakenSnapshot:
+        """Store a snapshot that differs from another one in some paths; None removes one.
+
+        A folder that still holds something is not removed.
+
+        Raises:
+            NotFound: The other snapshot is not stored here.
+            InvalidOperation: A path would be below a file, or a folder in use would become one.
         """
         ...
 

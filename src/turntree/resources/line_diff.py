@@ -83,6 +83,18 @@ def hunks_of(
     return [_hunk(old, new, group, context) for group in groups]
 
 
+def apply_hunks(old: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
+    """Return the old text with some of its hunks applied."""
+    lines: list[bytes] = []
+    at = 0
+    for hunk in hunks:
+        start = hunk.old_start - 1 if hunk.old_count else hunk.old_start
+        lines += old[at:start]
+        lines += [line for sign, line in hunk.lines if sign != "-"]
+        at = start + hunk.old_count
+    return [*lines, *old[at:]]
+
+
 _Range = tuple[int, int, int, int]
 
 

@@ -317,6 +317,14 @@ class TurnSnapshotStore:
         rows = await self.database.fetch(SQL["list_thread_snapshots"], head=UUID(head), limit=limit)
         return [(TurnId(turn), depth) for turn, depth in rows]
 
+    async def list_newest(self, resource: ResourceId, *, limit: int) -> list[ResolvedTurnSnapshot]:
+        """Return the turn snapshots of the turns that last worked on a resource, newest first."""
+        rows = await self.database.fetch(
+            SQL["list_newest_turns"], resource=UUID(resource), limit=limit
+        )
+        pins = await self.list_pins([TurnId(turn) for (turn,) in rows])
+        return [one for one in pins if one.resource.id == resource]
+
     async def list_pins_between(
         self, resource: ResourceId, since: Timestamp, until: Timestamp
     ) -> list[ResolvedTurnSnapshot]:

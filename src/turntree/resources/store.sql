@@ -138,6 +138,10 @@ SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,
   LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_snapshot_id
   ORDER BY asked.n, r.id;
 
+-- name: list_newest_turns
+SELECT turn_id::text FROM turntree.turn_snapshots
+  WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b ORDER BY ended_at DESC, turn_id DESC LIMIT %(limit)b;
+
 -- name: list_turn_snapshots_between
 WITH r AS MATERIALIZED (SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY[%(resource)b::uuid]))
 SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,

@@ -17,6 +17,7 @@ from turntree.resources.plans.steps import (
     CreateForkSession,
     ForkResource,
     MoveHead,
+    RecordMerge,
     RestoreResource,
     Step,
     TakeSnapshot,
@@ -135,6 +136,8 @@ def _name(step: Step) -> str:
             return "create_session"
         case MoveHead():
             return "move_session"
+        case RecordMerge():
+            return "record_merge"
 
 
 def _outcome_document(outcome: PlanOutcome) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import click
 from turntree.auth.persona import persona_of
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
+from turntree.cli.common.merge_files import HowToMerge, MergeWords, find_undoable, merge_files
 from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
@@ -32,7 +33,9 @@ from turntree.core.errors import Hint, InvalidOperation, PathExists
 from turntree.core.ids import TurnId
 from turntree.core.program import Visibility, a_kind
 from turntree.core.session import Session, SessionMove
-from turntree.resources.plans.fork import Choice
+from turntree.resources.file_merge import Choice
+from turntree.resources.plans.fork import Choice as ForkChoice
+from turntree.resources.plans.merge import MergeChoices, MergePlan
 from turntree.routing.route import Candidate
 from turntree.system.head_file import read_head, remove_head
 
@@ -162,9 +165,9 @@ async def _fork_under(
     return made
 
 
-def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, Choice]:
-    chosen: dict[str, Choice] = {}
-    words: tuple[Choice, ...] = ("keep", "take", "snapshot", "discard")
+def _choices(named: Mapping[str, tuple[str, ...]]) -> dict[str, ForkChoice]:
+    chosen: dict[str, ForkChoice] = {}
+    words: tuple[ForkChoice, ...] = ("keep", "take", "snapshot", "discard")
     for word in words:
         for name in named[word]:
             if chosen.setdefault(name, word) != word:
@@ -274,15 +277,21 @@ def rewind(
 
 
 @verb()
-@click.argument("session", metavar="[SESSION]", default="HEAD", type=SESSION)
+@click.argument("session", metavar="[SESSION]", required=False, type=SESSION)
 @file_options
-def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
-    """Undo the last move of a session.
+def undo(terminal: Terminal, session: str | None, **chosen: bool) -> None:
+    """Undo the last move of a session, or the last revert here.
 
     Run it twice to undo two moves. A move with files restores them as they were before it; files
     changed since then are refused, unless --keep or --exact decides.
+
+    Without a SESSION, it undoes the last revert or pick in this folder, unless you moved the
+    current session since. `redo` does it again.
     """
     how = HowToMove(**chosen)
+    if session is None and _undo_merge(terminal, how):
+        return
+    session = session or "HEAD"
     if with_ledger(terminal, partial(_took_files, session=session)):
         tell_moved_files(terminal, move_with_files(terminal, session, None, "undo", how))
         return
@@ -293,6 +302,21 @@ def undo(terminal: Terminal, session: str, **chosen: bool) -> None:
 
     found, moved, again = with_ledger(terminal, act)
     _tell_move(terminal, found, moved, undo=again)
+
+
+def _undo_merge(terminal: Terminal, how: HowToMove) -> bool:
+    """Undo the last revert or pick in this folder; False if that is not what an undo means."""
+    place = with_ledger(terminal, find_undoable)
+    if place is None:
+        return False
+
+    async def propose(opened: CliContext, choices: MergeChoices) -> MergePlan:
+        return await opened.tree.plans.propose_undo(place.id, choices)
+
+    default: Choice | None = "keep" if how.keep else "exact" if how.exact else None
+    words = MergeWords("undone:", "undo", "turntree undo", undo="redo")
+    merge_files(terminal, propose, words, HowToMerge(default, how.dry_run, how.yes))
+    return True
 
 
 async def _took_files(opened: CliContext, *, session: str) -> bool:

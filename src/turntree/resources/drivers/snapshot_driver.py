@@ -5,7 +5,7 @@ It translates between the object store and the driver contract, and knows no kin
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from turntree.core.errors import NotFound
 from turntree.core.ids import Digest
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
-from turntree.resources.driver import GcResult, MissingObject, TakenSnapshot
+from turntree.resources.driver import GcResult, MissingObject, NewContent, TakenSnapshot
 from turntree.resources.resource import Capability, EntryKind, FileChange, FileEntry, Liveness
 from turntree.resources.snapshots.capture import CapturedState, read_states
+from turntree.resources.snapshots.edit import EMPTY, NewEntry, edit_state
 from turntree.resources.snapshots.gc import sweep
 from turntree.resources.snapshots.materialize import Forks
 from turntree.resources.snapshots.repair import mend, put_back
@@ -118,6 +119,16 @@ class SnapshotDriver(ABC):
         before = self._top(old) if old is not None else None
         after = self._top(new) if new is not None else None
         return [as_change(one) for one in compare_nodes(self.store.get, before, after)]
+
+    def edit(self, external: ExtRef, changes: Mapping[str, NewContent | None]) -> TakenSnapshot:
+        """Store a snapshot that differs from another one in some paths; None removes one.
+
+        Raises:
+            NotFound: The other snapshot is not stored here.
+            InvalidOperation: A path would be below a file, or a folder in use would become one.
+        """
+        edits = {os.fsencode(path): _edit_of(path, new) for path, new in changes.items()}
+        return self._taken(edit_state(self.store, state_of(external), edits))
 
     def list_losses(
         self, states: Collection[Digest], report: Callable[[int], None], *, full: bool, limit: int
@@ -229,6 +240,17 @@ def _entry(path: bytes, node: TreeEntry) -> FileEntry:
         return FileEntry(os.fsdecode(path), "directory", node.mode, 0, None)
     digest = Digest(_ALGORITHM + node.digest.hex())
     return FileEntry(os.fsdecode(path), _KINDS[node.kind], node.mode, node.size, digest)
+
+
+def _edit_of(path: str, new: NewContent | None) -> NewEntry | None:
+    if new is None:
+        return None
+    entry = new.entry
+    kind = next(number for number, word in _KINDS.items() if word == entry.kind)
+    digest = EMPTY if entry.digest is None else _bytes(entry.digest)
+    files = 0 if kind == FOLDER else 1
+    name = os.fsencode(path).rpartition(b"/")[2]
+    return NewEntry(TreeEntry(name, kind, entry.mode, entry.size, files, digest), new.data)
 
 
 def _bytes(digest: Digest) -> bytes:

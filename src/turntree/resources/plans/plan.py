@@ -26,6 +26,7 @@ from turntree.resources.plans.steps import (
     ForkResource,
     MoveHead,
     Plan,
+    RecordMerge,
     RestoreResource,
     Step,
     TakeSnapshot,
@@ -137,7 +138,7 @@ def needs_undoing(state: PlanState, number: int) -> bool:
             return seen is None or not seen.untouched
         case RestoreResource():
             return step.supported and (seen is None or not seen.untouched)
-        case TakeSnapshot() | CreateForkSession() | MoveHead():
+        case TakeSnapshot() | CreateForkSession() | MoveHead() | RecordMerge():
             return False
         case _:
             assert_never(step)

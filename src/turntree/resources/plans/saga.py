@@ -41,6 +41,7 @@ from turntree.resources.plans.steps import (
     ForkResource,
     MoveHead,
     Plan,
+    RecordMerge,
     RestoreResource,
     Step,
     TakeSnapshot,
@@ -212,7 +213,7 @@ class _PlanRun:
                     await self._begin(number)
                 seen = await self.saga.hands.restore(step)
                 await self._finish(number, seen, (self._attempted(step, step.snapshot, seen),))
-            case CreateForkSession() | MoveHead():
+            case CreateForkSession() | MoveHead() | RecordMerge():
                 await self._commit(number, step)
             case _:
                 assert_never(step)
@@ -250,7 +251,7 @@ class _PlanRun:
     async def _commitment(self, step: Commit, at: Timestamp) -> PlanCommit:
         plan = self.state.plan
         done = PlanCommit(plan.id, plan.by, at, step)
-        if isinstance(step, MoveHead):
+        if not isinstance(step, CreateForkSession):
             return done
         created: list[CreatedResource] = []
         made: dict[int, ExtRef] = {}

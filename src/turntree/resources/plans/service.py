@@ -1,17 +1,25 @@
-"""The plans facet: propose forks and restores, execute them, and finish interrupted ones.
+"""The plans facet: propose forks, restores and merges, execute them, and finish interrupted ones.
 
 A proposal is a value that can be inspected and thrown away. Executing it either completes or leaves
 everything as it was, whatever fails on the way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from turntree.core.errors import Conflict
-from turntree.core.ids import PlanId
+from turntree.core.ids import PlanId, ResourceId
 from turntree.core.program import Visibility
 from turntree.core.value import Facet, value
 from turntree.resources.plans.fork import Choice, ForkPlan, ForkProposer
+from turntree.resources.plans.merge import (
+    EVERYTHING,
+    MergeChoices,
+    MergeOperation,
+    MergePlan,
+    MergeProposer,
+    check_merge,
+)
 from turntree.resources.plans.plan import PlanState, fold
 from turntree.resources.plans.restore import (
     RestoreKind,
@@ -32,6 +40,7 @@ class Plans(Facet):
     saga: PlanRunner
     forks: ForkProposer
     restores: RestoreProposer
+    merges: MergeProposer
 
     async def propose_fork(
         self,
@@ -107,7 +116,52 @@ class Plans(Facet):
             before=before,
         )
 
-    async def carry_out(self, proposal: ForkPlan | RestorePlan) -> PlanOutcome:
+    async def propose_revert(self, revision: str, choices: MergeChoices = EVERYTHING) -> MergePlan:
+        """Return what taking back a turn's file changes would do; nothing is executed.
+
+        Later turns and other writers' changes stay. What they changed in the same lines is a
+        conflict, and ``choices`` decides about it.
+
+        Raises:
+            NotFound: No such turn, or no snapshot shows the files before and after it.
+        """
+        return await self.merges.propose_revert(revision, choices)
+
+    async def propose_pick(
+        self, revisions: Sequence[str], place: str, choices: MergeChoices = EVERYTHING
+    ) -> MergePlan:
+        """Return what applying the file changes of turns in another folder would do.
+
+        Raises:
+            NotFound: No such turn, or no snapshot shows the files before and after it.
+        """
+        return await self.merges.propose_pick(revisions, place, choices)
+
+    async def propose_undo(
+        self, resource: ResourceId, choices: MergeChoices = EVERYTHING
+    ) -> MergePlan:
+        """Return what undoing the last revert or pick of a resource would do.
+
+        Raises:
+            InvalidOperation: There is nothing to undo.
+        """
+        return await self.merges.propose_undo(resource, choices)
+
+    async def propose_redo(
+        self, resource: ResourceId, choices: MergeChoices = EVERYTHING
+    ) -> MergePlan:
+        """Return what redoing the revert or pick that was undone last would do.
+
+        Raises:
+            InvalidOperation: There is nothing to redo.
+        """
+        return await self.merges.propose_redo(resource, choices)
+
+    async def list_merges(self, resource: ResourceId) -> list[MergeOperation]:
+        """Return the reverts and picks that changed a resource, oldest first."""
+        return await self.merges.list_merges(resource)
+
+    async def carry_out(self, proposal: ForkPlan | RestorePlan | MergePlan) -> PlanOutcome:
         """Execute a proposal: all of it, or nothing.
 
         Interrupted plans of other processes are finished first.
@@ -119,7 +173,11 @@ class Plans(Facet):
         """
         if isinstance(proposal, RestorePlan):
             check_decided(proposal)
+        if isinstance(proposal, MergePlan):
+            check_merge(proposal)
         await self.reconcile()
+        if isinstance(proposal, MergePlan):
+            return await self.saga.begin(await self.merges.build(proposal))
         outcome = await self.saga.begin(proposal.plan)
         if isinstance(proposal, ForkPlan) or outcome.end == "rolled_back":
             return outcome

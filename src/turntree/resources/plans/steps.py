@@ -26,7 +26,7 @@ from turntree.core.session import MoveKind
 from turntree.core.value import value
 from turntree.resources.resource import AttachMode
 
-PlanKind = Literal["fork", "restore"]
+PlanKind = Literal["fork", "restore", "revert", "pick"]
 ShareMode = Literal["keep", "snapshot", "discard"]
 
 
@@ -120,7 +120,16 @@ class MoveHead:
     expected_head: TurnId | None
 
 
-Commit: TypeAlias = CreateForkSession | MoveHead
+@value
+class RecordMerge:
+    """Commit a revert or a pick: record whose changes were taken back or applied."""
+
+    turns: tuple[TurnId, ...]
+    undoes: PlanId | None = None
+    """The earlier revert or pick that this one takes back."""
+
+
+Commit: TypeAlias = CreateForkSession | MoveHead | RecordMerge
 Step: TypeAlias = TakeSnapshot | ForkResource | RestoreResource | Commit
 
 
@@ -189,6 +198,8 @@ def _step_to_json(step: Step) -> dict[str, Json]:
                 "action": "move_session", "session": session, "move": move, "target": target,
                 "expected_head": expected,
             }  # fmt: skip
+        case RecordMerge(turns, undoes):
+            said = {"action": "record_merge", "turns": list(turns), "undoes": undoes}
         case _:
             assert_never(step)
     said["compensation"] = _UNDONE_BY.get(str(said["action"]))
@@ -223,6 +234,8 @@ def _step_from_json(said: Mapping[str, Any]) -> Step:
             )  # fmt: skip
         case "move_session":
             return MoveHead(said["session"], said["move"], get("target"), get("expected_head"))
+        case "record_merge":
+            return RecordMerge(tuple(said["turns"]), get("undoes"))
         case word:
             raise InvalidOperation(f"unknown plan step: {word!r}")
 

@@ -20,7 +20,7 @@ from turntree.db.sql import load_statements
 from turntree.ledger.session_store import SQL as SESSION_SQL
 from turntree.ledger.store import SQL as LEDGER_SQL
 from turntree.resources.plans.plan import CreatedResource, Note, PlanCommit
-from turntree.resources.plans.steps import CreateForkSession, MoveHead
+from turntree.resources.plans.steps import CreateForkSession, MoveHead, RecordMerge
 from turntree.resources.resource import Resource, describe, is_made_anew
 from turntree.resources.store import SQL as RESOURCE_SQL
 from turntree.resources.store import (
@@ -84,6 +84,8 @@ class PlanStore:
                     moved = await self._begin(connection, commitment, commitment.step)
                 case MoveHead():
                     moved = await self._move(connection, commitment, commitment.step)
+                case RecordMerge():
+                    moved = None
             if moved is not None:
                 place = {"session": UUID(moved.session), "version": Int4(moved.version)}
                 await self._run(connection, SQL["link_plan"], **place, plan=UUID(commitment.plan))
@@ -107,6 +109,11 @@ class PlanStore:
     async def list_newest(self, *, limit: int) -> list[PlanId]:
         """Return plans, newest first."""
         return [PlanId(id) for (id,) in await self.database.fetch(SQL["list_plans"], limit=limit)]
+
+    async def list_merges(self, *, limit: int) -> list[PlanId]:
+        """Return the reverts and picks that were completed, newest first."""
+        rows = await self.database.fetch(SQL["list_merges"], limit=limit)
+        return [PlanId(id) for (id,) in rows]
 
     async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
         """Return the plan that a move of a session was part of, or None."""

@@ -18,6 +18,11 @@ SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b AND outco
 -- name: list_plans
 SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b ORDER BY id DESC LIMIT %(limit)b;
 
+-- name: list_merges
+SELECT id::text FROM turntree.plans
+  WHERE workspace_id = %(workspace)b AND kind IN ('revert', 'pick') AND outcome = 'completed'
+  ORDER BY id DESC LIMIT %(limit)b;
+
 -- name: link_plan
 INSERT INTO turntree.session_plans (workspace_id, session_id, version, plan_id)
   VALUES (%(workspace)b, %(session)b, %(version)b, %(plan)b);
