@@ -16,7 +16,7 @@ import pytest
 from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import LOCK
 from turntree.core.errors import InvalidOperation
-from turntree.hooks.coding_agents import CLAUDE_CODE, CODEX, OPENCODE, TOOLS, Scope, Tool
+from turntree.hooks.coding_agents import CLAUDE_CODE, CODEX, CURSOR, OPENCODE, TOOLS, Scope, Tool
 from turntree.hooks.install import Installer
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.spool import FOLDER
@@ -94,6 +94,26 @@ def test_what_somebody_has_changed_since_stays(installer: Installer) -> None:
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "theirs"}]}]}
     }
     assert "[theirs]" in config.read_text(encoding="utf-8")
+
+
+def test_hooks_of_cursor_are_put_beside_the_users_and_taken_out_alone(installer: Installer) -> None:
+    path = CURSOR.file("user", installer.places, installer.top)
+    path.parent.mkdir(parents=True)
+    theirs = {"command": "theirs", "loop_limit": 3}
+    before = {"version": 1, "hooks": {"stop": [theirs]}}
+    path.write_text(json.dumps(before, indent=2), encoding="utf-8")
+    installer.install(CURSOR, "user")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    first, ours = document["hooks"]["stop"]
+    assert first == theirs
+    assert ours["command"].endswith("turntree-hook cursor end; }; echo '{}'")
+    words = ["sh", "-c", ours["command"]]
+    assert subprocess.run(words, input=b"", capture_output=True, check=True).stdout == b"{}\n"
+    document["hooks"]["stop"].append({"command": "newer"})
+    path.write_text(json.dumps(document), encoding="utf-8")
+    installer.uninstall(CURSOR, "user")
+    kept = [theirs, {"command": "newer"}]
+    assert json.loads(path.read_text(encoding="utf-8")) == {"version": 1, "hooks": {"stop": kept}}
 
 
 def test_codex_is_told_to_trust_nothing_unless_somebody_says_so(installer: Installer) -> None:

@@ -205,3 +205,27 @@ def test_what_was_overcome_counts_no_more_and_what_came_meanwhile_does(spool: Sp
     spool.complain("hook: the disk is full")
     spool.overcome(began)
     assert "the disk is full" in (spool.last_error() or ""), "it was said while the spool was read"
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("claude-code", {"session_id": "s1", "transcript_path": "/t", "cwd": "/srv/shop"}),
+        ("copilot", {"sessionId": "s1", "transcriptPath": "/t", "cwd": "/srv/shop"}),
+        (
+            "cursor",
+            {"conversation_id": "s1", "transcript_path": "/t", "workspace_roots": ["/srv/shop"]},
+        ),
+    ],
+)
+def test_each_tool_names_its_session_folder_and_transcript_in_its_own_words(
+    tmp_path: Path, tool: str, said: dict[str, object]
+) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    head = f"{tool}\0begin\0\0/elsewhere"
+    (folder / "1.raw").write_text(f"{head}\n{json.dumps(said)}", encoding="utf-8")
+    take_left(Spool(folder))
+    (one,) = Spool(folder).read()
+    assert one.sighting.stream == (tool, "s1", None)
+    assert (one.sighting.place, one.sighting.transcript) == ("/srv/shop", "/t")

@@ -1,7 +1,8 @@
 """The coding agents whose hooks we support: their events, and where their settings are.
 
-Three of them read JSON of one shape, each with its own names; opencode loads a module. Each event
-maps to a kind of hook event. Found by running the programs: see docs/reference/hooks.md.
+All but one read JSON, each with its own names; opencode loads a module. Each event maps to a kind
+of hook event. Found by running the programs, except Cursor, whose documentation was followed: see
+docs/reference/hooks.md.
 """
 
 import shutil
@@ -14,7 +15,8 @@ from turntree.hooks.events import SightingKind
 from turntree.transcripts.importer import ToolPaths
 
 Scope = Literal["user", "project"]
-Format = Literal["json", "module"]
+Format = Literal["groups", "cursor", "copilot", "module"]
+"""The shape of its settings (see ``settings_text``), or a module of ours."""
 
 
 @value
@@ -31,7 +33,7 @@ class Tool:
     events: Mapping[str, SightingKind]
     """Its own event names, in the order they are written."""
     timeout: int
-    """Its timeout of a hook, in its own unit."""
+    """Its timeout of a hook, in its own unit; 0 for the tool's default."""
     format: Format
     user_file: Callable[[ToolPaths], Path]
     project_file: str
@@ -69,6 +71,11 @@ def _opencode_folder(places: ToolPaths) -> Path:
     return (Path(told) if told else places.home / ".config") / "opencode"
 
 
+def _copilot_folder(places: ToolPaths) -> Path:
+    told = places.environ.get("COPILOT_HOME")
+    return Path(told) if told else places.home / ".copilot"
+
+
 CLAUDE_CODE: Final = Tool(
     "claude-code",
     "Claude Code",
@@ -85,7 +92,7 @@ CLAUDE_CODE: Final = Tool(
         "SessionEnd": "close",
     },
     timeout=5,
-    format="json",
+    format="groups",
     user_file=lambda places: claude_folder(places) / "settings.json",
     # The settings file that is not committed: our command contains a path of this machine.
     project_file=".claude/settings.local.json",
@@ -107,7 +114,7 @@ CODEX: Final = Tool(
     },
     # A longer timeout would be cut to this at the end of a session.
     timeout=3,
-    format="json",
+    format="groups",
     user_file=lambda places: codex_folder(places) / "hooks.json",
     project_file=".codex/hooks.json",
 )
@@ -119,7 +126,7 @@ GEMINI: Final = Tool(
     # PreCompress is left out: it comes before every request, whether or not anything is compressed.
     {"SessionStart": "session", "BeforeAgent": "begin", "AfterAgent": "end", "SessionEnd": "close"},
     timeout=5000,
-    format="json",
+    format="groups",
     user_file=lambda places: _gemini_folder(places) / "settings.json",
     project_file=".gemini/settings.json",
 )
@@ -134,6 +141,41 @@ OPENCODE: Final = Tool(
     user_file=lambda places: _opencode_folder(places) / "plugins" / "turntree.js",
     project_file=".opencode/plugins/turntree.js",
 )
+CURSOR: Final = Tool(
+    "cursor",
+    "Cursor",
+    "cursor-agent",
+    lambda places: places.home / ".cursor",
+    {
+        "sessionStart": "session",
+        "beforeSubmitPrompt": "begin",
+        "stop": "end",
+        "preCompact": "cut",
+        "sessionEnd": "close",
+    },
+    timeout=0,
+    format="cursor",
+    user_file=lambda places: places.home / ".cursor" / "hooks.json",
+    project_file=".cursor/hooks.json",
+)
+COPILOT: Final = Tool(
+    "copilot",
+    "Copilot CLI",
+    "copilot",
+    _copilot_folder,
+    {
+        "sessionStart": "session",
+        "userPromptSubmitted": "begin",
+        "agentStop": "end",
+        "preCompact": "cut",
+        "sessionEnd": "close",
+    },
+    timeout=5,
+    format="copilot",
+    # Every file of this folder is read, so ours is apart from the user's.
+    user_file=lambda places: _copilot_folder(places) / "hooks" / "turntree.json",
+    project_file=".github/hooks/turntree.json",
+)
 TOOLS: Final[Mapping[str, Tool]] = {
-    tool.name: tool for tool in (CLAUDE_CODE, CODEX, GEMINI, OPENCODE)
+    tool.name: tool for tool in (CLAUDE_CODE, CODEX, GEMINI, OPENCODE, CURSOR, COPILOT)
 }

@@ -208,8 +208,11 @@ class Installer:
         commands = {
             event: command(self.home, tool.name, kind) for event, kind in tool.events.items()
         }
+        if tool.format == "cursor":
+            # It expects a JSON document from every hook.
+            commands = {event: f"{{ {word}; }}; echo '{{}}'" for event, word in commands.items()}
         with _left_alone(path):
-            return with_hooks(before, commands, tool.timeout)
+            return with_hooks(before, commands, tool.timeout, tool.format)
 
     @contextmanager
     def _alone(self) -> Generator[None]:

@@ -7,7 +7,7 @@ is inserted and cut out again. Pure: texts go in and come out.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
@@ -21,10 +21,14 @@ _COMMA: Final = re.compile(r"\s*,?\s*")
 _DECODER: Final = json.JSONDecoder()
 
 Document = dict[str, Any]
+Shape = Literal["groups", "cursor", "copilot"]
+"""How a tool lists the commands of an event: in groups, or each as an object of its own."""
 
 
-def with_hooks(text: str | None, commands: Mapping[str, str], timeout: int) -> str:
-    """Return settings in which every event has its command.
+def with_hooks(
+    text: str | None, commands: Mapping[str, str], timeout: int, shape: Shape = "groups"
+) -> str:
+    """Return settings in which every event has its command, in the shape that the tool reads.
 
     Raises:
         InvalidOperation: They are not JSON, or their hooks do not have the shape the tool reads.
@@ -33,13 +37,15 @@ def with_hooks(text: str | None, commands: Mapping[str, str], timeout: int) -> s
     before = json.dumps(document)
     is_new = text is None or not text.strip()
     edited = "" if text is None or is_new else text
+    if shape != "groups" and "version" not in document:
+        document = {"version": 1, **document}
     if not is_new and "hooks" not in document:
         edited = _insert(edited, [], "hooks", {})
     hooks = _object(document.setdefault("hooks", {}), "hooks")
     for event, command in commands.items():
         is_listed = event in hooks
         groups = _list(hooks.setdefault(event, []), event)
-        ours = {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+        ours = _entry(shape, command, timeout)
         if any(group == ours for group in groups):
             continue
         groups[:] = [*_without_ours(groups), ours]
@@ -87,7 +93,7 @@ def list_commands(text: str) -> list[tuple[str, int, str]]:
     """
     hooks = _object(_parse(text).get("hooks", {}), "hooks")
     return [
-        (event, place, str(handler["command"]))
+        (event, place, _command(handler))
         for event, groups in hooks.items()
         for place, group in enumerate(_list(groups, event))
         for handler in _handlers(group)
@@ -95,9 +101,21 @@ def list_commands(text: str) -> list[tuple[str, int, str]]:
     ]
 
 
+def _entry(shape: Shape, command: str, timeout: int) -> Document:
+    match shape:
+        case "groups":
+            return {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+        case "cursor":
+            return {"command": command}
+        case "copilot":
+            return {"type": "command", "bash": command, "timeoutSec": timeout}
+
+
 def _without_ours(groups: list[Any]) -> Iterator[Any]:
     """Yield groups without our commands; a group with nothing else is dropped."""
     for group in groups:
+        if _is_ours(group):
+            continue
         handlers = _handlers(group)
         kept = [handler for handler in handlers if not _is_ours(handler)]
         if kept == handlers:
@@ -107,12 +125,18 @@ def _without_ours(groups: list[Any]) -> Iterator[Any]:
 
 
 def _handlers(group: Any) -> list[Any]:
+    """Return the commands of a group; some tools have no groups, only commands."""
     found = cast("Document", group).get("hooks") if isinstance(group, dict) else None
-    return list(cast("Sequence[Any]", found)) if isinstance(found, list) else []
+    return list(cast("Sequence[Any]", found)) if isinstance(found, list) else [group]
 
 
 def _is_ours(handler: Any) -> bool:
-    return isinstance(handler, dict) and OURS in str(cast("Document", handler).get("command"))
+    return isinstance(handler, dict) and OURS in _command(handler)
+
+
+def _command(handler: Any) -> str:
+    told = cast("Document", handler)
+    return str(told.get("command") or told.get("bash"))
 
 
 def _parse(text: str | None) -> Document:

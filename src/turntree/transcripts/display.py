@@ -16,6 +16,7 @@ TOOLS: Final = {
     "claude-ai": "Claude",
     "claude-code": "Claude Code",
     "codex": "Codex",
+    "copilot": "Copilot CLI",
     "cursor": "Cursor",
     "gemini": "Gemini CLI",
     "opencode": "opencode",

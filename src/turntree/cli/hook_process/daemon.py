@@ -178,15 +178,17 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
     head, _, said = path.read_bytes().partition(b"\n")
     tool, kind, folder, stands = head.decode("utf-8", "surrogateescape").split("\0")
     told: dict[str, Any] = json.loads(said or b"{}")
+    # The names of Claude Code, which most tools have taken over; then those of Cursor and Copilot.
+    roots: list[str] = told.get("workspace_roots") or []
     return {
         "version": VERSION,
         "tool": tool,
         "kind": kind,
         "at_ms": path.stat().st_mtime_ns // 1_000_000,
-        "session": told["session_id"],
+        "session": told.get("session_id") or told.get("conversation_id") or told["sessionId"],
         "agent": told.get("agent_id"),
-        "transcript": told.get("transcript_path"),
-        "place": find_place(folder or told.get("cwd") or stands, home),
+        "transcript": told.get("transcript_path") or told.get("transcriptPath"),
+        "place": find_place(folder or told.get("cwd") or (*roots, stands)[0], home),
         "pid": os.getpid(),
     }
 

@@ -61,7 +61,7 @@ def _scope(function: Any) -> Any:
     "--trust", is_flag=True, help="Approval of these hooks in Codex, without a review there."
 )
 def install(terminal: Terminal, tool: str | None, scope: Scope, trust: bool) -> None:
-    """Install hooks into a tool: claude-code, codex, gemini or opencode.
+    """Install hooks into a tool: claude-code, codex, gemini, opencode, cursor or copilot.
 
     Without a TOOL, installs them into all of these that are found on this machine. Our commands are
     added to the tool's settings, after your own; the old file is backed up. Installing again
