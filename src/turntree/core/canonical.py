@@ -63,6 +63,15 @@ def canonical(value: Json) -> bytes:
     return rfc8785.dumps(value)
 
 
+def as_text(value: Json) -> str:
+    """Return a string as it is, and any other value as canonical JSON.
+
+    Raises:
+        NotCanonical: The value has no canonical form; the message names the place.
+    """
+    return value if isinstance(value, str) else canonical(value).decode()
+
+
 def digest(value: Json) -> Digest:
     """Return the digest of the canonical bytes of ``value``.
 

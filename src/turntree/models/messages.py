@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import orjson
 
-from turntree.core.canonical import Json, canonical
+from turntree.core.canonical import Json, as_text
 from turntree.core.ids import Digest
 from turntree.core.message import (
     ErasedMessage,
@@ -158,7 +158,7 @@ def excerpt_of(data: bytes) -> Excerpt:
     inner: Any = next(
         (document[name] for name in ("text", "output", "args") if name in document), document
     )
-    text = inner if isinstance(inner, str) else canonical(inner).decode()
+    text = as_text(inner)
     return Excerpt(text[:EXCERPT_CHARS], text[-EXCERPT_CHARS:])
 
 
@@ -461,7 +461,7 @@ def _line_of(part: ToolResult | ObjectRef, address: str, excerpts: Excerpts) -> 
         found = excerpts.get(part.object)
         text, count = "" if found is None else found.head, part.size // BYTES_PER_TOKEN
     else:
-        text = part.output if isinstance(part.output, str) else canonical(part.output).decode()
+        text = as_text(part.output)
         count = estimate_value(part.output)
         if count <= _FOLDED_RESULT_TOKENS // 2:
             return part
@@ -497,7 +497,7 @@ def _shorten_part(
         case ToolResult(call_id, status, output):
             if estimate_value(output) <= tokens:
                 return part
-            text = output if isinstance(output, str) else canonical(output).decode()
+            text = as_text(output)
             return ToolResult(call_id, status, fit(text))
         case ToolUse(call_id, tool, args):
             return (
@@ -530,14 +530,10 @@ def _part_from(part: ObjectRef, of: str, fit: Any, found: Excerpt, size: int) ->
 def _short_args(args: Json, tokens: int) -> dict[str, Json]:
     """Return arguments whose long members are cut; a model's call stays an object."""
     if not isinstance(args, Mapping):
-        return {
-            "...": _plain_start(args if isinstance(args, str) else canonical(args).decode(), tokens)
-        }
+        return {"...": _plain_start(as_text(args), tokens)}
     share = max(4, tokens // max(1, len(args)) - 4)
     return {
-        name: one
-        if estimate_value(one) <= share
-        else f"{_plain_start(one if isinstance(one, str) else canonical(one).decode(), share)} ..."
+        name: one if estimate_value(one) <= share else f"{_plain_start(as_text(one), share)} ..."
         for name, one in args.items()
     }
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from turntree.core.canonical import Json, canonical
+from turntree.core.canonical import Json, as_text, canonical
 from turntree.core.message import (
     Media,
     Message,
@@ -87,7 +87,7 @@ def _piece(piece: str) -> float:
 
 def estimate_value(value: Json) -> int:
     """Return the estimated tokens of a value written as JSON."""
-    return estimate_text(value if isinstance(value, str) else canonical(value).decode())
+    return estimate_text(as_text(value))
 
 
 def estimate_part(part: Part) -> int:

@@ -13,7 +13,7 @@ import anyio
 
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Decision, right
-from turntree.core.canonical import Json, canonical
+from turntree.core.canonical import Json, as_text
 from turntree.core.errors import first_of
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.redaction import BY_FORMAT, Redactor, result_without_secrets
@@ -93,9 +93,7 @@ class ToolCaller:
             if self._may_call(use.tool)
             else "denied"
         )
-        message = (
-            result.output if isinstance(result.output, str) else canonical(result.output).decode()
-        )
+        message = as_text(result.output)
         return {"code": code, "message": message[:ERROR_SIGNS_MAX], "details": {"tool": use.tool}}
 
     def withholds(self, tool: str) -> bool:

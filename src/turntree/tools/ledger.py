@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 import anyio.to_thread
 import orjson
 
-from turntree.core.canonical import Json, canonical
+from turntree.core.canonical import Json, as_text
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import (
@@ -184,7 +184,7 @@ class ConversationReader:
             case ObjectRef():
                 document = orjson.loads(await self.ledger.get_object(part.object))
                 inner = document.get("text", document.get("output", document.get("args")))
-        return inner if isinstance(inner, str) else canonical(inner).decode()
+        return as_text(inner)
 
 
 def find_passages(entries: Sequence[ThreadEntry], words: str) -> list[tuple[ThreadEntry, str]]:

@@ -35,7 +35,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from turntree.core import message as said
-from turntree.core.canonical import Json, canonical
+from turntree.core.canonical import Json, as_text, canonical
 from turntree.core.errors import ProviderError
 from turntree.core.ids import Digest
 from turntree.core.message import (
@@ -176,7 +176,7 @@ class _Mapping:
                     yield ThinkingPart(text, signature=signature, **own)
             case ToolUse(call_id, tool, args):
                 self.tools[call_id] = tool
-                arguments = args if isinstance(args, str) else canonical(args).decode()
+                arguments = as_text(args)
                 yield ToolCallPart(vendor_name(tool), arguments, tool_call_id=call_id, **own)
             case OpaquePart(document):
                 yield from _returned(document, self.author)
@@ -189,7 +189,7 @@ class _Mapping:
 
     def _result(self, result: ToolResult) -> ToolReturnPart:
         output = result.output
-        text = output if isinstance(output, str) else canonical(output).decode()
+        text = as_text(output)
         is_told = result.status in {"ok", "error"}
         return ToolReturnPart(
             vendor_name(self.tools.get(result.call_id, LOST_TOOL)),

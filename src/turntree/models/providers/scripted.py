@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from turntree.core.canonical import Json, canonical, digest
+from turntree.core.canonical import Json, as_text, digest
 from turntree.core.errors import Failure, InvalidOperation, ProviderError
 from turntree.core.message import Message, Part, Reasoning, Text, ToolUse, assistant
 from turntree.core.message import to_json as message_to_json
@@ -184,7 +184,7 @@ class ScriptedProvider:
         deltas = [ReplyDelta("reasoning", piece) for piece in self.split(reply.reasoning)]
         deltas += [ReplyDelta("text", piece) for piece in self.split(reply.text)]
         for use in _uses(reply, index):
-            text = use.args if isinstance(use.args, str) else canonical(use.args).decode()
+            text = as_text(use.args)
             deltas.append(ReplyDelta("tool", "", use.tool, use.call_id))
             deltas.append(ReplyDelta("tool", text, use.tool, use.call_id))
         return deltas
