@@ -23,7 +23,7 @@ from proofs.figures import Proof, run, temporary_server
 from turntree import ExecutionContext, Permissions, Principal, Settings, Tree, function_tool
 from turntree.auth import run_rights
 from turntree.auth.execution_context import current
-from turntree.auth.permissions import EVERYTHING
+from turntree.auth.permissions import ALL_BUT_CREDENTIALS, EVERYTHING
 from turntree.auth.persona import TOOLSETS, Persona, persona_of
 from turntree.boot.open import load_token_key, open_tree
 from turntree.core.canonical import Json
@@ -268,7 +268,7 @@ async def is_found(settings: Settings, name: str) -> bool:
 
 def without_limits(started: Mapping[str, Json], persona: Persona | None) -> Permissions:
     """Return the rights of a run, without the limits of its message."""
-    rights = run_rights.WITHOUT_PERSONA if persona is None else persona.granted
+    rights = ALL_BUT_CREDENTIALS if persona is None else persona.granted
     return run_rights.chain_of(started, rights).rights
 
 

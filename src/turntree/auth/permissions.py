@@ -249,3 +249,5 @@ def _patterns(kind: RightKind, texts: object) -> list[Pattern]:
 
 NOTHING: Final = Permissions()
 EVERYTHING: Final = Permissions(tuple(Pattern(f"{kind}:*") for kind in KINDS))
+ALL_BUT_CREDENTIALS: Final = Permissions((*tools("*"), *actions("*")))
+"""What an agent without a list of permissions may do. Credentials are granted by name only."""

@@ -11,12 +11,12 @@ from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 from turntree.auth.permissions import (
+    ALL_BUT_CREDENTIALS,
     Pattern,
     Permissions,
     actions,
     credentials,
     pattern,
-    tools,
 )
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
@@ -276,7 +276,7 @@ def persona_of(agent: str, version: int, config: Document) -> Persona:
     """
     get = config.get
     given: Document = get("permissions") or {}
-    allow = (*tools("*"), *actions("*")) if (own := given.get("allow")) is None else own
+    allow = ALL_BUT_CREDENTIALS.allow if (own := given.get("allow")) is None else own
     listed = Permissions.of_patterns(allow, given.get("deny") or ())
     return Persona(
         agent,

@@ -6,18 +6,15 @@ every worker that takes the run over gets the same answer.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from turntree.auth.delegation import ROOT_KINDS, DelegationChain
-from turntree.auth.permissions import EVERYTHING, NOTHING, Permissions, actions, tools
+from turntree.auth.permissions import ALL_BUT_CREDENTIALS, EVERYTHING, NOTHING, Permissions
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.principal import SYSTEM, Principal
 from turntree.core.run import ASSISTANT, agent_of, options_of, sender_of
-
-WITHOUT_PERSONA: Final = Permissions((*tools("*"), *actions("*")))
-"""What an agent without a program may do. It lists no credential, so it gets none."""
 
 
 def principal_in(started: Mapping[str, Json]) -> Principal:
@@ -48,7 +45,7 @@ def rights_in(started: Mapping[str, Json], persona: Persona | None) -> Permissio
         InvalidOperation: The message's limits are malformed, or the agent would act on its own
             behalf.
     """
-    chain = chain_of(started, WITHOUT_PERSONA if persona is None else persona.granted)
+    chain = chain_of(started, ALL_BUT_CREDENTIALS if persona is None else persona.granted)
     limits = options_of(started).get("permissions")
     return chain.rights if limits is None else chain.rights.intersect(read_limits(limits))
 

@@ -14,9 +14,9 @@ import anyio.to_thread
 import orjson
 
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.permissions import Permissions, right
+from turntree.auth.permissions import ALL_BUT_CREDENTIALS, Permissions, right
 from turntree.auth.persona import SPAWN, TOOLSETS, Persona, persona_of
-from turntree.auth.run_rights import WITHOUT_PERSONA, chain_of, rights_in
+from turntree.auth.run_rights import chain_of, rights_in
 from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Conflict, InvalidOperation, PermissionDenied
@@ -51,7 +51,7 @@ from turntree.tools.toolset import Toolset
 PARAMS_RECIPE: Final = "params/1"
 OBJECTS_MAX: Final = 4096
 _FULL_TOOLSET: Final = canonical(TOOLSETS["full"].to_json())
-_ALL_TOOLS: Final = canonical(WITHOUT_PERSONA.to_json())
+_ALL_TOOLS: Final = canonical(ALL_BUT_CREDENTIALS.to_json())
 _LEADING: Final = ("owner", "default_model", "provider")
 """Config members that lead from a session to its agent, model and provider."""
 
@@ -125,7 +125,7 @@ class RequestResolver:
         persona = settings.persona
         called = {} if agent is None else await _list_programs(programs, agent)
         is_limited = bool(options_of(started).keys() & {"chain", "permissions"})
-        rights = rights_in(started, persona) if persona or is_limited else WITHOUT_PERSONA
+        rights = rights_in(started, persona) if persona or is_limited else ALL_BUT_CREDENTIALS
         if agent is not None and (own := _persona_in(agent)) != persona:
             # Any principal may fork a thread under a persona that they wrote themselves. The agent
             # still does only what its own config permits.
@@ -356,7 +356,7 @@ class RequestResolver:
             toolset = persona.get_toolset()
             await add("persona", persona.agent, persona.body)
             await add("toolset", toolset.name, canonical(toolset.to_json()))
-        granted = _ALL_TOOLS if rights is WITHOUT_PERSONA else canonical(rights.to_json())
+        granted = _ALL_TOOLS if rights is ALL_BUT_CREDENTIALS else canonical(rights.to_json())
         await add("permissions", "granted", granted)
         for name, text in prompts:
             await add("prompt", name, text)
