@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
+from turntree.core.usage import family_of
 from turntree.programs.model_choice import LEVELS, ConfigLayer, Level, ResolvedValue, resolve
-from turntree.stats.model_family import family_of
 
 VALUES = st.dictionaries(
     st.sampled_from(["model", "temperature", "max_tokens", "top_p"]), st.none() | st.integers(0, 9)

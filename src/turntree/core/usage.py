@@ -1,4 +1,4 @@
-"""Token usage of model calls, each token counted once.
+"""Model calls: their token usage, each token counted once, and the vendors of their models.
 
 Vendors disagree on whether input includes cached input. Here it never does: ``input`` is what was
 read uncached, ``cached_input`` came from the provider's cache, ``cache_write`` was written to it.
@@ -6,12 +6,33 @@ The five never overlap, except that reasoning is part of output.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from turntree.core.canonical import Json
 from turntree.core.event import Event, SealedEvent, record
 from turntree.core.turn import Turn
 from turntree.core.value import value
+
+_FAMILIES: Final = (
+    ("claude", "anthropic"),
+    ("gpt", "openai"),
+    ("chatgpt", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("codex", "openai"),
+    ("gemini", "google"),
+    ("gemma", "google"),
+    ("mistral", "mistral"),
+    ("codestral", "mistral"),
+    ("magistral", "mistral"),
+    ("grok", "xai"),
+    ("deepseek", "deepseek"),
+    ("qwen", "alibaba"),
+    ("llama", "meta"),
+    ("command", "cohere"),
+)
+"""Prefixes of model names, and their vendors."""
 
 
 @value
@@ -99,3 +120,12 @@ def recorded(turn: Turn, calls: Sequence[ModelCall]) -> list[SealedEvent]:
         return []
     data: dict[str, Json] = {"calls": [to_json(call) for call in calls], "turn": turn.digest}
     return [record(Event(turn.id, 0, "turn.recorded", turn.header.sealed_at, data))]
+
+
+def family_of(model_id: str) -> str | None:
+    """Return the vendor of a model, by the prefix of its name; None if it is unknown.
+
+    A name may follow its vendor's, as in ``anthropic/claude-sonnet-4-5``.
+    """
+    name = model_id.lower().rsplit("/", maxsplit=1)[-1]
+    return next((family for start, family in _FAMILIES if name.startswith(start)), None)

@@ -13,10 +13,10 @@ from typing import Final
 
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied, ProviderError
+from turntree.core.usage import family_of
 from turntree.core.value import value
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, Provider, ProviderSetup, ReplyDelta
-from turntree.stats.model_family import family_of
 
 GATEWAY_TYPE: Final = "cloudflare-ai-gateway"
 PATHS: Final = {"anthropic": "anthropic", "openai": "openai", "google": "google-ai-studio"}

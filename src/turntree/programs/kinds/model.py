@@ -6,12 +6,12 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from turntree.core.canonical import Json
+from turntree.core.usage import family_of
 from turntree.programs.kind import DefaultReference, Kind, Option
 from turntree.programs.kinds.params import Params
 from turntree.programs.kinds.typed_config import Address, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
 from turntree.programs.program_kind import Invocation
-from turntree.stats.model_family import family_of
 
 
 class ModelConfig(Params):
