@@ -69,7 +69,7 @@ class ProgramTools:
         assert spec.program is not None, "only programs are here"
         document: Json = {} if use.args is None else use.args
         if not isinstance(document, Mapping):
-            return ToolResult(use.call_id, "error", "the arguments are no document")
+            return ToolResult(use.call_id, "error", "the arguments must be a JSON object")
         told: dict[str, Json] = {"run": occasion.run, "call_id": occasion.call_id}
         try:
             kind = (await self.programs.get(spec.program)).kind
