@@ -14,6 +14,8 @@ part of the proof, the next attempt takes that part alone. One whose best attemp
 slow, and not tried again: another attempt could not change that it passes. One that is farther away
 in every attempt fails. ``just prove`` knows no such patience.
 
+The last lines say how long each proof took, the longest first: that is where the gate's time goes.
+
 Knows what a proof prints. Must never know what a proof is about.
 """
 
@@ -133,17 +135,26 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with ThreadPoolExecutor(AT_ONCE[asked.of]) as pool:
         try:
-            verdicts = list(pool.map(lambda name: prove(name, began), asked.proofs))
+            outcomes = list(pool.map(lambda name: timed(name, began), asked.proofs))
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in tuple(_running):
                 _end(process)
             os._exit(130)
+    _say(began, "how long each took", *_list_times(asked.proofs, [took for _, took in outcomes]))
+    verdicts = [verdict for verdict, _ in outcomes]
     if asked.verdicts is not None:
         with asked.verdicts.open("a", encoding="utf-8") as file:
             for name, verdict in zip(asked.proofs, verdicts, strict=True):
                 file.writelines(f"{line}\n" for line in _told(name, verdict))
     return 1 if any(verdict.kind == "failed" for verdict in verdicts) else 0
+
+
+def timed(name: str, began: float) -> tuple[Verdict, float]:
+    """Run one proof, and return its verdict and the seconds it took with all its attempts."""
+    start = time.monotonic()
+    verdict = prove(name, began)
+    return verdict, time.monotonic() - start
 
 
 def prove(name: str, began: float) -> Verdict:
@@ -161,6 +172,11 @@ def prove(name: str, began: float) -> Verdict:
         said = "once more" if verdict is None else verdict.kind
         _say(began, f"proof: {name}: {said}", output, *lines)
     return verdict
+
+
+def _list_times(names: Sequence[str], seconds: Sequence[float]) -> list[str]:
+    longest_first = sorted(zip(seconds, names, strict=True), reverse=True)
+    return [f"{took:6.1f} s  {name}" for took, name in longest_first]
 
 
 def _told(name: str, verdict: Verdict) -> list[str]:

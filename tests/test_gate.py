@@ -235,3 +235,4 @@ def test_proof_with_a_part_is_asked_for_that_part_only(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert '"figure": "--quick --only one,two"' in ended.stdout
+    assert "s  some-sample:one,two" in ended.stdout.splitlines()[-1]
