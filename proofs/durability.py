@@ -52,7 +52,7 @@ class Extent:
     stops: int
 
 
-QUICK = Extent(steps=20_000, crowd_turns_each=8, stops=3)
+QUICK = Extent(steps=8_000, crowd_turns_each=8, stops=3)
 USUAL = Extent(steps=100_000, crowd_turns_each=40, stops=10)
 DRILL = Extent(steps=1_000_000, crowd_turns_each=200, stops=100)
 
