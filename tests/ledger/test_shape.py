@@ -220,6 +220,9 @@ async def test_lines_have_titles_without_bodies(tree: Tree) -> None:
     first, second = await tree.shape.lines([TurnRange(segment.id, 1, 2)])
     assert (first.title, first.tokens, first.model) == (long[:199], 115, "m")
     assert (second.title, second.tokens, second.depth) == ("what a person wrote", None, 2)
+    await tree.turns.record("main", [user("")], [assistant("")])
+    (third,) = await tree.shape.lines([TurnRange(segment.id, 3, 3)])
+    assert third.title == ""
     newest_first = [TurnRange(segment.id, 2, 2), TurnRange(segment.id, 1, 1)]
     assert [line.depth for line in await tree.shape.lines(newest_first)] == [2, 1]
     assert await tree.shape.lines([]) == []

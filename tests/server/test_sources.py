@@ -82,6 +82,7 @@ async def test_sources_count_what_was_found_and_imported(tree: Tree, machine: Ma
     assert (found["claude-code"].sessions, found["claude-code"].turns_estimate) == (1, 3)
     assert found["claude-code"].state == "found"
     assert found["codex"].state == "absent"
+    assert found["cursor"].folder == str(machine.places.home / ".config/Cursor/User")
     told: list[ImportJob] = []
     await import_all(tree, machine, told.append)
     assert [job.state for job in told if job.state != "running"] == ["waiting", "finished"]

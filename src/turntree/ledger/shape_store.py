@@ -237,7 +237,7 @@ class ShapeStore:
         return [
             TurnOutline(
                 segment, depth, turn, digest_from_raw(bytes(digest)),
-                titles[turn] or f"({outcome}, without words)",
+                titles[turn] or "",
                 by, tool, model, at_ms, outcome, kind, tokens, files,
             )
             for segment, depth, turn, digest, _, by, tool, model, at_ms, outcome, kind, tokens, _,

@@ -56,7 +56,7 @@ class CursorImporter:
     def usual_places(self, places: ToolPaths) -> Sequence[Path]:
         """Return the editor's folder on every system, and the folder of transcripts last."""
         config = places.environ.get("XDG_CONFIG_HOME") or places.home / ".config"
-        roots = [places.home / "Library/Application Support", Path(config)]
+        roots = [Path(config), places.home / "Library/Application Support"]
         if roaming := places.environ.get("APPDATA"):
             roots.append(Path(roaming))
         return [*(root / "Cursor/User" for root in roots), places.home / ".cursor"]
