@@ -68,6 +68,8 @@ class Proof:
     only: str | None = None
     flags: frozenset[str] = frozenset()
     """What else was asked for, by the names that the proof gave to ``run``."""
+    keep: Path | None = None
+    """Where to keep what takes long to write, for another run."""
     figures: list[Figure] = field(default_factory=list[Figure])
     part: str | None = None
     """The part that is being shown, where the proof names its parts by ``begins``."""
@@ -111,11 +113,16 @@ class Proof:
 
 
 def run(
-    prove: Callable[[Proof], Awaitable[None]], about: str, flags: Mapping[str, str] | None = None
+    prove: Callable[[Proof], Awaitable[None]],
+    about: str,
+    flags: Mapping[str, str] | None = None,
+    *,
+    keeps: str | None = None,
 ) -> NoReturn:
     """Run a proof from the command line and end with its verdict.
 
-    ``flags`` are options of this proof alone, each with its help.
+    ``flags`` are options of this proof alone, each with its help; ``keeps`` says what ``--keep``
+    leaves in a folder, if the proof takes it.
     """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="end within 60 s")
@@ -125,9 +132,11 @@ def run(
     )
     for flag, told in (flags or {}).items():
         parser.add_argument(f"--{flag}", action="store_true", help=told)
+    if keeps is not None:
+        parser.add_argument("--keep", type=Path, metavar="FOLDER", help=keeps)
     asked = parser.parse_args()
     wanted = frozenset(flag for flag in flags or {} if getattr(asked, flag))
-    proof = Proof(asked.quick, asked.seed, asked.only, wanted)
+    proof = Proof(asked.quick, asked.seed, asked.only, wanted, vars(asked).get("keep"))
     asyncio.run(_awaited(prove(proof)))
     sys.exit(proof.conclude())
 

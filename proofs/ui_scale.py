@@ -10,13 +10,14 @@ thread works for a frame, and the heap. Only the whole run judges how long a lar
 appear, frame times, and keys; the quick one reports them.
 """
 
+import json
 import math
 import random
 import statistics
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from playwright.async_api import Browser, BrowserContext, CDPSession, Page
@@ -25,7 +26,7 @@ from proofs import figures
 from proofs.browser import chromium, enter
 from proofs.figures import Proof
 from proofs.ui_forest import ForestWriter
-from proofs.ui_world import RunningUi, UiWorld, ui_world
+from proofs.ui_world import RunningUi, UiWorld, kept_world, ui_world
 from turntree.api import Tree
 from turntree.transcripts.store import SQL as TRANSCRIPT_STATEMENTS
 
@@ -73,26 +74,33 @@ async def prove(proof: Proof) -> None:
     for turns in sizes:
         if not proof.begins(f"{turns:,} turns"):
             continue
-        with ui_world() as world:
-            began = time.monotonic()
-            planted = await _plant(world, proof.seed, turns)
-            proof.note(f"seconds to write {turns:,} turns", time.monotonic() - began, "s")
+        lent = ui_world() if proof.keep is None else kept_world(proof.keep / str(turns))
+        with lent as world:
+            planted = await _plant(proof, world, turns)
             with world.serving() as ui:
                 await _look(proof, ui, turns, planted)
 
 
-async def _plant(world: UiWorld, seed: int, turns: int) -> Planted:
+async def _plant(proof: Proof, world: UiWorld, turns: int) -> Planted:
+    """Write the turns, unless an earlier run did."""
+    written = world.folder / "planted.json"
+    if written.exists():
+        return Planted(**json.loads(written.read_text()))
     labels: list[str] = []
+    began = time.monotonic()
 
     async def plant(tree: Tree) -> None:
         database = tree.ledger.database
-        writer = ForestWriter(database, random.Random(seed))
+        writer = ForestWriter(database, random.Random(proof.seed))
         await writer.plant(turns, threads=(DEEP_TURNS, SHORT_TURNS))
         labels.extend(session.label for session in writer.sessions[:2])
         await database.run_as_login(TRANSCRIPT_STATEMENTS["analyze"])
 
     await world.plant(plant)
-    return Planted(*labels)
+    proof.note(f"seconds to write {turns:,} turns", time.monotonic() - began, "s")
+    planted = Planted(*labels)
+    written.write_text(json.dumps(asdict(planted)))
+    return planted
 
 
 async def _look(proof: Proof, ui: RunningUi, turns: int, planted: Planted) -> None:
@@ -291,4 +299,4 @@ def _p95(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    figures.run(prove, __doc__ or "")
+    figures.run(prove, __doc__ or "", keeps="leave what is written there, for another run")

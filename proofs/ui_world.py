@@ -187,15 +187,24 @@ def ui_world(at: Path | None = None) -> Generator[UiWorld, None, None]:
     if at is not None:
         at.mkdir()  # Another run of the same proof would share it.
     folder = at or Path(tempfile.mkdtemp(prefix="turntree-ui-"))
+    try:
+        with kept_world(folder) as world:
+            yield world
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def kept_world(folder: Path) -> Generator[UiWorld, None, None]:
+    """Lend the world of a folder, with what an earlier run left there; its server is stopped."""
+    world = UiWorld(folder)
+    for part in (folder, world.person, world.work):
+        part.mkdir(parents=True, exist_ok=True)
     # The database server's account may be another than ours, and must pass through.
     folder.chmod(0o755)
-    world = UiWorld(folder)
-    world.person.mkdir()
-    world.work.mkdir()
     server = EmbeddedServer(world.home, QUICK)
     try:
         server.ensure_running()
         yield world
     finally:
-        server.stop(mode="immediate")
-        shutil.rmtree(folder, ignore_errors=True)
+        server.stop()
