@@ -36,15 +36,21 @@ class StatsStore:
         return DiskUsage(*row)
 
     async def list_spending(
-        self, bands: Sequence[int], *, since: Timestamp | None = None, with_sessions: bool = False
+        self,
+        bands: Sequence[int],
+        *,
+        since: Timestamp | None = None,
+        until: Timestamp | None = None,
+        with_sessions: bool = False,
     ) -> list[Spending]:
         """Return the usage of distinct model calls, by day, agent, model, provider and band.
 
+        ``since`` is the start of the period, and ``until`` the first moment after it.
         A call that several turns record is counted once. With sessions, a call is counted for the
         oldest session whose thread contains it.
         """
         query = SQL["list_spending_by_session"] if with_sessions else SQL["list_spending"]
-        rows = await self.database.fetch(query, since=since, bands=int_array(bands))
+        rows = await self.database.fetch(query, since=since, until=until, bands=int_array(bands))
         return [_spending(row) for row in rows]
 
 

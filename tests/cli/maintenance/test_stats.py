@@ -52,6 +52,23 @@ def test_only_what_came_since_is_counted(imported: Call) -> None:
     assert imported("stats", "--since", "whenever").code == 2
 
 
+@pytest.mark.parametrize("by", ["agent", "session"])
+def test_days_before_and_from_a_moment_are_all_days(imported: Call, by: str) -> None:
+    def calls(*period: str) -> int:
+        rows = imported("stats", *period, "--by", by, "--json").documents
+        return sum(row["calls"] for row in rows)
+
+    days = sorted({row["day"] for row in imported("stats", "--json").documents})
+    assert len(days) > 1
+    for day in days:
+        assert calls("--until", day) + calls("--since", day) == 8
+    assert calls("--since", days[0], "--until", days[-1]) == calls("--until", days[-1]) < 8
+    nothing = imported("stats", "--until", days[0])
+    assert (nothing.code, nothing.out) == (0, "")
+    assert f"no model call is recorded until {days[0]}" in nothing.err
+    assert imported("stats", "--until", "whenever").code == 2
+
+
 def test_a_price_that_nobody_knows_is_said_to_be_unknown(reader: Call) -> None:
     pytest.importorskip("genai_prices")
     shown = reader("stats").out

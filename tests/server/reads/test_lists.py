@@ -159,3 +159,17 @@ async def test_costs_are_rows_with_unknown_prices_apart(
     assert len((await reader.get("costs", since=day, until=day))["rows"]) == 2
     assert (await reader.get("costs", until="2001-01-01"))["rows"] == []
     assert (await reader.send("costs", since="yesterday")).status_code == 422
+
+
+async def test_costs_without_sessions_are_the_same_sums(tree: Tree, reader: Reader) -> None:
+    for number in (1, 2, 3):
+        calls = [ModelCall("m", Usage(10 * number, number), "x", f"call-{number}")]
+        await tree.turns.record(f"talk-{number}", [user("hm")], [assistant("ok")], calls=calls)
+    await tree.sessions.fork("talk-1", "copy")
+    whole = await reader.get("costs")
+    (row,) = (await reader.get("costs", sessions=False))["rows"]
+    assert (row["session"], row["project"], row["calls"]) == (None, None, 3)
+    assert {one["session"]: one["input"] for one in whole["rows"]} == {
+        "talk-1": 10, "talk-2": 20, "talk-3": 30,
+    }  # fmt: skip
+    assert row["input"] == 60

@@ -2826,6 +2826,7 @@ export interface operations {
             query?: {
                 since?: string | null;
                 until?: string | null;
+                sessions?: boolean;
             };
             header?: never;
             path?: never;

@@ -7,6 +7,7 @@ import {
   type Spent,
   seriesOf,
   spentWithin,
+  statsCommand,
   tokensOf,
   totalOf,
 } from "./spending.ts";
@@ -74,4 +75,11 @@ test("a filter takes days and names together", () => {
 });
 test("the cached share of nothing is not a number", () => {
   expect([cachedShare({ input: 10, cached: 90 }), cachedShare({ input: 0, cached: 0 })]).toEqual([0.9, null]);
+});
+
+test("the command names the brushed days, the last one whole", () => {
+  expect(statsCommand("agent")).toBe("turntree stats --by agent");
+  expect(statsCommand("project", "2026-10-30", "2026-10-31")).toBe(
+    "turntree stats --by session --since 2026-10-30 --until 2026-11-01",
+  );
 });

@@ -104,6 +104,14 @@ export function seriesOf(
   return series;
 }
 
+/** The command that prints the same days; it ends before a moment, and a project is the sum of its sessions. */
+export function statsCommand(by: Grouping, from?: string, to?: string): string {
+  const words = ["turntree stats", `--by ${by === "project" ? "session" : by}`];
+  if (from) words.push(`--since ${from}`);
+  if (to) words.push(`--until ${new Date(Date.parse(to) + DAY_MS).toISOString().slice(0, 10)}`);
+  return words.join(" ");
+}
+
 export function tokensOf(total: Pick<Total, "input" | "cached" | "output">): number {
   return total.input + total.cached + total.output;
 }

@@ -16,6 +16,7 @@ import {
   type Measure,
   seriesOf,
   spentWithin,
+  statsCommand,
   tokensOf,
   totalOf,
 } from "../core/spending.ts";
@@ -191,7 +192,7 @@ function Costs({ table }: { table: CostTable }) {
       <Groups groups={groups} by={by} names={names} choose={(name) => change({ [by]: name })} />
       <p className="costs-foot">
         {table.prices ? <span>Prices: {table.prices}. Days are in UTC.</span> : null}
-        <Command line={`turntree stats --by ${by === "project" ? "session" : by}`} label="for these costs" />
+        <Command line={statsCommand(by, from, to)} label="for these costs" />
       </p>
     </Page>
   );

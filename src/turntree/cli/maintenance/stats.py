@@ -33,6 +33,7 @@ class SpendingReport:
 
 @verb()
 @click.option("--since", metavar="TIME", help=f"Start of the period: {EXAMPLES}.")
+@click.option("--until", metavar="TIME", help="End of the period; `2026-11-15` is its midnight.")
 @click.option(
     "--by",
     type=click.Choice(["model", "agent", "session"]),
@@ -40,7 +41,13 @@ class SpendingReport:
 )
 @click.option("--session", "sessions", metavar="SESSION", multiple=True, type=SESSION,
               help="Total of these sessions; a shared turn counts once. Repeatable.")  # fmt: skip
-def stats(terminal: Terminal, since: str | None, by: str | None, sessions: tuple[str, ...]) -> None:
+def stats(
+    terminal: Terminal,
+    since: str | None,
+    until: str | None,
+    by: str | None,
+    sessions: tuple[str, ...],
+) -> None:
     """Show tokens and cost over time, counting each model call once.
 
     A call that appears in several turns or files is one call. Costs are computed from the list
@@ -48,17 +55,18 @@ def stats(terminal: Terminal, since: str | None, by: str | None, sessions: tuple
     shared by several sessions counts in the oldest of them. Times are UTC.
     """
     if sessions:
-        if since is not None or by is not None:
-            raise click.UsageError("--session goes without --since and --by")
+        if since is not None or until is not None or by is not None:
+            raise click.UsageError("--session goes without --since, --until and --by")
         _show_usage(terminal, sessions)
         return
     grouping = cast("Grouping | None", by)
-    gathered = with_ledger(terminal, lambda opened: _gather(opened, since, grouping))
+    gathered = with_ledger(terminal, lambda opened: _gather(opened, since, until, grouping))
     if terminal.as_json:
         terminal.documents(spending_document(one, gathered.prices) for one in gathered.spent)
         return
     if not gathered.spent or gathered.prices is None:
-        terminal.note("no model call is recorded" + (f" since {since}" if since else ""))
+        period = (f" since {since}" if since else "") + (f" until {until}" if until else "")
+        terminal.note(f"no model call is recorded{period}")
         terminal.note("next: turntree on     import the sessions of your coding agents")
         return
     terminal.page(draw_stats(gathered.spent, grouping, gathered.prices, terminal))
@@ -75,9 +83,14 @@ def _show_usage(terminal: Terminal, sessions: tuple[str, ...]) -> None:
         terminal.say(terminal.spell(f"{usage_sentence(used)} in {counted(calls, 'model call')}"))
 
 
-async def _gather(opened: CliContext, since: str | None, by: Grouping | None) -> SpendingReport:
+async def _gather(
+    opened: CliContext, since: str | None, until: str | None, by: Grouping | None
+) -> SpendingReport:
     found = await stats_on(opened.database).list_spending(
-        CONTEXT_BANDS, since=_moment(since, opened.now), with_sessions=by == "session"
+        CONTEXT_BANDS,
+        since=_moment(since, opened.now),
+        until=_moment(until, opened.now),
+        with_sessions=by == "session",
     )
     prices = load_prices() if found else None
     if prices is None:

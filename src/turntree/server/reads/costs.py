@@ -6,7 +6,7 @@ from typing import Final
 
 from turntree.boot.open import stats_on
 from turntree.core.errors import InvalidOperation
-from turntree.core.ids import Timestamp, is_instant
+from turntree.core.ids import Timestamp, instant, is_instant, unix_ms
 from turntree.core.value import value
 from turntree.ledger.shape import OWN_TOOL, Skeleton, agent_name
 from turntree.resources.service import in_thread
@@ -17,6 +17,8 @@ from turntree.server.route import ApiRoute
 from turntree.stats.spending import CONTEXT_BANDS, Spending, group
 from turntree.wire.costs import CostRow, CostTable, UnknownPrice
 
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
 
 @value
 class CostsQuery:
@@ -24,6 +26,8 @@ class CostsQuery:
 
     since: str | None = None
     until: str | None = None
+    sessions: bool = True
+    """Whether sessions and projects are told apart, which takes several times as long."""
 
 
 async def price_spending(spent: Sequence[Spending]) -> list[Spending]:
@@ -44,10 +48,11 @@ async def list_costs(context: ServerContext, asked: CostsQuery) -> CostTable:
     since, until = _day(asked.since), _day(asked.until)
     found = await stats_on(context.database).list_spending(
         CONTEXT_BANDS,
-        since=None if since is None else Timestamp(f"{since}T00:00:00.000Z"),
-        with_sessions=True,
+        since=since,
+        until=None if until is None else instant(unix_ms(until) + _DAY_MS),
+        with_sessions=asked.sessions,
     )
-    spent = await price_spending([one for one in found if until is None or one.day <= until])
+    spent = await price_spending(found)
     skeleton = await read_skeleton(context.tree)
     source = (await in_thread(price_list)).name if spent else None
     return await in_thread(lambda: make_table(spent, skeleton, source))
@@ -104,10 +109,13 @@ def _sum(one: CostRow, other: CostRow) -> CostRow:
     )
 
 
-def _day(text: str | None) -> str | None:
-    if text is not None and not is_instant(f"{text}T00:00:00.000Z"):
+def _day(text: str | None) -> Timestamp | None:
+    if text is None:
+        return None
+    midnight = f"{text}T00:00:00.000Z"
+    if not is_instant(midnight):
         raise InvalidOperation(f"{text!r} is not a day; write it like 2026-11-15")
-    return text
+    return Timestamp(midnight)
 
 
 ROUTES: Final = (
