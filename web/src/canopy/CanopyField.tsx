@@ -382,14 +382,15 @@ function Strip(props: {
   const { days, forest, lit, isLit, look, field } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
-  const [size, setSize] = useState({ width: 0, height: 0, theme: 0 });
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  const [inks, setInks] = useState(readInks);
   useLayoutEffect(() => {
     const observer = new ResizeObserver(([entry]) => {
       const { width, height } = entry!.contentRect;
-      setSize((old) => ({ ...old, width, height }));
+      setSize({ width, height });
     });
     observer.observe(box.current!);
-    const offTheme = onTheme(() => setSize((old) => ({ ...old, theme: old.theme + 1 })));
+    const offTheme = onTheme(() => setInks(readInks()));
     return () => {
       observer.disconnect();
       offTheme();
@@ -400,8 +401,8 @@ function Strip(props: {
     const g = canvasContext(canvas.current!, size.width, size.height, devicePixelRatio);
     const tones = forest.agents.map(toneOf);
     const { width, height } = size;
-    drawStrip(g, { days, forest, tones, inks: readInks(), width, height, lit, isLit, words: true });
-  }, [days, forest, lit, isLit, size]);
+    drawStrip(g, { days, forest, tones, inks, width, height, lit, isLit, words: true });
+  }, [days, forest, lit, isLit, size, inks]);
   const window = useMemo(() => {
     if (!days || !look || size.width < 2) return null;
     // Bars are whole days, so the frame is made of whole days.

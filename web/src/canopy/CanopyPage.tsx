@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { Sprout } from "lucide-react";
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo } from "react";
 import { read } from "../api/client.ts";
 import { type Activity, refreshForest, useForest } from "../api/forest.ts";
 import { agentName, toneOf } from "../core/agents.ts";
@@ -10,9 +10,14 @@ import { count, dollars, figure, short } from "../core/format.ts";
 import { Dot } from "../parts/Chip.tsx";
 import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
+import { usePaused } from "../parts/usePaused.ts";
 import { CanopyField } from "./CanopyField.tsx";
 import { lightWords } from "./lightWords.ts";
 import "./canopy.css";
+
+/** Up to this many turns every figure is there at once. */
+const SMALL_TURNS_MAX = 5_000;
+const PAUSE_MS = 2_500;
 
 export default function CanopyPage() {
   useTitle("Canopy");
@@ -67,17 +72,12 @@ function Canopy({ forest, activity }: { forest: Forest; activity: Activity | nul
 }
 
 function Headline({ forest }: { forest: Forest }) {
-  const isLarge = forest.turns > 5000;
-  const [isLater, setLater] = useState(!isLarge);
-  useEffect(() => {
-    const timer = setTimeout(() => setLater(true), 2500);
-    return () => clearTimeout(timer);
-  }, []);
-  // What it cost is a scan of every call: it comes after the picture.
+  const hasPaused = usePaused(PAUSE_MS);
+  // What it cost is a scan of every call: it comes after the picture, and never while the reader types.
   const { data: costs, isLoading } = useQuery({
     queryKey: ["costs", "all"],
-    queryFn: ({ signal }) => read("/costs", {}, signal),
-    enabled: isLater,
+    queryFn: ({ signal }) => read("/costs", { sessions: false }, signal),
+    enabled: hasPaused || forest.turns <= SMALL_TURNS_MAX,
     staleTime: 300_000,
   });
   const sums = useMemo(() => {

@@ -410,6 +410,8 @@ function drawLights(g: CanvasRenderingContext2D, scene: Scene, bottom: number): 
   const taken = new Set<number>();
   const spots: [number, number][] = [];
   for (const { segment, depth } of scene.lit) {
+    // Of thousands of hits few are in view, and where a turn is takes a search among the pauses.
+    if (canopy.to[segment]! < view.a || canopy.from[segment]! > view.b) continue;
     const busy = canopy.at(segment, depth);
     if (busy < view.a || busy > view.b) continue;
     const y = yOf(scene, segment);

@@ -315,11 +315,11 @@ function TalkTurn({ turn }: { turn: Turn }) {
   const isSummary = turn.kind === "compaction";
   const question = isSummary
     ? `${count(turn.compaction?.turns_summarized ?? 0, "turn")} summarized`
-    : questionOf(turn.query).text || turn.title;
+    : questionOf(turn.query).text || titled(turn.title);
   const took = Date.parse(turn.sealed_at) - Date.parse(turn.started_at);
   return (
     <TurnOfPart value={turn.id}>
-      <article className={`talk-turn tone-${toneOf(turn.agent)}`} aria-label={visible(turn.title)}>
+      <article className={`talk-turn tone-${toneOf(turn.agent)}`} aria-label={visible(titled(turn.title))}>
         <p className="talk-meta">
           <Link to="/t/$turn" params={{ turn: turn.id }}>
             <code>{shortId(turn.digest)}</code>

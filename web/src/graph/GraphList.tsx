@@ -467,7 +467,7 @@ function TreeRow(props: RowProps & { line: GraphRow; style: React.CSSProperties 
   const { forest, layout } = graph;
   const project = forest.projects[forest.project[line.segment]!];
   const root = layout.segment[line.piece]!;
-  const title = props.data?.title ?? titleOfSegment(forest, root);
+  const title = props.data ? titled(props.data.title) : titleOfSegment(forest, root);
   const newest = graph.newest.get(line.piece);
   const words = count(line.turns, "turn");
   return (
@@ -513,7 +513,7 @@ function nameOf(graph: Graph, line: GraphRow, data: TurnRow | undefined, props: 
     (session) => session.depth === line.depth,
   );
   const words = [
-    data?.title || "Turn",
+    data ? titled(data.title) : "Turn",
     agentName(data?.agent ?? forest.agents[forest.agent[line.segment]!]),
     `${age(data?.at_ms ?? timeOf(forest, line.segment, line.depth), props.now)} old`,
     `turn ${figure(line.depth)}`,

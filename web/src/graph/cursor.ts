@@ -26,10 +26,22 @@ export function useCursor(cursor: Cursor): Place | null {
   return useSyncExternalStore(cursor.watch, cursor.get);
 }
 
-let waiting = 0;
+/** Keys that come faster than this are held or drummed: the reader is on the way. */
+const QUICK_MS = 120;
+let frame = 0;
+let timer: ReturnType<typeof setTimeout> | undefined;
+let askedAt = Number.NEGATIVE_INFINITY;
 
-/** Do the newest of these when the next frame is painted. */
+/** Do the newest of these when the next frame is painted; on a way of many steps, when the reader rests. */
 export function afterPaint(work: () => void): void {
-  cancelAnimationFrame(waiting);
-  waiting = requestAnimationFrame(() => setTimeout(work));
+  cancelAnimationFrame(frame);
+  clearTimeout(timer);
+  const now = performance.now();
+  const isOnTheWay = now - askedAt < QUICK_MS;
+  askedAt = now;
+  if (isOnTheWay) timer = setTimeout(work, QUICK_MS);
+  else
+    frame = requestAnimationFrame(() => {
+      timer = setTimeout(work);
+    });
 }

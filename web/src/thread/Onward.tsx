@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { ArrowRight } from "lucide-react";
 import { toneOf } from "../core/agents.ts";
-import { count } from "../core/format.ts";
+import { count, titled } from "../core/format.ts";
 import { Dot } from "../parts/Chip.tsx";
 import { tail } from "./TurnArticle.tsx";
 import { visible } from "./text.ts";
@@ -35,7 +35,7 @@ export function Onward({ spine, total, isTurn }: Props) {
             >
               <Dot />
               <b className="clip">{visible(branch.label ? tail(branch.label) : "unnamed")}</b>
-              <span className="clip">{visible(branch.title)}</span>
+              <span className="clip">{visible(titled(branch.title))}</span>
               <small>{count(branch.turns, "later turn")}</small>
               <ArrowRight aria-hidden="true" />
             </Link>

@@ -217,7 +217,7 @@ function Branches({ turn, next, session }: { turn: Turn; next: Turn | null; sess
       <span className="faint">Goes on as</span>
       <span className={`branch tone-${toneOf(next.agent)}`} aria-current="true">
         <Dot />
-        <span className="clip">{visible(session ? tail(session) : next.title)}</span>
+        <span className="clip">{visible(session ? tail(session) : titled(next.title))}</span>
       </span>
       {others.map((branch) => (
         <BranchAnchor key={branch.turn} branch={branch} />
@@ -236,10 +236,10 @@ function Branches({ turn, next, session }: { turn: Turn; next: Turn | null; sess
 function BranchAnchor({ branch }: { branch: Turn["branches"][number] }) {
   const words = (
     <>
-      <span className="clip">{visible(branch.label ? tail(branch.label) : branch.title)}</span>
+      <span className="clip">{visible(branch.label ? tail(branch.label) : titled(branch.title))}</span>
     </>
   );
-  const title = visible(`${branch.label ?? "No session is here"}: ${branch.title}`);
+  const title = visible(`${branch.label ?? "No session is here"}: ${titled(branch.title)}`);
   return branch.label ? (
     <Link
       className="branch"

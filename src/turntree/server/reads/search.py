@@ -1,7 +1,6 @@
 """``/search``: turns by their words, with snippets."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, Final
 
@@ -11,19 +10,21 @@ from turntree.core.errors import InvalidOperation, InvalidQuery
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
+from turntree.resources.service import in_thread
 from turntree.search.query import Query
 from turntree.search.rank import Snippet
 from turntree.search.results import SearchHit
 from turntree.search.service import HITS_DEFAULT, HITS_MAX
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import one_line
-from turntree.server.reads.skeleton import read_skeleton
+from turntree.server.reads.skeleton import KeptSkeleton, keep_skeleton
 from turntree.server.route import ApiRoute
 from turntree.wire.search import SearchHitDocument, SearchPage
 
-WORDS_COMPARED_MAX: Final = 5_000
-"""Words of titles that a mistyped one is compared with."""
-_WORD: Final = re.compile(r"\w{4,}")
+LIKENESS_MIN: Final = 0.75
+"""How much of a word must be as it was typed for it to be proposed instead."""
+TYPED_CHARS_MIN: Final = 3
+"""No word of a title is that much like a shorter one."""
 _ASTRAL_MIN: Final = 0x10000
 
 
@@ -58,19 +59,21 @@ async def search_turns(context: ServerContext, asked: SearchQuery) -> SearchPage
     total = len(result.hits)
     if len(result.hits) >= wanted:
         total = max(total, len((await tree.search.places(asked.q)).hits))
-    skeleton = await read_skeleton(tree)
-    hits = await _documents(context, page, skeleton)
+    kept = await keep_skeleton(tree)
+    hits = await _documents(context, page, kept)
+    # Thousands of words are compared: other requests must not wait for them.
+    hint = None if result.hits else await in_thread(lambda: _hint(result.query, kept))
     return SearchPage(
         hits=hits,
         total=total,
         next=str(first + asked.limit) if has_more else None,
-        hint=None if result.hits else _hint(result.query, skeleton),
+        hint=hint,
         is_behind=result.is_behind,
     )
 
 
 async def _documents(
-    context: ServerContext, hits: Sequence[SearchHit], skeleton: Skeleton
+    context: ServerContext, hits: Sequence[SearchHit], kept: KeptSkeleton
 ) -> tuple[SearchHitDocument, ...]:
     if not hits:
         return ()
@@ -78,13 +81,12 @@ async def _documents(
         line.turn: line
         for line in await context.tree.shape.lines_of([hit.placed.turn.id for hit in hits])
     }
-    projects = {segment.id: segment.project for segment in skeleton.segments}
     documents: list[SearchHitDocument] = []
     for hit in hits:
         turn, header = hit.placed.turn, hit.placed.turn.header
         line = lines.get(TurnId(turn.id))
         snippet = hit.snippet
-        project = -1 if line is None else projects.get(line.segment, -1)
+        project = -1 if line is None else kept.projects.get(line.segment, -1)
         documents.append(
             SearchHitDocument(
                 turn=turn.id,
@@ -99,7 +101,7 @@ async def _documents(
                 outcome=header.outcome,
                 at=header.sealed_at,
                 sessions=tuple(holder.label for holder in hit.holders),
-                project=skeleton.projects[project] if project >= 0 else None,
+                project=kept.skeleton.projects[project] if project >= 0 else None,
                 why=" · ".join(hit.reasons) or "matches the filters",
             )
         )
@@ -120,8 +122,9 @@ def browser_marks(snippet: Snippet) -> tuple[tuple[int, int], ...]:
     return tuple((unit(start), unit(end)) for start, end in snippet.marks)
 
 
-def _hint(query: Query, skeleton: Skeleton) -> str:
+def _hint(query: Query, kept: KeptSkeleton) -> str:
     """Return what to try instead of a query that found nothing."""
+    skeleton = kept.skeleton
     labels = [session.label for session in skeleton.sessions]
     for name, known in (
         ("in", labels),
@@ -131,10 +134,11 @@ def _hint(query: Query, skeleton: Skeleton) -> str:
         for said in query.names.get(name, ()):
             if said not in known and (near := get_close_matches(said, known, n=1)):
                 return f"Did you mean {name}:{near[0]}?"
-    words = list(dict.fromkeys(_title_words(skeleton)))[:WORDS_COMPARED_MAX]
     for term in query.terms:
         said = term.text.lower()
-        if said not in words and (near := get_close_matches(said, words, n=1, cutoff=0.75)):
+        if len(said) < TYPED_CHARS_MIN or said in kept.title_words:
+            continue
+        if near := get_close_matches(said, kept.title_words, n=1, cutoff=LIKENESS_MIN):
             return f"Did you mean “{near[0]}”?"
     if query.names or query.failed is not None:
         return "Nothing matches all of these conditions. Leave one out."
@@ -143,14 +147,6 @@ def _hint(query: Query, skeleton: Skeleton) -> str:
 
 def _tools(skeleton: Skeleton) -> list[str]:
     return sorted({session.tool for session in skeleton.sessions if session.tool is not None})
-
-
-def _title_words(skeleton: Skeleton) -> Iterator[str]:
-    for session in skeleton.sessions:
-        for word in _WORD.findall(f"{session.title} {session.label}"):
-            yield word.lower()
-    for project in skeleton.projects:
-        yield project.lower()
 
 
 ROUTES: Final = (
