@@ -23,6 +23,7 @@ from turntree.core.principal import Principal
 from turntree.core.turn import Header, SealedTurn, Turn, seal
 from turntree.search.document import (
     LEXEMES_MAX,
+    MARKS_MAX,
     MEANING_CHARS_MAX,
     document_of,
     meaning_of,
@@ -103,6 +104,8 @@ def test_every_turn_has_a_document_and_always_the_same(sealed: SealedTurn) -> No
     document = document_of(turn)
     assert len(document.lexemes) <= LEXEMES_MAX
     assert list(document.lexemes) == sorted(set(document.lexemes))
+    assert len(document.marks) <= MARKS_MAX
+    assert not {*document.marks} & {*document.lexemes, *document.facets}
     assert "" not in document.lexemes
     assert document == document_of(turn)
     assert len(meaning_of(turn)) <= MEANING_CHARS_MAX + 2

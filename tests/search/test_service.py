@@ -316,6 +316,36 @@ async def test_a_large_message_is_found_by_its_beginning(tree: Tree) -> None:
     assert hit.matched == {"zebra": ("asked",)}
 
 
+@pytest.mark.parametrize("lines", [200, 4_000], ids=["within the turn", "as an object"])
+async def test_words_in_the_middle_of_a_tool_result_are_found(tree: Tree, lines: int) -> None:
+    log = [f"line {n}: nothing to see" for n in range(lines)]
+    log[lines // 2] = "the staging database listens on port 6543"
+    call = ToolUse("c", "bash", {"command": "cat log"})
+    result = ToolResult("c", "ok", "\n".join(log))
+    await tree.turns.record(
+        "main", [user("read the log")], [assistant(call), tool(result), assistant("done")]
+    )
+    await record(tree, "bake bread")
+    for query in ("which port does the staging database use", '"listens on port"', "6543"):
+        (hit,) = (await tree.search(query, semantic=False)).hits
+        assert hit.placed.turn.title == "read the log"
+        assert hit.snippet is not None
+        assert hit.snippet.where == "output"
+        assert "port 6543" in hit.snippet.text
+    assert await found(tree, '"listens at port"') == []
+    assert await found(tree, "staging -6543") == []
+
+
+async def test_search_finds_the_turn_and_not_those_that_asked_for_it(tree: Tree) -> None:
+    await record(tree, "where is the pump?", "behind the irrigation valve")
+    call = ToolUse("c", "mcp__turntree__search", {"query": "where is it"})
+    result = ToolResult("c", "ok", "behind the irrigation valve")
+    await tree.turns.record(
+        "main", [user("ask the past")], [assistant(call), tool(result), assistant("done")]
+    )
+    assert await found(tree, "irrigation valve") == ["where is the pump?"]
+
+
 async def test_blame_lists_turns_that_used_file(tree: Tree) -> None:
     def touching(said: str, *files: TouchedFile) -> list[Message]:
         context: dict[str, Json] = {"files": [file.to_json() for file in files]}

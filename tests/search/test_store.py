@@ -12,7 +12,7 @@ from turntree.boot.open import Settings, tree_on
 from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
-from turntree.search.document import LEXEMES_MAX
+from turntree.search.document import LEXEMES_MAX, RECIPE
 from turntree.search.store import ladder, quoted
 from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
@@ -188,6 +188,20 @@ async def test_vector_index_returns_nearest_turns(
     assert (await tree.turns.get(near[0][0])).turn.title == "topic7 zebra7"
     assert near[0][1] > 0.9
     assert await tree.search.reader.list_by_meaning(query, "another", vector, limit=3) == []
+
+
+async def test_search_replaces_documents_of_an_older_recipe(
+    tree: Tree, owner: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("turntree.search.index_store.RECIPE", RECIPE - 1)
+        for module in ("index_store", "service"):
+            older.setattr(f"turntree.search.{module}.WORDS", f"words {RECIPE - 1}")
+        await tree.turns.record("main", [user("zebras")], [assistant("yes")])
+        assert (await tree.search("zebra")).hits
+    assert (await tree.search("zebra")).hits
+    recipes = owner.execute("SELECT recipe FROM turntree.search_documents").fetchall()
+    assert recipes == [(RECIPE,)]
 
 
 async def test_search_document_is_bounded_and_reproducible(tree: Tree, owner: Connection) -> None:

@@ -1,29 +1,44 @@
 """Build the search document of a turn: which texts are indexed, and which of their lexemes.
 
 A turn of 10 KB must not need an index of 10 KB, so a document holds a bounded number of lexemes,
-those that people remember: question and answer, names of tools, paths and commands; of tool output
-only the beginning. Each kind of text has a quota that the others cannot take away.
+those that people remember: question and answer, names of tools, paths and commands, and the
+beginning of tool output. Each kind of text has a quota that the others cannot take away.
+
+A fact may stand anywhere in a long tool result, so every other word of those is kept too, but only
+as a *mark* of four characters: results are full of words that occur once, and each of them would
+be an entry of the index. Two words may share a mark; the texts of the candidates decide.
 
 Pure: the same turn gives the same document everywhere. Knows no database.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, get_args
 
 from turntree.core.canonical import Json
 from turntree.core.ids import Digest
-from turntree.core.message import ErasedMessage, Message, ObjectRef, Text, ToolResult, ToolUse
+from turntree.core.message import (
+    ErasedMessage,
+    Message,
+    ObjectRef,
+    Text,
+    ToolResult,
+    ToolUse,
+    answers_call,
+    calls_tool,
+)
 from turntree.core.message_context import files_of
 from turntree.core.turn import Turn
 from turntree.core.value import value
-from turntree.search.tokenizer import lexemes_of
+from turntree.search.passages import PASSAGE_CHARS, find_window
+from turntree.search.tokenizer import distinct_lexemes, lexemes_of
 
 Where = Literal["asked", "answered", "tool", "file", "output"]
 """The kind of text that contains a word."""
 PLACES: Final = get_args(Where)
 
-RECIPE: Final = 2
+RECIPE: Final = 3
 """Documents of an older recipe are rebuilt; raise it with every change of what is indexed."""
 # The sum of ``SHARES``. Every lexeme is an entry of the index, which grows with the ledger.
 LEXEMES_MAX: Final = 54
@@ -35,9 +50,15 @@ TEXT_CHARS_MAX: Final = 4_000
 OUTPUT_CHARS_MAX: Final = 300
 ARGUMENT_CHARS_MAX: Final = 300
 OUTPUTS_MAX: Final = 12
-LIFTED_BYTES_READ: Final = 8_000
+MARKS_MAX: Final = 3_000
+"""Number of marks in a document; that many different words need about 60 KB of tool output."""
+LIFTED_BYTES_READ: Final = 128_000
+"""What is read of a large part. Coding agents cut what a tool prints well below it."""
+_MARK_SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 MEANING_CHARS_MAX: Final = 1_200
 _ESCAPE: Final = re.compile(r"\\(?:u[0-9a-f]{4}|.)", re.IGNORECASE)
+_OWN_TOOLS: Final = re.compile(r"(?:^|[_./])turntree[_./]")
+"""Our own tools, as agents name them: ``mcp__turntree__search``, ``turntree_search``."""
 _ENVELOPE: Final = re.compile(r'"kind":"[a-z_]*",?|"(?:args|call_id|output|status|text|tool)":')
 
 
@@ -57,6 +78,8 @@ class SearchDocument:
     lexemes: tuple[str, ...]
     facets: tuple[str, ...]
     """Exact values that operators ask for: ``by=ana``, ``tool=bash``, ``failed=``."""
+    marks: tuple[str, ...] = ()
+    """The words of tool results that are not among ``lexemes``."""
 
 
 def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> SearchDocument:
@@ -66,7 +89,29 @@ def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> Sea
         lexemes = by_place[passage.where]
         if len(lexemes) < LEXEMES_MAX:
             lexemes.update(dict.fromkeys(lexemes_of(passage.text)))
-    return SearchDocument(tuple(sorted(_choose(by_place))), tuple(sorted(facets_of(turn))))
+    chosen = dict.fromkeys(_choose(by_place))
+    marks = _marks(turn, lifted or {}, chosen)
+    return SearchDocument(
+        tuple(sorted(chosen)), tuple(sorted(facets_of(turn))), tuple(sorted(marks))
+    )
+
+
+def mark_of(lexeme: str) -> str:
+    """Return the mark of a lexeme of a tool result; no lexeme and no facet looks like one."""
+    number = zlib.crc32(lexeme.encode())
+    return "~" + "".join(_MARK_SIGNS[number >> shift & 63] for shift in (0, 6, 12))
+
+
+def _marks(turn: Turn, lifted: Mapping[Digest, bytes], known: Mapping[str, None]) -> Iterable[str]:
+    """Return the marks of all words of tool results that have no entry of their own."""
+    marks: dict[str, None] = {}
+    for _, text in _outputs(turn, lifted):
+        for lexeme in distinct_lexemes(text):
+            if lexeme not in known:
+                marks[mark_of(lexeme)] = None
+            if len(marks) >= MARKS_MAX:
+                return marks
+    return marks
 
 
 def _choose(by_place: Mapping[Where, Mapping[str, None]]) -> Iterable[str]:
@@ -109,21 +154,61 @@ def _parts(turn: Turn) -> Iterator[object]:
         yield from message.parts
 
 
-def passages_of(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[SearchPassage]:
-    """Yield the texts of a turn that are searched, in message order."""
-    outputs = 0
+def passages_of(
+    turn: Turn, lifted: Mapping[Digest, bytes], begun: Sequence[str] = ()
+) -> Iterator[SearchPassage]:
+    """Yield the texts of a turn that are searched, in message order.
+
+    ``begun`` holds beginnings of words, in lower case: of each tool result, the passage with most
+    of them comes too.
+    """
+    weights = dict.fromkeys(begun, 1.0)
+    for index, text in _outputs(turn, lifted) if begun else ():
+        score, start = find_window(text[OUTPUT_CHARS_MAX:].lower(), weights)
+        if score:
+            start += OUTPUT_CHARS_MAX
+            yield SearchPassage("output", text[start : start + PASSAGE_CHARS], index)
+    outputs, echoes = 0, _echoes(turn)
     for index, message in enumerate(turn.messages):
         if isinstance(message, ErasedMessage):
             continue
         for file in files_of(message):
             yield SearchPassage("file", file.path, index)
         for part in message.parts:
+            if answers_call(part) and part.call_id in echoes:
+                continue
             passage = _passage(message, part, index, lifted)
             if passage is None:
                 continue
             outputs += passage.where == "output"
             if passage.where != "output" or outputs <= OUTPUTS_MAX:
                 yield passage
+
+
+def _outputs(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[tuple[int, str]]:
+    """Yield the message and the text of each tool result."""
+    echoes = _echoes(turn)
+    for index, message in enumerate(turn.messages):
+        if isinstance(message, ErasedMessage):
+            continue
+        for part in message.parts:
+            match part:
+                case ToolResult(id, _, output) if id not in echoes:
+                    yield index, " ".join(_strings(output))
+                case ObjectRef(of="tool_result", object=digest) if part.call_id not in echoes:
+                    yield index, _unwrapped(lifted.get(digest, b""))
+                case _:
+                    pass
+
+
+def _echoes(turn: Turn) -> set[str | None]:
+    """Return the calls whose results quote other turns: those would be found instead of them."""
+    return {
+        part.call_id
+        for message in turn.messages
+        for part in message.parts
+        if calls_tool(part) and _OWN_TOOLS.search(str(part.tool))
+    }
 
 
 def _passage(

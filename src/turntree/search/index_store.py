@@ -110,7 +110,7 @@ class IndexStore:
         self, batch: IndexBatch, documents: Sequence[tuple[TurnId, SearchDocument]]
     ) -> None:
         """Write the documents of a batch and its progress, in one transaction."""
-        rows = [(UUID(id), [*doc.lexemes, *doc.facets], None) for id, doc in documents]
+        rows = [(UUID(id), [*doc.lexemes, *doc.facets, *doc.marks], None) for id, doc in documents]
         await self._put(WORDS, SQL["search_unstage_documents"], batch, rows)
 
     async def put_meanings(

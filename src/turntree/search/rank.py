@@ -57,7 +57,9 @@ class _PassageHits:
     hits: list[tuple[Word, str]]
 
 
-def judge(query: Query, passages: Sequence[SearchPassage]) -> MatchScore | None:
+def judge(
+    query: Query, passages: Sequence[SearchPassage], snippet_chars: int = SNIPPET_CHARS
+) -> MatchScore | None:
     """Return what a query matches in the texts of a turn, or None if the turn is excluded."""
     # Case folding all texts is only worth it for phrases and excluded words.
     spelt = query.phrases or any(len(said.split()) > 1 for said in query.without)
@@ -77,7 +79,8 @@ def judge(query: Query, passages: Sequence[SearchPassage]) -> MatchScore | None:
         if found_in := _places(term, read):
             matched[term.text] = found_in
     places_by_word = {said: tuple(places) for said, places in matched.items()}
-    return MatchScore(places_by_word, _score(query, places_by_word, read), _snippet(query, read))
+    snippet = _snippet(query, read, snippet_chars)
+    return MatchScore(places_by_word, _score(query, places_by_word, read), snippet)
 
 
 def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
@@ -175,42 +178,42 @@ def _window(read: _PassageHits) -> list[tuple[Word, str]]:
     return best
 
 
-def _snippet(query: Query, read: Sequence[_PassageHits]) -> Snippet | None:
+def _snippet(query: Query, read: Sequence[_PassageHits], chars: int) -> Snippet | None:
     for phrase in query.phrases:
         for passage in read:
             at = passage.passage.text.lower().find(phrase.lower())
             if at >= 0:
-                return _cut(passage.passage, at, [(at, at + len(phrase))])
+                return _cut(passage.passage, at, [(at, at + len(phrase))], chars)
     ranked = [(passage, _window(passage)) for passage in read]
     candidates = [(passage, hits) for passage, hits in ranked if hits]
     if not candidates:
         first = next((passage.passage for passage in read if passage.passage.text.strip()), None)
-        return None if first is None else _cut(first, 0, [])
+        return None if first is None else _cut(first, 0, [], chars)
     passage, hits = max(
         candidates,
         key=lambda pair: (len({x for _, x in pair[1]}), WEIGHTS[pair[0].passage.where]),
     )
     spans = list(dict.fromkeys((word.start, word.end) for word, _ in passage.hits))
-    return _cut(passage.passage, hits[0][0].start, spans)
+    return _cut(passage.passage, hits[0][0].start, spans, chars)
 
 
-def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]]) -> Snippet:
+def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]], chars: int) -> Snippet:
     """Return about a line of a passage around a position, on one line, with adjusted marks."""
     text = passage.text
-    start = 0 if len(text) <= SNIPPET_CHARS else max(0, at - _LEAD_CHARS)
+    start = 0 if len(text) <= chars else max(0, at - _LEAD_CHARS)
     while 0 < start < at and not text[start - 1].isspace():
         start += 1
     piece, marks = "", list[tuple[int, int]]()
-    inside = [(a, b) for a, b in spans if start <= a and b <= start + SNIPPET_CHARS]
+    inside = [(a, b) for a, b in spans if start <= a and b <= start + chars]
     cursor = start
-    for a, b in [*inside, (start + SNIPPET_CHARS, 0)]:
+    for a, b in [*inside, (start + chars, 0)]:
         piece += _flat(text[cursor:a], after=piece)
         if b:
             marks.append((len(piece), len(piece) + len(_flat(text[a:b]))))
             piece += _flat(text[a:b])
             cursor = b
     head = "…" if start else ""
-    tail = "…" if start + SNIPPET_CHARS < len(text) else ""
+    tail = "…" if start + chars < len(text) else ""
     shifted = tuple((a + len(head), b + len(head)) for a, b in marks)
     return Snippet(passage.where, passage.message, head + piece.rstrip() + tail, shifted)
 

@@ -8,14 +8,15 @@ from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.message_context import ChangeKind, FileUse
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
-from turntree.search.document import Where
+from turntree.search.document import RECIPE, Where
 from turntree.search.query import Query
 from turntree.search.rank import Snippet
 
 Vector = tuple[float, ...]
 MEANS_THE_SAME = "means the same"
-WORDS = "words"
-"""The name of the word index; a semantic index has its embedder's id."""
+WORDS = f"words {RECIPE}"
+"""The name of the word index; a semantic index has its embedder's id. With another recipe it starts
+again, and replaces the documents of the old one."""
 
 
 @value

@@ -19,7 +19,7 @@ from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
 from turntree.search.index_store import IndexStore
 from turntree.search.query import Query, parse_query
-from turntree.search.rank import MatchScore, judge, merge, near_enough
+from turntree.search.rank import SNIPPET_CHARS, MatchScore, judge, merge, near_enough
 from turntree.search.results import (
     WORDS,
     FileUseRecord,
@@ -39,7 +39,8 @@ PLACES_MAX: Final = 20_000
 """How many hits a picture of the tree can show."""
 PROPOSED_BESIDES: Final = 10
 """How many more turns than results an index proposes: reading them costs most of a search."""
-TURNS_A_BATCH: Final = 1_000
+TURNS_A_BATCH: Final = 250
+"""With their large parts, all in memory."""
 TURNS_EMBEDDED_A_BATCH: Final = 32
 """Each batch is committed: what was embedded before Ctrl-C stays."""
 TURNS_AT_SEARCH_MAX: Final = 2_000
@@ -68,7 +69,12 @@ class Search(Facet):
     embedder: Embedder | None = None
 
     async def __call__(
-        self, query: str, *, limit: int = HITS_DEFAULT, semantic: bool | None = None
+        self,
+        query: str,
+        *,
+        limit: int = HITS_DEFAULT,
+        semantic: bool | None = None,
+        snippet_chars: int = SNIPPET_CHARS,
     ) -> SearchResult:
         """Return the turns that a query finds, best first; see the search grammar.
 
@@ -94,7 +100,7 @@ class Search(Facet):
             words, near = await self._propose_both(parsed, proposed)
         else:
             words, near = await self._propose(parsed, proposed, by_meaning=False), []
-        hits = await self._judge(parsed, words, near, count)
+        hits = await self._judge(parsed, words, near, count, snippet_chars)
         return SearchResult(parsed, tuple(hits), by_meaning, done.is_behind)
 
     async def places(self, query: str) -> SearchPlaces:
@@ -155,12 +161,19 @@ class Search(Facet):
         raise InvalidOperation("no embeddings are indexed yet", hint=Hint("index.embed"))
 
     async def _judge(
-        self, query: Query, words: list[TurnId], near: list[TurnId], limit: int
+        self,
+        query: Query,
+        words: list[TurnId],
+        near: list[TurnId],
+        limit: int,
+        snippet_chars: int,
     ) -> list[SearchHit]:
         read = await self.reader.read(list(dict.fromkeys((*words, *near))))
         judged: dict[TurnId, tuple[SearchableTurn, MatchScore]] = {}
+        begun = query.beginnings
         for item in read:
-            match = judge(query, list(passages_of(item.placed.turn, item.lifted)))
+            passages = list(passages_of(item.placed.turn, item.lifted, begun))
+            match = judge(query, passages, snippet_chars)
             if match is not None:
                 judged[item.placed.turn.id] = item, match
         turns = [turn for turn in words if turn in judged]

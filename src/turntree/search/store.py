@@ -17,7 +17,7 @@ from turntree.core.turn import Turn
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuids
 from turntree.db.sql import load_statements
-from turntree.search.document import LIFTED_BYTES_READ, facet
+from turntree.search.document import LIFTED_BYTES_READ, facet, mark_of
 from turntree.search.query import Query, Term
 from turntree.search.results import FileUseRecord, HitSession, SearchableTurn, Vector
 from turntree.search.tokenizer import lexemes_of, roots_begun
@@ -42,9 +42,9 @@ class SearchStore:
 
     async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
         """Return turns that contain the words of a query, best first."""
-        terms = [term_query(term) for term in query.terms]
+        terms = [_anywhere(term) for term in query.terms]
         needed = required(query)
-        phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
+        phrases = _phrase_words(query)
         rows = await self.database.fetch(
             SQL["search_words"],
             ladder=[conjoin([*needed, step]) for step in ladder(terms)],
@@ -63,7 +63,7 @@ class SearchStore:
             turns = await self.list_by_names(query, limit=limit)
             rows = await self.database.fetch(SQL["turn_places"], turns=as_uuids(turns))
         else:
-            steps = ladder([term_query(term) for term in query.terms])
+            steps = ladder([_anywhere(term) for term in query.terms])
             rows = await self.database.fetch(
                 SQL["search_places"],
                 ladder=[conjoin([*required(query), step]) for step in steps],
@@ -175,6 +175,14 @@ def term_query(term: Term) -> str:
     return f"({' | '.join(dict.fromkeys(ways))})"
 
 
+def _anywhere(term: Term) -> str:
+    """Return the tsquery of a word, in the middle of tool results too."""
+    marks = [quoted(mark_of(term.whole))]
+    if term.pieces:
+        marks.append(f"({conjoin(quoted(mark_of(piece)) for piece in term.pieces)})")
+    return f"({term_query(term)} | {' | '.join(marks)})"
+
+
 def ladder(terms: Sequence[str]) -> list[str]:
     """Return queries for some words from the strictest to the loosest.
 
@@ -198,10 +206,17 @@ def _combined(terms: Sequence[str], size: int) -> str:
 
 def required(query: Query) -> list[str]:
     """Return the required conditions: facets, phrases and excluded words."""
-    phrases = [quoted(lexeme) for phrase in query.phrases for lexeme in lexemes_of(phrase)]
     single = [text for text in query.without if len(text.split()) == 1]
     absent = [f"!{quoted(lexeme)}" for text in single for lexeme in list(lexemes_of(text))[:1]]
-    return [*facets(query), *phrases, *absent]
+    return [*facets(query), *_phrase_words(query), *absent]
+
+
+def _phrase_words(query: Query) -> list[str]:
+    return [
+        f"({quoted(lexeme)} | {quoted(mark_of(lexeme))})"
+        for phrase in query.phrases
+        for lexeme in lexemes_of(phrase)
+    ]
 
 
 def facets(query: Query) -> list[str]:

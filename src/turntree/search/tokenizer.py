@@ -110,6 +110,17 @@ def lexemes_of(text: str) -> Iterator[str]:
             )
 
 
+def distinct_lexemes(text: str) -> Iterator[str]:
+    """Yield the lexemes of a long text; each run of characters is split once."""
+    for text_run in dict.fromkeys(_RUN.findall(text)):
+        yield from lexemes_of(text_run)
+
+
+def begins_of(lexeme: str) -> str:
+    """Return letters with which every word of a lexeme begins: a root may end in another one."""
+    return lexeme.removesuffix("i")
+
+
 def _is_unspaced(text: str) -> bool:
     return not text.isascii() and _WITHOUT_SPACES.search(text) is not None
 

@@ -1,15 +1,14 @@
 """The two tools that every agent has: search the thread of its turn, and read what a prompt left
 out.
 
-The index of ``search`` holds the words that people remember of a turn, not what stands in the
-middle of a long tool result. So ``ledger.recall`` reads the thread itself, as far as the sender of
-the message may see it, and the turn in progress. An address counts turns along the thread and the
+No index has the turn in progress, so ``ledger.recall`` reads the thread itself, as far as the
+sender of the message may see it, and that turn. An address counts turns along the thread and the
 calls of a turn, as in a prompt: ``37`` or ``37/4``.
 """
 
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
@@ -31,6 +30,7 @@ from turntree.core.message import (
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
+from turntree.search.passages import PASSAGE_CHARS, find_window
 from turntree.search.tokenizer import COMMON
 from turntree.tools.functions import FunctionTools, tool
 from turntree.tools.toolset import ToolContext
@@ -39,7 +39,6 @@ TOOL_SET: Final = "ledger."
 HITS_MAX: Final = 5
 WORDS_MAX: Final = 32
 """Words of a search that count; a model may send whole pages."""
-PASSAGE_CHARS: Final = 400
 READ_CHARS: Final = 4_000
 PAGE_TURNS: Final = 200
 _WORD: Final = re.compile(r"[\w][\w.'’-]*[\w]|[\w]")
@@ -201,21 +200,12 @@ def find_passages(entries: Sequence[ThreadEntry], words: str) -> list[tuple[Thre
     for place, (entry, text) in enumerate(lowered):
         if not any(root in text for root in weights):
             continue
-        best = max(
-            (sum(weights[root] for root in weights if root in text[start:end]), -start)
-            for start, end in _windows(text)
-        )
-        passage = entry.text[-best[1] : -best[1] + PASSAGE_CHARS]
+        score, start = find_window(text, weights)
+        passage = entry.text[start : start + PASSAGE_CHARS]
         # Of equal passages the newest comes first.
-        scored.append((best[0], place, entry, " ".join(passage.split())))
+        scored.append((score, place, entry, " ".join(passage.split())))
     scored.sort(key=lambda one: (-one[0], -one[1]))
     return [(entry, passage) for _, _, entry, passage in scored[:HITS_MAX]]
-
-
-def _windows(text: str) -> Iterator[tuple[int, int]]:
-    # They overlap by half, so that no sentence is cut in all of them.
-    for start in range(0, max(1, len(text)), PASSAGE_CHARS // 2):
-        yield start, start + PASSAGE_CHARS
 
 
 def _root(word: str) -> str:
