@@ -38,7 +38,12 @@ def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> She
 
 
 def test_the_commands_of_the_pages_print_what_they_show(shell: Shell) -> None:
-    for page in ("export", "query-with-sql", "continue-in-another-tool"):
+    for page in (
+        "export",
+        "query-with-sql",
+        "continue-in-another-tool",
+        "give-your-agents-a-memory",
+    ):
         type_session(shell, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False)
 
 

@@ -125,6 +125,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "hook": CommandEntry(
         "Import and export", "setup.hook", "Record coding agents while they work."
     ),
+    "mcp": CommandEntry(
+        "Import and export", "setup.mcp", "Let agents search, read and fork your history."
+    ),
     "on": CommandEntry(
         "Setup",
         "setup.on",

@@ -74,6 +74,11 @@ def without_trust(config: str, hooks: Iterable[TrustedHook]) -> str:
     return config.replace(f"\n{_HEAD}\n", "")
 
 
+def is_trusting(config: str) -> bool:
+    """Whether settings trust hooks of ours."""
+    return _HEAD in config
+
+
 def _block(hooks: Iterable[TrustedHook]) -> str:
     return f"\n{_HEAD}\n{''.join(_table(hook) for hook in hooks)}"
 

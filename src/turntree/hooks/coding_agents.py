@@ -61,12 +61,14 @@ def codex_folder(places: ToolPaths) -> Path:
     return Path(told).resolve() if told else places.home / ".codex"
 
 
-def _gemini_folder(places: ToolPaths) -> Path:
+def gemini_folder(places: ToolPaths) -> Path:
+    """Return the folder of the Gemini CLI."""
     told = places.environ.get("GEMINI_CLI_HOME")
     return (Path(told) if told else places.home) / ".gemini"
 
 
-def _opencode_folder(places: ToolPaths) -> Path:
+def opencode_folder(places: ToolPaths) -> Path:
+    """Return opencode's folder."""
     told = places.environ.get("XDG_CONFIG_HOME")
     return (Path(told) if told else places.home / ".config") / "opencode"
 
@@ -122,23 +124,23 @@ GEMINI: Final = Tool(
     "gemini",
     "Gemini CLI",
     "gemini",
-    _gemini_folder,
+    gemini_folder,
     # PreCompress is left out: it comes before every request, whether or not anything is compressed.
     {"SessionStart": "session", "BeforeAgent": "begin", "AfterAgent": "end", "SessionEnd": "close"},
     timeout=5000,
     format="groups",
-    user_file=lambda places: _gemini_folder(places) / "settings.json",
+    user_file=lambda places: gemini_folder(places) / "settings.json",
     project_file=".gemini/settings.json",
 )
 OPENCODE: Final = Tool(
     "opencode",
     "opencode",
     "opencode",
-    _opencode_folder,
+    opencode_folder,
     {"session.created": "session", "chat.message": "begin", "session.idle": "end"},
     timeout=2000,
     format="module",
-    user_file=lambda places: _opencode_folder(places) / "plugins" / "turntree.js",
+    user_file=lambda places: opencode_folder(places) / "plugins" / "turntree.js",
     project_file=".opencode/plugins/turntree.js",
 )
 CURSOR: Final = Tool(

@@ -1,4 +1,4 @@
-"""Install our hooks in a tool's settings, and uninstall them.
+"""Install our hooks, or our MCP server, in a tool's settings, and uninstall them.
 
 Before a file is changed its bytes are saved in ``home/hooks``, with the digest of what was written.
 If the file is unchanged since, uninstalling restores the old bytes; if it was edited, uninstalling
@@ -21,6 +21,7 @@ from turntree.core.value import value
 from turntree.db.embedded.account import make_home
 from turntree.hooks.codex_trust import (
     TrustedHook,
+    is_trusting,
     list_missing,
     trusted,
     with_trust,
@@ -28,7 +29,17 @@ from turntree.hooks.codex_trust import (
 )
 from turntree.hooks.coding_agents import CODEX, TOOLS, Scope, Tool, codex_folder
 from turntree.hooks.launcher import command, find_lost_python, launcher_path, write_launcher
-from turntree.hooks.settings_text import OURS, list_commands, with_hooks, without_hooks
+from turntree.hooks.mcp_clients import CLIENTS, SERVER, McpClient
+from turntree.hooks.server_table import find_server, with_server, without_server
+from turntree.hooks.settings_text import (
+    OURS,
+    find_member,
+    list_commands,
+    with_hooks,
+    with_member,
+    without_hooks,
+    without_member,
+)
 from turntree.system.processes import lock_file
 from turntree.transcripts.importer import ToolPaths
 
@@ -83,7 +94,7 @@ class InstallState:
 
 @value
 class Installer:
-    """Installs hooks for one data directory, on one machine."""
+    """Installs hooks and MCP servers for one data directory, on one machine."""
 
     home: Path
     places: ToolPaths
@@ -104,13 +115,13 @@ class Installer:
             wanted = self._wanted(tool, before, path)
             write_launcher(self.home, self.python, self.entry)
             if tool is not CODEX or not trust:
-                return [self._write(tool, path, before, wanted)]
+                return [self._write(tool.name, path, before, wanted)]
             config = codex_folder(self.places) / CODEX_CONFIG
             text = _read(config)
             trusting = with_trust(text or "", _list_trusted(path, wanted))
-            done = [self._write(tool, path, before, wanted)]
+            done = [self._write(tool.name, path, before, wanted)]
             try:
-                done.append(self._write(tool, config, text, trusting))
+                done.append(self._write(tool.name, config, text, trusting))
             except InvalidOperation:
                 if done[0].changed:
                     self._take_back(path, wanted, before or "")
@@ -138,7 +149,12 @@ class Installer:
         for kept in sorted((self.home / FOLDER).glob("*.json")):
             record = _read_record(kept)
             path = None if record is None else Path(record.path)
-            if record is not None and path is not None and path.name != CODEX_CONFIG:
+            if (
+                record is not None
+                and path is not None
+                and path.name != CODEX_CONFIG
+                and record.tool in TOOLS
+            ):
                 text = _read(path)
                 if text is not None and OURS in text:
                     files.setdefault(path, TOOLS[record.tool])
@@ -172,6 +188,46 @@ class Installer:
             with _left_alone(path):
                 cleared = without_hooks(text)
         return [*changes, self._take_back(path, text, cleared)]
+
+    def install_server(self, client: McpClient) -> SettingsChange:
+        """Add our MCP server to an agent's settings; adding it again changes nothing.
+
+        Raises:
+            InvalidOperation: Its settings cannot be read or written; nothing was changed.
+        """
+        # As files of this home name it: an agent may be started where another one is the default.
+        command = (str(self.python), "-m", "turntree", "mcp")
+        entry = client.entry(command, {"TURNTREE_HOME": str(self.home)})
+        with self._alone():
+            path = client.file(self.places)
+            before = _read(path)
+            add = with_member if client.format == "json" else with_server
+            with _left_alone(path):
+                after = add(before, client.key, SERVER, entry)
+            return self._write(client.name, path, before, after)
+
+    def uninstall_server(self, client: McpClient) -> SettingsChange:
+        """Remove our MCP server from an agent's settings.
+
+        Raises:
+            InvalidOperation: Its settings cannot be read or written.
+        """
+        with self._alone():
+            path = client.file(self.places)
+            text = _read(path)
+            if text is None:
+                return SettingsChange(path, changed=False)
+            with _left_alone(path):
+                cleared = (
+                    without_member(text, client.key, SERVER)
+                    if client.format == "json"
+                    else without_server(text)
+                )
+            return self._take_back(path, text, cleared)
+
+    def list_servers(self) -> list[McpClient]:
+        """Return the agents whose settings have our MCP server."""
+        return [one for one in CLIENTS.values() if _has_server(one, _read(one.file(self.places)))]
 
     def state(self, tool: Tool, scope: Scope) -> InstallState:
         """Return the state of a tool's hooks."""
@@ -227,7 +283,7 @@ class Installer:
             lock_file(lock.fileno(), wait=True)
             yield
 
-    def _write(self, tool: Tool, path: Path, before: str | None, after: str) -> SettingsChange:
+    def _write(self, tool: str, path: Path, before: str | None, after: str) -> SettingsChange:
         """Replace a file, saving what it held before we first changed it."""
         if before == after:
             return SettingsChange(path, changed=False)
@@ -236,7 +292,7 @@ class Installer:
         backup = self._kept(path).with_suffix(".before")
         if not ours:
             made = [str(folder) for folder in path.parents if not folder.exists()]
-            record = _Record(str(path), before is not None, "", tuple(made), tool.name)
+            record = _Record(str(path), before is not None, "", tuple(made), tool)
             if before is not None:
                 # Settings may hold keys, and root's home can be entered by others.
                 _write_private(backup, before.encode("utf-8", "surrogateescape"))
@@ -253,6 +309,14 @@ class Installer:
         is_as_left = record is not None and record.written == _digest(now)
         if cleared == now and not is_as_left:
             return SettingsChange(path, changed=False)
+        if record is not None and is_as_left and _is_ours(path, cleared):
+            # The same file has something else of ours, which stays until it is removed itself.
+            if cleared == now:
+                return SettingsChange(path, changed=False)
+            kept = {**asdict(record), "written": _digest(cleared)}
+            _write_private(self._kept(path), json.dumps(kept).encode())
+            _replace(path, now, cleared)
+            return SettingsChange(path, changed=True)
         if record is not None and is_as_left:
             old = backup.read_bytes().decode("utf-8", "surrogateescape") if record.existed else ""
             gone = not record.existed
@@ -282,10 +346,31 @@ class Installer:
 def _read_record(kept: Path) -> _Record | None:
     try:
         told: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        made, tool = tuple(told["made"]), TOOLS[told["tool"]].name
-        return _Record(told["path"], told["existed"], told["written"], made, tool)
+        made = tuple(told["made"])
+        return _Record(told["path"], told["existed"], told["written"], made, str(told["tool"]))
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
+
+
+def _is_ours(path: Path, text: str) -> bool:
+    """Whether settings have anything of ours: hooks, our trust in them, or our server."""
+    if OURS in text or is_trusting(text):
+        return True
+    return any(
+        _has_server(client, text) for client in CLIENTS.values() if client.format == _kind(path)
+    )
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.removeprefix(".")
+
+
+def _has_server(client: McpClient, text: str | None) -> bool:
+    find = find_member if client.format == "json" else find_server
+    try:
+        return find(text, client.key, SERVER) is not None
+    except InvalidOperation:
+        return False
 
 
 @contextmanager

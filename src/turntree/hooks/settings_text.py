@@ -1,4 +1,4 @@
-"""Add our hooks to a tool's JSON settings, and remove them.
+"""Add our hooks, or our MCP server, to a tool's JSON settings, and remove them.
 
 Nothing of the user's is lost, moved or formatted anew: our groups come after theirs, as text that
 is inserted and cut out again. Pure: texts go in and come out.
@@ -109,6 +109,54 @@ def _entry(shape: Shape, command: str, timeout: int) -> Document:
             return {"command": command}
         case "copilot":
             return {"type": "command", "bash": command, "timeoutSec": timeout}
+
+
+def with_member(text: str | None, key: str, name: str, entry: Mapping[str, Any]) -> str:
+    """Return settings in which an object has a member; our older one is replaced.
+
+    Raises:
+        InvalidOperation: They are not JSON, ``key`` is not an object, or the member is not ours.
+    """
+    found = find_member(text, key, name)
+    if text is not None and found == entry:
+        return text
+    if found is not None and set(found) != set(entry):
+        raise InvalidOperation(f"it has another server called {name!r}: rename that one")
+    edited = without_member(text, key, name) if text and text.strip() else ""
+    document = _parse(edited)
+    if edited:
+        if key not in document:
+            edited = _insert(edited, [], key, {})
+        edited = _insert(edited, [key], name, entry)
+    _object(document.setdefault(key, {}), key)[name] = dict(entry)
+    return edited if _says(edited, document) else _print(document, text)
+
+
+def without_member(text: str, key: str, name: str) -> str:
+    """Return settings without a member of an object, and without an object that this leaves empty.
+
+    Raises:
+        InvalidOperation: They are not JSON, or ``key`` is not an object.
+    """
+    if find_member(text, key, name) is None:
+        return text
+    document = _parse(text)
+    members = document[key]
+    edited = _cut(text, [key], list(members).index(name))
+    del members[name]
+    if not members:
+        edited = _cut(edited, [], list(document).index(key))
+        del document[key]
+    return edited if _says(edited, document) else _print(document, text)
+
+
+def find_member(text: str | None, key: str, name: str) -> Any:
+    """Return a member of an object in settings, or None.
+
+    Raises:
+        InvalidOperation: They are not JSON, or ``key`` is not an object.
+    """
+    return _object(_parse(text).get(key, {}), key).get(name)
 
 
 def _without_ours(groups: list[Any]) -> Iterator[Any]:

@@ -136,6 +136,13 @@ class Resources(Facet):
         """Return the resource at a location on this machine, or None."""
         return await self.ledger.find(kind, self.host, place)
 
+    async def list_around(self, path: str) -> list[Resource]:
+        """Return the resources that contain an absolute path of this machine, innermost first."""
+        folders = [path, *map(str, PurePath(path).parents)]
+        found = [await self.find("file", path)]
+        found += [await self.find("directory", folder) for folder in folders]
+        return [resource for resource in found if resource is not None]
+
     async def find_last_holder(
         self, kind: str, places: Sequence[str]
     ) -> tuple[SessionId, str] | None:

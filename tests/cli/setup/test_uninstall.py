@@ -104,6 +104,19 @@ def test_uninstall_shows_removes_and_leaves_the_data(bare: Call, home: Path) -> 
     assert bare("uninstall", "--yes").out == "there is nothing to remove\n"
 
 
+def test_mcp_server_is_installed_and_removed_with_everything_else(bare: Call, home: Path) -> None:
+    settings = home.parent / "person" / ".cursor" / "mcp.json"
+    answer = bare("mcp", "install", "cursor")
+    assert answer.out == f"Cursor can ask Turntree: {settings}\n"
+    assert answer.err == "undo with: turntree mcp uninstall cursor\n"
+    assert bare("mcp", "install", "cursor", "--json").document["undo"] is None
+    assert "mcp     Cursor" in bare("uninstall", "--dry-run").out
+    answer = bare("uninstall", "--yes")
+    assert "undo with: turntree mcp install cursor" in answer.err
+    assert not settings.exists()
+    assert "(nothing to change)" in bare("mcp", "uninstall", "cursor").out
+
+
 def test_uninstall_deletes_data_only_with_both_options_and_only_its_own(
     bare: Call, home: Path
 ) -> None:

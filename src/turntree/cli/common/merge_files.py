@@ -20,7 +20,7 @@ from turntree.cli.common.merge_preview import (
     draw_merge,
     merge_document,
 )
-from turntree.cli.common.turn_files import holds, list_around
+from turntree.cli.common.turn_files import holds
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.changes import draw_diffs, shown_path
@@ -125,7 +125,7 @@ def merge_files(
 
 async def find_merged(opened: CliContext) -> tuple[Resource, list[MergeOperation]] | None:
     """Return the innermost resource around this folder that has reverts or picks, and these."""
-    for resource in await list_around(opened, Path.cwd()):
+    for resource in await opened.tree.resources.list_around(str(Path.cwd())):
         merges = await opened.tree.plans.list_merges(resource.id)
         if merges:
             return resource, merges

@@ -77,14 +77,6 @@ def nothing_known(short: str, command: str) -> NotFound:
     )
 
 
-async def list_around(opened: CliContext, full: Path) -> list[Resource]:
-    """Return the resources that contain a local path, innermost first."""
-    find = opened.tree.resources.find
-    folders = [await find("directory", str(at)) for at in (full, *full.parents)]
-    found = [await find("file", str(full)), *folders]
-    return [resource for resource in found if resource is not None]
-
-
 def choose_pin(standing: TurnFiles, here: Path) -> ResolvedTurnSnapshot:
     """Return the snapshot of the current folder's resource, or the only one.
 

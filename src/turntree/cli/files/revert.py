@@ -18,7 +18,7 @@ from turntree.cli.common.merge_files import (
     merge_options,
 )
 from turntree.cli.common.merge_preview import ShownTurn, draw_turns, turn_document
-from turntree.cli.common.turn_files import list_around, nothing_pinned, relative
+from turntree.cli.common.turn_files import nothing_pinned, relative
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import digits
@@ -155,7 +155,7 @@ def _choose_turn(terminal: Terminal, limit: int) -> str | None:
 
 async def _list_turns(opened: CliContext, *, limit: int) -> tuple[list[ShownTurn], Timestamp]:
     tree = opened.tree
-    for resource in await list_around(opened, Path.cwd()):
+    for resource in await opened.tree.resources.list_around(str(Path.cwd())):
         taken_back = await _list_reverted(opened, resource)
         found: list[ShownTurn] = []
         for pinned in await tree.resources.pins.list_newest(resource.id, limit=TURNS_READ_MAX):
@@ -209,7 +209,7 @@ async def _list_picked(opened: CliContext, revision: str) -> list[str]:
 
 async def _find_place(opened: CliContext, full: Path) -> str:
     """Return the known folder around a path, or the path itself."""
-    for resource in await list_around(opened, full):
+    for resource in await opened.tree.resources.list_around(str(full)):
         if resource.kind == "directory":
             return resource.place
     return str(full)

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.turn_files import choose_pin, list_around, relative, stand
+from turntree.cli.common.turn_files import choose_pin, relative, stand
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.blame import (
@@ -133,7 +133,7 @@ async def _list_changes(
     opened: CliContext, asked: _BlameArgs, report: Report
 ) -> Sequence[SnapshotChange] | None:
     """Return the changes that snapshots show of a file; None if some snapshots are missing."""
-    for resource in await list_around(opened, asked.full):
+    for resource in await opened.tree.resources.list_around(str(asked.full)):
         if await opened.tree.blame.has_history(resource):
             inside = relative(resource, asked.path)
             try:
@@ -184,7 +184,7 @@ async def _find_history(
 ) -> tuple[Resource, ResolvedTurnSnapshot | None]:
     """Return where a file's history is: in the resource around it, or in a turn's snapshot."""
     if asked.revision is None:
-        for resource in await list_around(opened, asked.full):
+        for resource in await opened.tree.resources.list_around(str(asked.full)):
             if await opened.tree.blame.has_history(resource):
                 return resource, None
     pinned = choose_pin(await stand(opened, asked.revision or "HEAD"), asked.full)

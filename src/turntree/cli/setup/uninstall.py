@@ -22,6 +22,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.hooks.coding_agents import Tool
+from turntree.hooks.mcp_clients import McpClient
 from turntree.hooks.spool import FOLDER as SPOOL
 from turntree.hooks.spool import Spool
 
@@ -45,6 +46,8 @@ class Removal:
     """What an uninstallation removes."""
 
     hooks: dict[Path, Tool]
+    clients: tuple[McpClient, ...]
+    """The agents that start our MCP server."""
     daemon: int | None
     server: int | None
     data: tuple[Path, ...]
@@ -57,12 +60,14 @@ class Removal:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
-        return not (self.hooks or self.daemon or self.server or self.data)
+        return not (self.hooks or self.clients or self.daemon or self.server or self.data)
 
     def lines(self) -> Iterator[str]:
         """Yield what is removed, for people."""
         for path, tool in self.hooks.items():
             yield f"hooks   {tool.title}, in {path}"
+        for client in self.clients:
+            yield f"mcp     {client.title}"
         if self.daemon is not None:
             yield f"daemon  process {self.daemon}"
         if self.server is not None:
@@ -123,8 +128,10 @@ def _plan(settings: Settings, *, with_data: bool) -> Removal:
         for path in (ours if with_data else [])
         for inside in (path.rglob("*") if path.is_dir() and not path.is_symlink() else [path])
     )
+    installer = make_installer()
     return Removal(
-        make_installer().list_files(),
+        installer.list_files(),
+        tuple(installer.list_servers()),
         find_daemon(Spool(home / SPOOL)),
         None if settings.database_url else EmbeddedServer(home).state().pid,
         tuple(ours) if with_data else (),
@@ -186,6 +193,9 @@ def _confirms_deletion() -> bool:
 def _remove(terminal: Terminal, settings: Settings, plan: Removal, home: Path) -> None:
     # Copies of the old settings are part of the data, so it stays unless they are restored.
     remove_hooks(terminal, plan.hooks)
+    installer = make_installer()
+    for client in plan.clients:
+        installer.uninstall_server(client)
     stop_daemon(Spool(home / SPOOL))
     if settings.database_url is None:
         EmbeddedServer(home).stop()
@@ -205,6 +215,7 @@ def _tell(terminal: Terminal, plan: Removal, stays: list[str], *, removed: bool)
         document: dict[str, Any] = {
             "removed": removed,
             "hooks": [{"tool": tool.name, "path": str(at)} for at, tool in plan.hooks.items()],
+            "mcp": [client.name for client in plan.clients],
             "daemon": plan.daemon,
             "server": plan.server,
             "data": [str(path) for path in plan.data],
@@ -212,14 +223,21 @@ def _tell(terminal: Terminal, plan: Removal, stays: list[str], *, removed: bool)
             "stays": [line.removeprefix("stays: ") for line in stays],
             "last_step": LAST_STEP,
         }
-        undo = "turntree on" if removed and plan.hooks and not plan.data else None
-        terminal.document({**document, "undo": undo})
+        terminal.document({**document, "undo": _undo(plan) if removed else None})
         return
     if not removed:
         terminal.say("there is nothing to remove" if plan.is_empty else "nothing was removed")
     else:
         terminal.say("removed")
-        if plan.hooks and not plan.data:
-            terminal.note("undo with: turntree on")
+        if (undo := _undo(plan)) is not None:
+            terminal.note(f"undo with: {undo}")
     if removed or plan.is_empty:
         terminal.note(f"last step: {LAST_STEP}")
+
+
+def _undo(plan: Removal) -> str | None:
+    if plan.data:
+        return None
+    hooks = ["turntree on"] if plan.hooks else []
+    servers = [f"turntree mcp install {client.name}" for client in plan.clients]
+    return " && ".join([*hooks, *servers]) or None
