@@ -17,6 +17,7 @@ from turntree.hooks.events import (
     find_turn,
     fold_sightings,
     join_spans,
+    pair_calls,
 )
 
 MAIN = AgentStream("claude-code", "s", None)
@@ -94,7 +95,7 @@ def test_no_mark_is_lost_and_no_order_matters(told: list[tuple[SightingKind, Age
     sightings = [sighting(at, kind, stream) for at, (kind, stream) in enumerate(told)]
     folded = fold_sightings(reversed(sightings))
     assert folded == fold_sightings(sightings)
-    seen = [*folded.announced, *folded.waiting, *folded.idle]
+    seen = [*folded.announced, *folded.waiting, *folded.idle, *folded.calling]
     seen += [one for span in folded.spans for one in span.sightings]
     assert set(seen) == set(sightings)
     for stream in (MAIN, WORKER):
@@ -129,3 +130,31 @@ def test_spans_of_one_turn_are_one_span() -> None:
     assert [one.id for one in span.sightings] == ["000001", "000004", "000009"]
     assert span.begin is not None
     assert (span.begin.id, span.end.id) == ("000001", "000009")
+
+
+def call(at: int, kind: SightingKind, id: str) -> HookEvent:
+    return HookEvent(f"{at:06d}", MAIN, kind, instant(at), "/work", call=id)
+
+
+def test_calls_are_paired_by_their_ids_and_one_without_an_end_is_left_out() -> None:
+    (span,) = fold_sightings(
+        [
+            sighting(1, "begin"),
+            call(2, "call", "a"),
+            call(3, "call", "b"),
+            call(4, "return", "a"),
+            call(5, "call", "denied"),
+            call(6, "return", "b"),
+            sighting(9, "end"),
+        ]
+    ).spans
+    assert [(one.id, end.id) for one, end in pair_calls(span)] == [
+        ("000002", "000004"),
+        ("000003", "000006"),
+    ]
+
+
+def test_a_call_outside_of_a_turn_has_no_effect() -> None:
+    folded = fold_sightings([call(1, "call", "a"), sighting(2, "begin"), call(3, "call", "b")])
+    assert [one.id for one in folded.idle] == ["000001"]
+    assert [one.id for one in folded.waiting] == ["000002"]

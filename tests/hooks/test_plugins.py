@@ -33,6 +33,8 @@ def test_every_event_is_told_as_what_it_means(tool: Tool, path: str) -> None:
         ((handler,),) = (group["hooks"] for group in hooks[event])
         assert f" {tool.name} {kind}" in handler["command"]
         assert handler["timeout"] == tool.timeout
+        ((matcher,),) = ([group.get("matcher")] for group in hooks[event])
+        assert matcher == tool.matchers().get(event)
 
 
 def test_the_plugin_has_the_version_of_the_package() -> None:

@@ -38,10 +38,18 @@ class Tool:
     user_file: Callable[[ToolPaths], Path]
     project_file: str
     """Relative to the project folder."""
+    writing_tools: str | None = None
+    """A pattern of the tools that may change files; calls of others are not reported."""
 
     def file(self, scope: Scope, places: ToolPaths, top: Path) -> Path:
         """Return where its settings are, or would be."""
         return self.user_file(places) if scope == "user" else top / self.project_file
+
+    def matchers(self) -> dict[str, str]:
+        """Return the events that are reported for some tools only, each with their pattern."""
+        pattern = self.writing_tools
+        calls = [event for event, kind in self.events.items() if kind in ("call", "return")]
+        return {} if pattern is None else dict.fromkeys(calls, pattern)
 
     def is_found(self, places: ToolPaths) -> bool:
         """Whether this machine has the tool: it was used, or its program is on the PATH."""
@@ -90,6 +98,9 @@ CLAUDE_CODE: Final = Tool(
         "StopFailure": "end",
         "SubagentStart": "begin",
         "SubagentStop": "end",
+        "PreToolUse": "call",
+        "PostToolUse": "return",
+        "PostToolUseFailure": "return",
         "PreCompact": "cut",
         "SessionEnd": "close",
     },
@@ -98,6 +109,7 @@ CLAUDE_CODE: Final = Tool(
     user_file=lambda places: claude_folder(places) / "settings.json",
     # The settings file that is not committed: our command contains a path of this machine.
     project_file=".claude/settings.local.json",
+    writing_tools="Agent|Bash|Edit|MultiEdit|NotebookEdit|Task|Write|mcp__.*",
 )
 CODEX: Final = Tool(
     "codex",

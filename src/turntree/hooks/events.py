@@ -1,9 +1,9 @@
 """Hook events: what an agent's hooks report about a session while it works.
 
 A hook reports that a session was opened, that a turn begins or ends, that a compaction splits a
-turn, or that a session was closed. Two hook events make a *span*, and a span belongs to the turn
-that was taken in it. Hooks run in processes that no program waits for, so any event may be missing,
-duplicated or late.
+turn, that a tool is about to be called or has returned, or that a session was closed. Two hook
+events make a *span*, and a span belongs to the turn that was taken in it. Hooks run in processes
+that no program waits for, so any event may be missing, duplicated or late.
 
 This module turns hook events into spans and finds the turn of a span. It knows no tool, file or
 clock.
@@ -17,7 +17,7 @@ from turntree.core.ids import Timestamp, TurnId, unix_ms
 from turntree.core.turn import Header
 from turntree.core.value import value
 
-SightingKind = Literal["session", "begin", "end", "cut", "close"]
+SightingKind = Literal["session", "begin", "end", "cut", "close", "call", "return"]
 SIGHTING_KINDS: Final[tuple[SightingKind, ...]] = get_args(SightingKind)
 
 
@@ -44,6 +44,10 @@ class HookEvent:
     """The working directory of the agent; None if no snapshot of it may be taken."""
     transcript: str | None = None
     """The transcript of the session, if the tool's hooks name it."""
+    call: str | None = None
+    """The tool's id of the call that begins or ends."""
+    is_late: bool = False
+    """Whether the agent went on before the snapshot was taken."""
 
 
 @value
@@ -75,6 +79,8 @@ class HookTimeline:
     """Beginnings that nothing has ended yet."""
     idle: Sequence[HookEvent]
     """Events without effect, such as a session that was closed between two turns."""
+    calling: Sequence[HookEvent]
+    """Tool calls of turns that nothing has ended yet."""
 
 
 @dataclass(slots=True)
@@ -83,6 +89,9 @@ class _SpanFold:
     announced: list[HookEvent] = field(default_factory=list[HookEvent])
     open: dict[AgentStream, HookEvent] = field(default_factory=dict[AgentStream, HookEvent])
     idle: list[HookEvent] = field(default_factory=list[HookEvent])
+    calls: dict[AgentStream, list[HookEvent]] = field(
+        default_factory=dict[AgentStream, list[HookEvent]]
+    )
 
     def take(self, sighting: HookEvent) -> None:
         begun = self.open.pop(sighting.stream, None)
@@ -96,17 +105,23 @@ class _SpanFold:
             case "begin":
                 # An interrupted turn reports no end; the next beginning ends it.
                 if begun is not None:
-                    self.spans.append(TurnSpan(begun, sighting))
+                    self._close(begun, sighting)
                 self.open[sighting.stream] = sighting
             case "cut" if begun is not None:
-                self.spans.append(TurnSpan(begun, sighting))
+                self._close(begun, sighting)
                 self.open[sighting.stream] = sighting
             case "end" if begun is not None or sighting.stream.agent is None:
-                self.spans.append(TurnSpan(begun, sighting))
+                self._close(begun, sighting)
             case "close" if begun is not None:
-                self.spans.append(TurnSpan(begun, sighting))
-            case "session" | "cut" | "end" | "close":
+                self._close(begun, sighting)
+            case "call" | "return" if begun is not None:
+                self.open[sighting.stream] = begun
+                self.calls.setdefault(sighting.stream, []).append(sighting)
+            case "session" | "cut" | "end" | "close" | "call" | "return":
                 self.idle.append(sighting)
+
+    def _close(self, begun: HookEvent | None, end: HookEvent) -> None:
+        self.spans.append(TurnSpan(begun, end, tuple(self.calls.pop(end.stream, ()))))
 
 
 def fold_sightings(sightings: Iterable[HookEvent]) -> HookTimeline:
@@ -114,7 +129,10 @@ def fold_sightings(sightings: Iterable[HookEvent]) -> HookTimeline:
     folding = _SpanFold()
     for sighting in sorted(sightings, key=lambda sighting: (unix_ms(sighting.at), sighting.id)):
         folding.take(sighting)
-    return HookTimeline(folding.spans, folding.announced, list(folding.open.values()), folding.idle)
+    calling = [call for calls in folding.calls.values() for call in calls]
+    return HookTimeline(
+        folding.spans, folding.announced, list(folding.open.values()), folding.idle, calling
+    )
 
 
 def find_turn(span: TurnSpan, thread: Iterable[Header]) -> TurnId | None:
@@ -148,3 +166,18 @@ def join_spans(found: Iterable[tuple[TurnId, TurnSpan]]) -> Mapping[TurnId, Turn
         ]
         joined[turn] = TurnSpan(before.begin, span.end, tuple(dict.fromkeys(middle)))
     return joined
+
+
+def pair_calls(span: TurnSpan) -> list[tuple[HookEvent, HookEvent]]:
+    """Return the tool calls of a turn, each with its beginning and its end, in order of the ends.
+
+    A call that was denied or killed has no end, and is left out.
+    """
+    begun: dict[str | None, HookEvent] = {}
+    pairs: list[tuple[HookEvent, HookEvent]] = []
+    for sighting in span.between:
+        if sighting.kind == "call":
+            begun[sighting.call] = sighting
+        elif sighting.kind == "return" and sighting.call in begun:
+            pairs.append((begun.pop(sighting.call), sighting))
+    return pairs

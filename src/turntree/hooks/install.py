@@ -268,7 +268,7 @@ class Installer:
             # It expects a JSON document from every hook.
             commands = {event: f"{{ {word}; }}; echo '{{}}'" for event, word in commands.items()}
         with _left_alone(path):
-            return with_hooks(before, commands, tool.timeout, tool.format)
+            return with_hooks(before, commands, tool.timeout, tool.format, tool.matchers())
 
     @contextmanager
     def _alone(self) -> Generator[None]:

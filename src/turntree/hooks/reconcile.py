@@ -21,9 +21,11 @@ from turntree.hooks.events import (
     find_turn,
     fold_sightings,
     join_spans,
+    pair_calls,
 )
 from turntree.ledger.thread_store import ThreadStore
 from turntree.resources.driver import TakenSnapshot
+from turntree.resources.resource import CallStates
 from turntree.resources.service import Resources
 from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
 from turntree.transcripts.imports import ImportService, Progress
@@ -193,7 +195,10 @@ class HookReconciler:
         # A snapshot of another folder would show every file as changed.
         before = states.get(begin.id) if begin is not None and is_same else None
         began = turn.started_at if begin is None else begin.at
-        pinned = await self.pinning.pin(turn.id, resource, before, after, began, end.at)
+        calls = _list_calls(span, states)
+        pinned = await self.pinning.pin(
+            turn.id, resource, before, after, began, end.at, calls=calls
+        )
         settled.pinned += pinned
         settled.known += not pinned
 
@@ -239,6 +244,22 @@ def _last_told(folded: HookTimeline) -> list[HookEvent]:
         ):
             last[sighting.stream] = sighting
     return list(last.values())
+
+
+def _list_calls(span: TurnSpan, states: Mapping[str, TakenSnapshot]) -> list[CallStates]:
+    """Return the states around a turn's tool calls; none if one of them is not known for sure.
+
+    With a part of the calls, changes of the others would look like those of another writer.
+    """
+    pairs = pair_calls(span)
+    for call, end in pairs:
+        is_here = call.place == end.place == span.end.place
+        if not is_here or call.is_late or end.is_late or not {call.id, end.id} <= states.keys():
+            return []
+    return [
+        CallStates(call.at, end.at, states[call.id].external, states[end.id].external)
+        for call, end in pairs
+    ]
 
 
 def unwritten(importer: Importer, transcript: Path) -> TranscriptRef:

@@ -7,6 +7,7 @@ is inserted and cut out again. Pure: texts go in and come out.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from turntree.core.errors import InvalidOperation
@@ -26,9 +27,15 @@ Shape = Literal["groups", "cursor", "copilot"]
 
 
 def with_hooks(
-    text: str | None, commands: Mapping[str, str], timeout: int, shape: Shape = "groups"
+    text: str | None,
+    commands: Mapping[str, str],
+    timeout: int,
+    shape: Shape = "groups",
+    matchers: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return settings in which every event has its command, in the shape that the tool reads.
+
+    Some events have a matcher: the tools whose calls are reported.
 
     Raises:
         InvalidOperation: They are not JSON, or their hooks do not have the shape the tool reads.
@@ -46,6 +53,8 @@ def with_hooks(
         is_listed = event in hooks
         groups = _list(hooks.setdefault(event, []), event)
         ours = _entry(shape, command, timeout)
+        if event in matchers:
+            ours = {"matcher": matchers[event], **ours}
         if any(group == ours for group in groups):
             continue
         groups[:] = [*_without_ours(groups), ours]

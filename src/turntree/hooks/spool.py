@@ -3,6 +3,7 @@
     spool/*.raw            what a tool sent; deleted once it is parsed
     spool/<ns>-*.event     an event: which tool, which session, which folder
     spool/<ns>-*.snapshot  the snapshot of the workspace that was taken then
+    spool/*.late           the agent did not wait for the snapshot of this tool call
     spool/daemon.fifo      the FIFO on which the hook daemon listens
     spool/drain.lock       held by the process that reads the spool
     spool/errors.log       errors, newest last
@@ -35,6 +36,7 @@ VERSION: Final = 1
 SAID: Final = ".raw"
 SIGHTING: Final = ".event"
 STATE: Final = ".snapshot"
+LATE: Final = ".late"
 HEARD: Final = "heard-"
 # A hook that fails on every call must not fill the disk.
 ERRORS_MAX_BYTES: Final = 256 * 1024
@@ -77,7 +79,7 @@ class Spool:
         found: list[SpooledEvent] = []
         for path in self.list_paths():
             try:
-                found.append(_spooled(path))
+                found.append(_spooled(path, is_late=self.late_path(path.stem).exists()))
             except FileNotFoundError:
                 # Another process read it first.
                 continue
@@ -113,6 +115,14 @@ class Spool:
         for sighting in sightings:
             for suffix in (SIGHTING, STATE):
                 (self.folder / f"{sighting.id}{suffix}").unlink(missing_ok=True)
+            self.late_path(sighting.id).unlink(missing_ok=True)
+
+    def late_path(self, id: str) -> Path:
+        """Return where a hook notes that its agent did not wait for the snapshot of an event.
+
+        The event's id begins with a time that the hook does not know.
+        """
+        return self.folder / f"{id.partition('-')[2]}{LATE}"
 
     def complain(self, text: str) -> None:
         """Log an error; the file's size is bounded."""
@@ -181,7 +191,7 @@ class Spool:
         return cast("dict[str, Any]", found)
 
 
-def _spooled(path: Path) -> SpooledEvent:
+def _spooled(path: Path, *, is_late: bool) -> SpooledEvent:
     told: dict[str, Any] = json.loads(path.read_bytes())
     kind = told["kind"]
     if told["version"] != VERSION or kind not in SIGHTING_KINDS:
@@ -189,7 +199,7 @@ def _spooled(path: Path) -> SpooledEvent:
     stream = AgentStream(str(told["tool"]), str(told["session"]), _text(told["agent"]))
     sighting = HookEvent(
         path.stem, stream, kind, instant(told["at_ms"]), _text(told["place"]),
-        _text(told["transcript"]),
+        _text(told["transcript"]), _text(told.get("call")), is_late,
     )  # fmt: skip
     try:
         state: dict[str, Any] = json.loads(path.with_suffix(STATE).read_bytes())

@@ -106,6 +106,16 @@ class Lease:
 
 
 @value
+class CallStates:
+    """The states of a resource before and after one tool call of a turn."""
+
+    began_at: Timestamp
+    ended_at: Timestamp
+    before: ExtRef
+    after: ExtRef
+
+
+@value
 class TurnSnapshot:
     """The states of a resource before and after a turn."""
 
@@ -117,6 +127,8 @@ class TurnSnapshot:
     mode: AttachMode
     began_at: Timestamp
     ended_at: Timestamp
+    calls: tuple[CallStates, ...] = ()
+    """Its tool calls, if they were observed; ``list_calls`` reads them back."""
 
 
 EntryKind = Literal["file", "symlink", "directory"]
@@ -198,8 +210,18 @@ def describe_pin(pin: TurnSnapshot) -> dict[str, Json]:
         "mode": pin.mode,
         "started_at": pin.began_at,
         "ended_at": pin.ended_at,
+        "calls": [_describe_call(call) for call in pin.calls] or None,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def _describe_call(call: CallStates) -> dict[str, Json]:
+    return {
+        "started_at": call.began_at,
+        "ended_at": call.ended_at,
+        "before": ref_to_json(call.before),
+        "after": ref_to_json(call.after),
+    }
 
 
 @value

@@ -24,6 +24,7 @@ from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.lineage import find_heirs, find_newest, inherit
 from turntree.resources.resource import (
     AttachMode,
+    CallStates,
     Handle,
     Liveness,
     ResolvedTurnSnapshot,
@@ -227,15 +228,18 @@ class Resources(Facet):
         began_at: Timestamp,
         ended_at: Timestamp,
         mode: AttachMode = "rw",
+        calls: Sequence[CallStates] = (),
     ) -> bool:
         """Record the snapshots before and after a turn; False if they are recorded already.
+
+        ``calls`` are the states around its tool calls, as far as these were observed.
 
         Raises:
             NotFound: No such turn.
         """
         found = None if before is None else (await self.note(resource, before)).id
         left = (await self.note(resource, after)).id
-        pin = TurnSnapshot(turn, resource.id, left, found, mode, began_at, ended_at)
+        pin = TurnSnapshot(turn, resource.id, left, found, mode, began_at, ended_at, tuple(calls))
         return await self.pins.pin(pin, by=str(self.by), at=self.world.now())
 
     async def pins_of(self, revision: str | TurnId) -> list[ResolvedTurnSnapshot]:

@@ -21,6 +21,7 @@ from turntree.core.ids import (
     TurnId,
 )
 from turntree.core.ref import EventRef, ExtRef
+from turntree.core.ref import from_json as ref_from_json
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import text_array
@@ -31,6 +32,7 @@ from turntree.ledger.store import SQL as LEDGER_SQL
 from turntree.ledger.thread_store import ID_MIN
 from turntree.resources.resource import (
     AttachMode,
+    CallStates,
     Handle,
     Lease,
     Liveness,
@@ -334,6 +336,17 @@ class TurnSnapshotStore:
         )
         return [_pinned(row) for row in rows]
 
+    async def list_calls(
+        self, resource: ResourceId, turns: Sequence[TurnId]
+    ) -> dict[TurnId, list[CallStates]]:
+        """Return the states around the tool calls of turns, as far as these were observed."""
+        found: dict[TurnId, list[CallStates]] = {}
+        for turn, body in await self.database.fetch(SQL["list_calls"], turns=as_uuids(turns)):
+            data = orjson.loads(body)["data"]
+            if data["resource_ref"] == resource:
+                found[TurnId(turn)] = [_call(told) for told in data.get("calls", ())]
+        return found
+
     async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
         """Return the paths that turns themselves report writing, as their tools spelled them."""
         found: dict[TurnId, set[str]] = {}
@@ -513,6 +526,13 @@ def _snapshot(row: Row) -> Snapshot:
         SnapshotId(id), ResourceId(resource), method, ExtRef(kind, external), size,
         as_instant(taken), restorable, consistency,
     )  # fmt: skip
+
+
+def _call(told: Mapping[str, Any]) -> CallStates:
+    before, after = (ref_from_json(told[side]) for side in ("before", "after"))
+    assert isinstance(before, ExtRef), "states lie outside of the ledger"
+    assert isinstance(after, ExtRef), "states lie outside of the ledger"
+    return CallStates(told["started_at"], told["ended_at"], before, after)
 
 
 def _pinned(row: Row) -> ResolvedTurnSnapshot:

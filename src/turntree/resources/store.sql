@@ -142,6 +142,10 @@ SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,
 SELECT turn_id::text FROM turntree.turn_snapshots
   WHERE workspace_id = %(workspace)b AND resource_id = %(resource)b ORDER BY ended_at DESC, turn_id DESC LIMIT %(limit)b;
 
+-- name: list_calls
+SELECT stream_id::text, body FROM turntree.events
+  WHERE workspace_id = %(workspace)b AND stream_id = ANY (%(turns)b::uuid[]) AND kind = 'turn.snapshotted';
+
 -- name: list_turn_snapshots_between
 WITH r AS MATERIALIZED (SELECT * FROM turntree.current_resources(%(workspace)b, ARRAY[%(resource)b::uuid]))
 SELECT p.turn_id::text, p.mode, p.started_at, p.ended_at,

@@ -2,22 +2,32 @@
 
 import os
 import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
 import pytest
 from click.testing import CliRunner
 
 from tests.cli.conftest import Call
-from tests.cli.project import Project
+from tests.cli.project import Edit, Project
+from turntree.api import Tree
+from turntree.boot.open import open_tree
 from turntree.cli.root import root
+from turntree.core.ids import Timestamp
+from turntree.core.message import assistant, user
+from turntree.resources.driver import TakenSnapshot
+from turntree.resources.resource import CallStates, Resource
 
-Tree = dict[str, tuple[int, bytes]]
+State = dict[str, tuple[int, bytes]]
 CART = "".join(f"line {number}\n" for number in range(1, 21))
 
 
-def look(folder: Path) -> Tree:
+def look(folder: Path) -> State:
     """Return everything below a folder, without what belongs to the tools."""
-    found: Tree = {}
+    found: State = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if inside.parts[0] in (".turntree", ".git"):
@@ -102,7 +112,7 @@ def test_links_modes_binaries_and_renames_come_back(turntree: Call, shop: Projec
 
 def test_a_file_that_was_renamed_since_is_followed(turntree: Call, shop: Project) -> None:
     turn = shop.turn("Edit", {"cart.py": edited(_2="two")})
-    shop.turn("Rename", act=lambda at: (at / "cart.py").rename(at / "basket.py"))
+    shop.turn("Rename", {"cart.py": None, "basket.py": edited(_2="two")})
     assert turntree("revert", turn).code == 0
     assert (shop.folder / "basket.py").read_text() == CART
     assert not (shop.folder / "cart.py").exists()
@@ -214,6 +224,83 @@ def test_a_turn_without_snapshots_is_refused(turntree: Call, shop: Project) -> N
     refused = turntree("revert", str(turn))
     assert refused.code == 3
     assert "next:" in refused.err
+
+
+@dataclass(slots=True)
+class Overlap:
+    """Two turns that run at the same time, and the states around their calls."""
+
+    project: Project
+    tree: Tree
+    resource: Resource
+    calls: dict[str, list[CallStates]] = field(default_factory=dict[str, list[CallStates]])
+
+    def call(self, session: str, files: Mapping[str, Edit]) -> None:
+        """Change files as a tool of a session does."""
+        began, before = self.now(), self.take()
+        self.project.write(files)
+        after = self.take().external
+        states = CallStates(began, self.now(), before.external, after)
+        self.calls.setdefault(session, []).append(states)
+
+    def take(self) -> TakenSnapshot:
+        return self.tree.resources.keeper_of(self.resource).snapshot(self.resource.place)
+
+    def now(self) -> Timestamp:
+        # Calls that end and begin in the same millisecond overlap.
+        time.sleep(0.002)
+        return self.tree.revisions.world.now()
+
+
+def work_at_once(shop: Project, *, observed: bool) -> str:
+    """Take two turns at once, with an edit by hand in between; return the digest of the first."""
+
+    async def work() -> str:
+        async with open_tree(shop.settings) as tree:
+            resource = await tree.resources.ensure_directory(str(shop.folder))
+            overlap = Overlap(shop, tree, resource)
+            began, before = overlap.now(), overlap.take()
+            overlap.call("left", {"left.txt": "left\n", "cart.py": edited(_2="left")})
+            shop.write({"mine.txt": "mine\n"})
+            overlap.call("right", {"right.txt": "r\n", "cart.py": edited(_2="left", _18="right")})
+            overlap.call("left", {"cart.py": edited(_2="left", _9="left", _18="right")})
+            after, ended = overlap.take(), overlap.now()
+            digests: list[str] = []
+            for session in ("left", "right"):
+                await tree.sessions.get_or_create(session)
+                placed = await tree.turns.record(session, [user(session)], [assistant("done")])
+                calls = overlap.calls[session] if observed else []
+                await tree.resources.pin(
+                    placed.turn.id, resource, before, after, began, ended, calls=calls
+                )
+                digests.append(placed.turn.digest.removeprefix("sha256:"))
+            return digests[0]
+
+    return anyio.run(work)
+
+
+def test_two_agents_at_once_are_told_apart_by_the_states_around_their_calls(
+    turntree: Call, shop: Project
+) -> None:
+    turn = work_at_once(shop, observed=True)
+    before = look(shop.folder)
+    document = turntree("revert", turn, "--json").document
+    assert (shop.folder / "cart.py").read_text() == edited(_18="right")
+    assert not (shop.folder / "left.txt").exists()
+    assert (shop.folder / "right.txt").exists()
+    assert (shop.folder / "mine.txt").exists()
+    assert document["places"][0]["unclear"] == ["mine.txt"]
+    assert turntree("undo").code == 0
+    assert look(shop.folder) == before
+
+
+def test_what_cannot_be_told_apart_stays_and_is_listed(turntree: Call, shop: Project) -> None:
+    turn = work_at_once(shop, observed=False)
+    before = look(shop.folder)
+    answer = turntree("revert", turn)
+    assert answer.code == 0
+    assert "4 paths of several turns that ran at the same time" in answer.out
+    assert look(shop.folder) == before
 
 
 def test_a_turn_is_applied_elsewhere(

@@ -188,6 +188,7 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
         "session": told.get("session_id") or told.get("conversation_id") or told["sessionId"],
         "agent": told.get("agent_id"),
         "transcript": told.get("transcript_path") or told.get("transcriptPath"),
+        "call": told.get("tool_use_id"),
         "place": find_place(folder or told.get("cwd") or (*roots, stands)[0], home),
         "pid": os.getpid(),
     }

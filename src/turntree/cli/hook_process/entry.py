@@ -36,6 +36,8 @@ FIFO = "daemon.fifo"
 """The FIFO on which the daemon is notified of reports."""
 DRAINING = frozenset({"session", "end", "close"})
 """Kinds of reports after which there is something to import."""
+CALLS = frozenset({"call", "return"})
+"""Kinds of reports whose snapshot is of use only if the agent waited for it."""
 PACKAGES = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 )
@@ -68,6 +70,9 @@ def main() -> None:
         _leave_behind()
         _drain_after(path)
     _wait(path, WAIT_MAX_S - _age_s(), POLL_S)
+    if words[1] in CALLS and os.path.exists(f"{path}.raw"):
+        # The tool runs now. The snapshot may already contain what it does.
+        write_whole(f"{path}.late", b"")
     os._exit(0)
 
 

@@ -18,7 +18,7 @@ from turntree.core.ids import Digest, PlanId, ResourceId, Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
-from turntree.resources.attribution import ChangedByTurn
+from turntree.resources.attribution import ChangedByTurn, ChangedByUnknown
 from turntree.resources.blame import LineBlame
 from turntree.resources.changes_since import ChangeAttribution
 from turntree.resources.driver import EditsSnapshots, TakenSnapshot
@@ -43,6 +43,7 @@ from turntree.resources.plans.steps import (
 from turntree.resources.plans.store import PlanStore
 from turntree.resources.resource import FileChange, FileEntry, ResolvedTurnSnapshot, Resource
 from turntree.resources.service import Resources, in_thread
+from turntree.resources.turn_work import Patch, Rival, TurnWork, find_work
 
 MergeKind = Literal["revert", "pick"]
 DIGITS: Final = 8
@@ -125,16 +126,6 @@ class MergeOperation:
 
 
 @value
-class _Patch:
-    """The changes from one state to another that are to be merged."""
-
-    base: ExtRef
-    wanted: ExtRef
-    changes: Sequence[FileChange]
-    unclear: tuple[str, ...] = ()
-
-
-@value
 class MergeProposer:
     """Works out what a revert or a pick would do."""
 
@@ -150,18 +141,18 @@ class MergeProposer:
             NotFound: No such turn, or no snapshot shows the files before and after it.
         """
         turn = (await self.resources.revisions.resolve(revision)).turn
+        labels = "now", f"before {await self._short(turn)}"
         items: list[MergeItem] = []
         for pinned in await self._list_pins(turn):
-            patch = await self._patch(pinned)
-            back = replace(
-                patch,
-                base=patch.wanted,
-                wanted=patch.base,
-                changes=[_reverse(one) for one in patch.changes],
-            )
-            labels = "now", f"before {await self._short(turn)}"
-            item = await self._merge(pinned.resource, back, choices, labels)
-            items.append(await self._name_conflicts(item))
+            work = await self._find_work(pinned, by_call=choices.hunks is None)
+            merged: list[MergeItem] = []
+            for patch in reversed(work.patches):
+                present = merged[-1].target.external if merged else None
+                item = await self._merge(
+                    pinned.resource, _reverse(patch), choices, labels, present=present
+                )
+                merged.append(await self._name_conflicts(item))
+            items.append(await self._joined(merged, _reverse(_chosen(work.whole, choices))))
         return MergePlan("revert", (turn,), tuple(items))
 
     async def propose_pick(
@@ -176,12 +167,12 @@ class MergeProposer:
         turns = [(await self.resources.revisions.resolve(one)).turn for one in revisions]
         items: list[MergeItem] = []
         for turn in turns:
+            labels = "now", await self._short(turn)
             for pinned in await self._list_pins(turn):
-                patch = await self._patch(pinned)
-                before = items[-1].target.external if items else None
-                labels = "now", await self._short(turn)
-                item = await self._merge(resource, patch, choices, labels, present=before)
-                items.append(await self._name_conflicts(item))
+                for patch in (await self._find_work(pinned)).patches:
+                    present = items[-1].target.external if items else None
+                    item = await self._merge(resource, patch, choices, labels, present=present)
+                    items.append(await self._name_conflicts(item))
         return MergePlan("pick", tuple(turns), (await self._joined(items),))
 
     async def propose_undo(self, resource: ResourceId, choices: MergeChoices) -> MergePlan:
@@ -241,28 +232,32 @@ class MergeProposer:
             raise NotFound(f"no snapshot shows the files before and after {turn}")
         return known
 
-    async def _patch(self, pinned: ResolvedTurnSnapshot) -> _Patch:
-        """Return what a turn itself changed, subagents included."""
-        assert pinned.before is not None, "only such turns are asked for"
-        base, wanted = pinned.before.external, pinned.after.external
-        files = self._editor(pinned.resource)
-        changes = await in_thread(files.compare, base, wanted)
-        authors = await ChangeAttribution(self.resources.all_pins).of_turn(
-            files, pinned.resource, pinned
-        )
-        turn = pinned.pin.turn
-        involved = {
-            path: {by.turn} if isinstance(by, ChangedByTurn) else {*by.turns}
-            for path, by in authors.items()
-        }
-        kin = await self.blame.list_kin(turn, sorted({*set[TurnId]().union(*involved.values())}))
-        mine = [one for one in changes if involved.get(one.path, {turn}) <= kin]
-        unclear = tuple(
-            one.path
-            for one in changes
-            if (who := involved.get(one.path, {turn})) & kin and who - kin
-        )
-        return _Patch(base, wanted, mine, unclear)
+    async def _find_work(self, pinned: ResolvedTurnSnapshot, *, by_call: bool = True) -> TurnWork:
+        """Return what a turn itself changed, with what its subagents changed.
+
+        The states around its tool calls tell its changes from those of others, if there are any.
+        Otherwise the states around the turn have to do.
+        """
+        turn, resource = pinned.pin.turn, pinned.resource
+        files, pins = self._editor(resource), self.resources.all_pins
+        pin = pinned.pin
+        met = await pins.list_pins_between(resource.id, pin.began_at, pin.ended_at)
+        known = {one.pin.turn: one for one in met if one.before is not None}
+        kin = {turn, *await pins.list_spawned(list(known), [turn])}
+        calls = await pins.list_calls(resource.id, list(known))
+        authors = await ChangeAttribution(pins).of_turn(files, resource, pinned)
+        kin |= await self.blame.list_kin(turn, sorted(_involved(authors) - kin))
+        whole = await in_thread(_whole_patch, files, pinned, authors, kin)
+        mine = [one for one in known.values() if one.pin.turn in kin]
+        if by_call and all(calls.get(one.pin.turn) for one in mine):
+            own = [call for one in mine for call in calls[one.pin.turn]]
+            rivals = [
+                Rival(one, tuple(calls.get(id, ()))) for id, one in known.items() if id not in kin
+            ]
+            return await in_thread(find_work, files, whole, own, rivals)
+        outlived = [one for one in mine if one.pin.ended_at > pin.ended_at]
+        later = [await in_thread(_outer_patch, files, one) for one in outlived]
+        return TurnWork(whole, (whole, *later))
 
     async def _propose_back(self, operation: MergeOperation, choices: MergeChoices) -> MergePlan:
         items: list[MergeItem] = []
@@ -275,7 +270,7 @@ class MergeProposer:
             resource = await self.resources.ledger.get(step.site.resource)
             files = self._editor(resource)
             changes = await in_thread(files.compare, step.external, kept)
-            patch = _Patch(step.external, kept, changes)
+            patch = Patch(step.external, kept, changes)
             items.append(await self._merge(resource, patch, choices, ("now", "before")))
         kind = cast("MergeKind", operation.state.plan.kind)
         return MergePlan(kind, operation.turns, tuple(items), operation.id)
@@ -283,7 +278,7 @@ class MergeProposer:
     async def _merge(
         self,
         resource: Resource,
-        patch: _Patch,
+        patch: Patch,
         choices: MergeChoices,
         labels: tuple[str, str],
         *,
@@ -294,9 +289,10 @@ class MergeProposer:
             raise InvalidOperation(f"{resource.name} is on {resource.host}, not on this machine")
         if present is None:
             present = (await in_thread(files.snapshot, resource.place)).external
-        changes = [one for one in patch.changes if _is_meant(one.path, choices.paths)]
-        request = MergeRequest(changes, choices.hunks, choices.conflicts, choices.default, labels)
-        found = replace(patch, changes=changes)
+        found = _chosen(patch, choices)
+        request = MergeRequest(
+            found.changes, choices.hunks, choices.conflicts, choices.default, labels
+        )
         result = await in_thread(partial(_merge_states, files, found, present, request))
         target = await in_thread(files.edit, present, result.edits)
         differences = await in_thread(files.compare, present, target.external)
@@ -305,29 +301,34 @@ class MergeProposer:
             patch.base,
             patch.wanted,
             present,
-            tuple(changes),
+            tuple(found.changes),
             target,
             tuple(differences),
             tuple(result.conflicts),
             tuple(result.undecided),
             tuple(result.done),
-            tuple(path for path in patch.unclear if _is_meant(path, choices.paths)),
+            found.unclear,
         )
 
-    async def _joined(self, items: Sequence[MergeItem]) -> MergeItem:
-        """Return several merges into one resource, one after the other, as one."""
+    async def _joined(self, items: Sequence[MergeItem], whole: Patch | None = None) -> MergeItem:
+        """Return several merges into one resource, one after the other, as one.
+
+        ``whole`` is what they do together, if they are parts of one turn.
+        """
         first, last = items[0], items[-1]
         files = self._editor(first.resource)
         changes = await in_thread(files.compare, first.present, last.target.external)
+        asked = last if whole is None else replace(
+            last, base=whole.base, wanted=whole.wanted, asked=tuple(whole.changes)
+        )  # fmt: skip
         return replace(
-            last,
-            base=first.base,
+            asked,
             present=first.present,
             changes=tuple(changes),
-            conflicts=tuple(one for item in items for one in item.conflicts),
-            undecided=tuple(one for item in items for one in item.undecided),
-            done=tuple(one for item in items for one in item.done),
-            unclear=tuple(one for item in items for one in item.unclear),
+            conflicts=tuple(dict.fromkeys(one for item in items for one in item.conflicts)),
+            undecided=tuple(dict.fromkeys(one for item in items for one in item.undecided)),
+            done=tuple(dict.fromkeys(one for item in items for one in item.done)),
+            unclear=tuple(dict.fromkeys(one for item in items for one in item.unclear)),
         )
 
     async def _name_conflicts(self, item: MergeItem) -> MergeItem:
@@ -402,7 +403,7 @@ def sort_merges(
 
 
 def _merge_states(
-    files: EditsSnapshots, patch: _Patch, present: ExtRef, request: MergeRequest
+    files: EditsSnapshots, patch: Patch, present: ExtRef, request: MergeRequest
 ) -> MergeResult:
     since = {one.path: one for one in files.compare(patch.base, present)}
     here = {one.path: one.old for one in patch.changes if one.path not in since}
@@ -431,10 +432,52 @@ def _add_source(
         sources[entry.digest] = state, entry.path
 
 
+def _chosen(patch: Patch, choices: MergeChoices) -> Patch:
+    """Return the part of a patch that the user means."""
+    return replace(
+        patch,
+        changes=[one for one in patch.changes if _is_meant(one.path, choices.paths)],
+        unclear=tuple(path for path in patch.unclear if _is_meant(path, choices.paths)),
+    )
+
+
 def _is_meant(path: str, asked: Collection[str] | None) -> bool:
     return asked is None or path in asked or any(above in asked for above in above_of(path))
 
 
-def _reverse(change: FileChange) -> FileChange:
+def _reverse(patch: Patch) -> Patch:
+    changes = [_reverse_change(one) for one in patch.changes]
+    return replace(patch, base=patch.wanted, wanted=patch.base, changes=changes)
+
+
+def _reverse_change(change: FileChange) -> FileChange:
     kind = {"added": "removed", "removed": "added"}.get(change.kind, change.kind)
     return FileChange(change.path, cast("ChangeKind", kind), change.new, change.old)
+
+
+def _involved(authors: Mapping[str, ChangedByTurn | ChangedByUnknown]) -> set[TurnId]:
+    return {turn for by in authors.values() for turn in _turns_of(by)}
+
+
+def _turns_of(by: ChangedByTurn | ChangedByUnknown) -> tuple[TurnId, ...]:
+    return (by.turn,) if isinstance(by, ChangedByTurn) else by.turns
+
+
+def _whole_patch(
+    files: EditsSnapshots,
+    pinned: ResolvedTurnSnapshot,
+    authors: Mapping[str, ChangedByTurn | ChangedByUnknown],
+    kin: Collection[TurnId],
+) -> Patch:
+    """Return what changed while a turn ran and is not certainly another turn's."""
+    patch = _outer_patch(files, pinned)
+    who = {one.path: {*_turns_of(authors[one.path])} for one in patch.changes}
+    mine = [one for one in patch.changes if who[one.path] <= {*kin}]
+    unclear = [path for path, turns in who.items() if turns & {*kin} and turns - {*kin}]
+    return replace(patch, changes=mine, unclear=tuple(unclear))
+
+
+def _outer_patch(files: EditsSnapshots, pinned: ResolvedTurnSnapshot) -> Patch:
+    assert pinned.before is not None, "only such turns are asked for"
+    base, wanted = pinned.before.external, pinned.after.external
+    return Patch(base, wanted, files.compare(base, wanted))
