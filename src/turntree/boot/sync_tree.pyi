@@ -71,6 +71,7 @@ from turntree.resources.plans.restore import RestoreKind, RestorePlan
 from turntree.resources.plans.saga import PlanOutcome
 from turntree.resources.resource import (
     AttachMode,
+    CallStates,
     FileChange,
     FileEntry,
     Handle,
@@ -637,8 +638,11 @@ class _Resources:
         began_at: Timestamp,
         ended_at: Timestamp,
         mode: AttachMode = ...,
+        calls: Sequence[CallStates] = ...,
     ) -> bool:
         """Record the snapshots before and after a turn; False if they are recorded already.
+
+        ``calls`` are the states around its tool calls, as far as these were observed.
 
         Raises:
             NotFound: No such turn.

@@ -29,7 +29,7 @@ def draw_tally(
         ("find", f"any word in {turns} of {sessions}", "turntree search WORDS"),
         ("read", "what was asked and done, and why", f"turntree log {newest}"),
         ("continue", "a session in another tool", f"turntree handoff {newest} --to {other}"),
-        ("take back", "what an agent does to your files from now on", "turntree help rewind"),
+        ("take back", "what an agent does to your files from now on", "turntree help revert"),
     ]
     if tally.tokens:
         cost = "what it cost, where a price is known"
