@@ -221,7 +221,16 @@ export function grown(forest: Forest, more: ShapeColumns): Forest {
   }
   const old = forest.columns;
   const told = new Set(more.segments.id);
-  const segments = merged(old.segments, more.segments);
+  const agents = [...old.agents];
+  const projects = [...old.projects];
+  const agentAt = indexesIn(agents, more.agents);
+  const projectAt = indexesIn(projects, more.projects);
+  const known = <C extends { agent: number[]; project: number[] }>(rows: C): C => ({
+    ...rows,
+    agent: rows.agent.map((agent) => agentAt[agent] ?? agent),
+    project: rows.project.map((project) => projectAt[project] ?? project),
+  });
+  const segments = merged(old.segments, known(more.segments));
   let turns = 0;
   for (let i = 0; i < segments.id.length; i++) turns += segments.high[i]! - segments.low[i]! + 1;
   return forestOf(
@@ -229,10 +238,10 @@ export function grown(forest: Forest, more: ShapeColumns): Forest {
       position: more.position,
       whole: true,
       turns,
-      agents: more.agents.length >= old.agents.length ? more.agents : old.agents,
-      projects: more.projects.length >= old.projects.length ? more.projects : old.projects,
+      agents,
+      projects,
       segments,
-      sessions: merged(old.sessions, more.sessions),
+      sessions: merged(old.sessions, known(more.sessions)),
       marks: retold(old.marks, more.marks, told),
       turnings: retold(old.turnings, more.turnings, told),
     },
@@ -352,6 +361,14 @@ function push<T>(lists: Map<number, T[]>, key: number, item: T): void {
 }
 
 type Columns<C> = { [K in keyof C]: unknown[] };
+
+/** Where names stand in a list; those that it lacks are appended. An answer numbers only the names it has. */
+function indexesIn(list: string[], names: readonly string[]): number[] {
+  return names.map((name) => {
+    const at = list.indexOf(name);
+    return at < 0 ? list.push(name) - 1 : at;
+  });
+}
 
 /** Rows of `more` replace the rows of `old` that have the same id; the others are appended. */
 function merged<C extends Columns<C> & { id: unknown[] }>(old: C, more: C): C {
