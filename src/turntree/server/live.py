@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from turntree.api import Tree
 from turntree.boot.worker import WorkerRuntime
+from turntree.core.errors import DatabaseUnavailable
 from turntree.server.following import Follower
 from turntree.server.importing import ImportJobs
 from turntree.server.machine import Machine
+from turntree.server.reads.skeleton import keep_skeleton
 from turntree.server.stream import Stream
 
 DRAIN_S: Final = 0.5
@@ -38,7 +40,7 @@ class Live:
     @asynccontextmanager
     async def running(self, worker: WorkerRuntime | None = None) -> AsyncGenerator[None, None]:
         """Run everything while the block lasts; with a worker, messages are answered here."""
-        tasks = [asyncio.create_task(self.stream.run())]
+        tasks = [asyncio.create_task(self.stream.run()), asyncio.create_task(self._read_ahead())]
         if self.importing is not None:
             following = Follower(self.importing.tree, self.importing.machine)
             tasks += map(asyncio.create_task, (following.run(), following.run_hooks()))
@@ -51,6 +53,11 @@ class Live:
                     worker.serving(drain_s=DRAIN_S, stays_here=True, oversees=True)
                 )
             yield
+
+    async def _read_ahead(self) -> None:
+        """Read the shape of the tree before a browser asks: of a million turns it takes seconds."""
+        with suppress(DatabaseUnavailable):
+            await keep_skeleton(self.stream.tree)
 
     def close(self) -> None:
         """End the streams, so that a server that stops need not wait for their clients."""

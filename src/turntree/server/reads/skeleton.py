@@ -43,7 +43,7 @@ class KeptSkeleton:
         return tuple(islice(dict.fromkeys(_title_words(self.skeleton)), WORDS_MAX))
 
 
-_LAST: WeakKeyDictionary[Tree, KeptSkeleton] = WeakKeyDictionary()
+KEPT: WeakKeyDictionary[Tree, KeptSkeleton] = WeakKeyDictionary()
 _READING: WeakKeyDictionary[Tree, anyio.Lock] = WeakKeyDictionary()
 
 
@@ -57,12 +57,12 @@ async def keep_skeleton(tree: Tree) -> KeptSkeleton:
     # A page asks for several things at once: the first question reads for all of them.
     async with _READING.setdefault(tree, anyio.Lock()):
         position, is_whole = await tree.shape.store.find_position()
-        known = _LAST.get(tree)
+        known = KEPT.get(tree)
         if known is not None and known.position == position and known.is_whole == is_whole:
             return known
         # The position is older than what is read now: what comes in between is read again.
         kept = KeptSkeleton(position, await tree.shape.read(), is_whole)
-        _LAST[tree] = kept
+        KEPT[tree] = kept
         return kept
 
 

@@ -1,0 +1,21 @@
+"""What runs beside the requests."""
+
+import anyio
+import pytest
+
+from turntree.api import Tree
+from turntree.core.message import assistant, user
+from turntree.server.live import Live
+from turntree.server.reads.skeleton import KEPT
+
+pytestmark = pytest.mark.anyio
+SECONDS_MAX = 20
+
+
+async def test_the_shape_is_read_before_a_browser_asks(tree: Tree) -> None:
+    await tree.turns.record("main", [user("hello")], [assistant("hi")])
+    async with Live.make(tree).running():
+        with anyio.fail_after(SECONDS_MAX):
+            while tree not in KEPT:
+                await anyio.lowlevel.checkpoint()
+    assert [session.label for session in KEPT[tree].skeleton.sessions] == ["main"]
