@@ -273,8 +273,8 @@ async def test_functions_that_a_restore_gave_away_come_home(
     strayed = (
         "bind_console", "console_viewer", "console_workspace", "nearest_nodes", "permissions_of",
         "reader_can_see", "reader_can_see_all", "reader_can_see_object", "reader_can_see_segment",
-        "route_words", "search_embeddings", "search_names", "search_places", "search_words",
-        "unindex_turn",
+        "reader_can_see_turn", "route_words", "search_embeddings", "search_names", "search_places",
+        "search_words", "unindex_turn",
     )  # fmt: skip
     assert (await health.examine(empty)).strayed_functions == strayed
     workspace = WorkspaceId(str(database.workspace))

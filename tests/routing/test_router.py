@@ -205,17 +205,18 @@ async def test_what_was_said_before_a_closed_fork_stays_open(tree: Tree) -> None
         await tree.router.resolve(text="giraffes", sender=MALLORY)
 
 
-async def test_a_closed_main_session_is_nobodys_persona(tree: Tree) -> None:
+async def test_a_private_persona_is_addressed_by_who_may_see_it(tree: Tree) -> None:
     await tree.programs.create("agent", "atlas", {}, visibility="private")
-    assert (await tree.router.resolve("@(atlas)")).begins
-    with pytest.raises(NotFound):
-        await tree.router.resolve("@(atlas)", sender=MALLORY)
-    await record(tree, "atlas:main", "hello")
-    with pytest.raises(NotFound):
-        await tree.router.resolve("@(atlas)", sender=MALLORY)
-    await tree.programs.create("session", "atlas:main", {}, visibility="private")
-    with pytest.raises(NotFound):
-        await tree.router.resolve("@(atlas)", sender=MALLORY)
+    assert (await tree.router.resolve("@(atlas)")).label == "atlas:main"
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            await tree.router.resolve("@(atlas)", sender=MALLORY)
+        await record(tree, "atlas:main", "hello")
+    await tree.programs.invite("atlas", str(MALLORY))
+    route = await tree.router.resolve("@(atlas)", sender=MALLORY)
+    assert (route.label, route.begins, route.is_private) == ("atlas:with-mallory", True, True)
+    await tree.programs.invite("atlas:main", str(MALLORY))
+    assert (await tree.router.resolve("@(atlas)", sender=MALLORY)).label == "atlas:main"
 
 
 async def test_what_is_alike_is_not_shown_from_closed_threads(

@@ -243,7 +243,7 @@ async def test_a_persona_widens_nothing_that_its_agent_denies(models: Tree) -> N
     await models.personas.fork(
         "main", "side", wider, owner_grants=True, confirmed=True, context=HUMAN
     )
-    side = await ask(assembly_on(models), models, session="side")
+    side = await ask(assembly_on(models), models, session="side", agent="atlas")
     assert [one.name for one in side.prompt.tools] == ["fetch", "read"]
     (granted,) = [
         entry.object

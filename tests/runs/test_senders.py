@@ -10,8 +10,12 @@ import pytest
 from turntree.api import Tree
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.core.canonical import Json
+from turntree.core.errors import PermissionDenied
+from turntree.core.ids import RunId
 from turntree.core.message import Message, assistant, user
+from turntree.core.principal import Principal
 from turntree.core.program import Visibility
+from turntree.core.run import Caller
 from turntree.db.database import Database
 from turntree.programs.execution_host import LocalFolder
 from turntree.sandbox.bubblewrap import Bubblewrap
@@ -135,3 +139,22 @@ async def test_only_folders_that_the_workers_user_attached_are_recorded(
         (pinned,) = await bob.resources.pins_of("shared")
         assert pinned.before is not None
         assert pinned.before != pinned.after
+
+
+@pytest.mark.parametrize("name", ["human:ana", "system:root", "agent:secret"])
+async def test_nobody_sends_in_the_name_of_another(
+    database: Database, tmp_path: Path, name: str
+) -> None:
+    async with served_by_ana(database, tmp_path) as (ana, bob):
+        await add_model(ana, "hers", visibility="private")
+        await ana.programs.create(
+            "agent", "secret", {"default_model": "@(hers)"}, visibility="private"
+        )
+        await ana.programs.grant("secret", "agent:secret", "invoke")
+        kind, _, id = name.partition(":")
+        other = Principal(kind, id)  # type: ignore[arg-type]
+        with pytest.raises(PermissionDenied, match=f"human:bob cannot send as {name}"):
+            await bob.runs.post("main", "Who are you?", by=other, agent="secret")
+        forged = Caller(RunId(bob.turns.world.new_id()), "call", other, ())
+        with pytest.raises(PermissionDenied, match=f"human:bob cannot send as {name}"):
+            await bob.runs.post("main", "Who are you?", caller=forged, agent="secret")

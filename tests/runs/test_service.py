@@ -75,6 +75,7 @@ async def test_post_options_are_recorded_in_run_started(shop: Workshop) -> None:
 
 async def test_agent_acts_on_behalf_of_sender(shop: Workshop) -> None:
     runs = shop.runs()
+    await shop.tree.programs.create("agent", "atlas", {})
     posted = await runs.post("main", "hello", agent="atlas")
     await shop.actor().handle(shop.session)
     by = (await runs.wait(posted.run)).turn.header.by

@@ -122,10 +122,8 @@ class Inference:
         await programs.check_right(session, "invoke")
         if caller is not None and found.id in caller.waiting:
             raise InvalidOperation(f"{found.label} waits for this answer and cannot be asked")
-        agent = await runs.find_agent(_route_to(found))
-        if agent is not None:
+        if (agent := await runs.find_agent(_route_to(found))) is not None:
             _check_cycle(agent)
-            options["agent"] = agent
         await self.ensure_served()
         message = _said(str(request["message"]), caller)
         return await self._post(runs, found, [message], options, hear, caller)
@@ -188,7 +186,6 @@ class Inference:
             at=runs.world.now(),
             key=None if caller is None else caller.key,
             spawn=spawn,
-            visibility="private" if asked.visibility == "private" else None,
         )
         return await store.get(created.session)
 

@@ -241,8 +241,11 @@ class _Sessions:
         spawn: Spawn | None = ...,
         key: str | None = ...,
         source: TurnId | None = ...,
+        visibility: Visibility | None = ...,
     ) -> Session:
         """Create an empty session; one that is made from a private turn is private too.
+
+        So is one in the namespace of a private program. ``visibility`` overrides this.
 
         Raises:
             Conflict: The name is taken.
@@ -1380,11 +1383,17 @@ class _Runs:
             InvalidQuery: The target is empty, and so is the text.
             InvalidRevision: The target is malformed.
         """
-    def find_agent(self, route: Route, *, by: Principal | None = ...) -> str | None:
+    def find_agent(
+        self, route: Route, *, named: str | None = ..., by: Principal | None = ...
+    ) -> str | None:
         """Return the name of the agent that answers along a route; None if no agent does.
+
+        ``named`` is the agent that the message names; without one, the session decides.
 
         Raises:
             PermissionDenied: The sender may not invoke the agent.
+            NotFound: There is no agent of that name.
+            InvalidOperation: What is named is not an agent.
         """
     def post(
         self,
@@ -1409,7 +1418,7 @@ class _Runs:
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.
             NotFound: The target names nothing that the sender may read.
-            PermissionDenied: The sender may not invoke the agent that answers there.
+            PermissionDenied: The sender may not invoke the agent that answers.
         """
     def ask(
         self,

@@ -11,6 +11,8 @@ from turntree.core.errors import Hint
 from turntree.system.shell_words import quoted
 
 COMMANDS: Final[Mapping[str, str]] = {
+    "agent.answer_here": "turntree fork {revision} LABEL --agent AGENT     "
+    "its owner: turntree program grant {program} {grantee} {access}",
     "agent.assign": "turntree agent assign AGENT {task}",
     "backup.replace": "turntree backup restore {file} --replace",
     "config.allow_host": "turntree config add secret_hosts {host}",
@@ -35,6 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "program.kinds": "turntree program kinds",
     "program.list": "turntree program list",
     "program.list_kind": "turntree program list --kind {kind}",
+    "program.publish": "turntree program visibility {program} public",
     "program.set_state": "turntree {kind} set-state {program} {state}",
     "program.show": "turntree {kind} show {program}",
     "provider.create": "turntree provider create NAME --type TYPE --base-url URL",

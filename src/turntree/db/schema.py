@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 37
-DIGEST: Final = "68c8eb985648b2b65c0e388c2d9c2157bf6ac3c281ad9812e51c3a19b493e791"
+NUMBER: Final = 38
+DIGEST: Final = "873a74184418dfac0907e59c9c79ec1fe0321c098ecc75d6b3ded42a9c982950"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

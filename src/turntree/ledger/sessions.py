@@ -54,13 +54,18 @@ class Sessions(Facet):
         spawn: Spawn | None = None,
         key: str | None = None,
         source: TurnId | None = None,
+        visibility: Visibility | None = None,
     ) -> Session:
         """Create an empty session; one that is made from a private turn is private too.
+
+        So is one in the namespace of a private program. ``visibility`` overrides this.
 
         Raises:
             Conflict: The name is taken.
         """
-        return await self._begin(label, None, origin=origin, spawn=spawn, key=key, source=source)
+        return await self._begin(
+            label, None, origin=origin, spawn=spawn, key=key, source=source, visibility=visibility
+        )
 
     async def fork(
         self,

@@ -149,7 +149,7 @@ def _statement(change: Change, by: str, at: Timestamp) -> tuple[bytes, dict[str,
                 "origin": None,
                 "origin_session": None,
                 "source": None,
-                "visibility": None,
+                "visibility": "configured",
             }
         case CreateProgram():
             return SQL["create_program"], {

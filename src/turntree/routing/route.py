@@ -44,6 +44,8 @@ class Route:
     candidates: tuple[Candidate, ...] = ()
     """The threads that were considered and that the sender may read, best first."""
     overrides: Overrides = field(default_factory=Overrides)
+    is_private: bool = False
+    """Whether a session that begins is the sender's own, private one."""
 
     def to_json(self) -> dict[str, Json]:
         """Return what a run records of it: the kind of target, and how the session was found."""

@@ -6,7 +6,9 @@ nothing; ``begin`` creates the session that a route lacks.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Final, assert_never
 
 from turntree.core.errors import (
@@ -36,12 +38,15 @@ from turntree.routing.target import (
     channel_key,
     entity_key,
     main_session,
+    own_session,
     parse_target,
 )
 
 CANDIDATES_DEFAULT: Final = 5
 CANDIDATES_MAX: Final = 50
 TEXT_CHARS_MAX: Final = 4_000
+OWN_MAX: Final = 9
+"""How many labels are tried for a sender's own session with a persona."""
 PERSONAS: Final = ("agent", "human")
 """The kinds of program that have a main session."""
 _LIKE_A_DIGEST: Final = re.compile(r"[0-9a-f]{7,64}")
@@ -138,6 +143,8 @@ class Router(Facet):
             return route
         if route.label is None:
             session = await self._fork(route, key)
+        elif route.is_private:
+            session = await self._begin_own(route.label)
         else:
             session = await self.sessions.get_or_create(route.label)
         steps = (*route.steps, f"began the session {session.label}")
@@ -195,16 +202,24 @@ class Router(Facet):
 
     async def _to_persona(self, target: Target, name: str, who: str) -> Route:
         label = main_session(name)
-        told = f"the persona {name} is addressed by its main session, {label}"
         program = await self.programs.find(name, by=who)
         # Without an agent that the sender may see, a bare model would answer in its session.
-        if program is not None and program.kind in PERSONAS:
-            session = await self._find(label)
-            if session is None:
-                return Route(target, None, None, label, (told, "it begins with this message"))
-            if not await self._is_closed(session, who):
-                return _at(target, session, label, told)
-        raise NotFound(f"there is no persona {name!r}", hint=Hint("program.list"))
+        if program is None or program.kind not in PERSONAS:
+            raise NotFound(f"there is no persona {name!r}", hint=Hint("program.list"))
+        own = own_session(name, who)
+        found, may_begin = await self.matcher.reader.find_persona_session(
+            program.id, label, [*islice(numbered_labels(own), OWN_MAX)], by=who
+        )
+        if found is None and may_begin:
+            told = _told_main(name, label)
+            return Route(target, None, None, label, (told, "it begins with this message"))
+        apart = f"the main session of {name} is not open to {who}, who has one of their own"
+        if found is None:
+            steps = (apart, "it begins with this message, private")
+            return Route(target, None, None, own, steps, is_private=True)
+        session = await self.sessions.ledger.get(found)
+        is_main = label in (session.label, *session.aliases)
+        return _at(target, session, session.label, _told_main(name, label) if is_main else apart)
 
     async def _to_sender(self, target: Target, key: Label, who: str) -> Route:
         # Aliases are found as well, so a sender who was identified keeps their session.
@@ -249,6 +264,14 @@ class Router(Facet):
                 continue
         raise InvalidOperation(f"too many sessions are named {name!r}")
 
+    async def _begin_own(self, label: Label) -> Session:
+        """Create the private session of the principal under the first label that is free."""
+        for candidate in numbered_labels(label):
+            # The name is taken: try the next number.
+            with suppress(Conflict):
+                return await self.sessions.create(candidate, visibility="private")
+        raise InvalidOperation(f"too many sessions are named {label!r}")
+
     async def _find(self, name: str) -> Session | None:
         return await self.sessions.ledger.find(name)
 
@@ -267,6 +290,10 @@ def _at(target: Target, session: Session, name: Label, *steps: str) -> Route:
         session.label,
         (*steps, *alias, f"the session {session.label} {stands}"),
     )
+
+
+def _told_main(name: str, label: Label) -> str:
+    return f"the persona {name} is addressed by its main session, {label}"
 
 
 def _told(matched: ThreadMatches) -> tuple[str, ...]:

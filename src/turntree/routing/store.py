@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
 import orjson
 
-from turntree.core.ids import Label, SessionId, TurnId, find_long_id
+from turntree.core.ids import Label, ProgramId, SessionId, TurnId, find_long_id
 from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.db.arrays import text_array
 from turntree.db.database import Database, Row, as_uuid, as_uuids
 from turntree.db.sql import load_statements
 from turntree.routing.route import HoldingSession
@@ -89,6 +92,25 @@ class RoutingStore:
             SQL["list_hidden_sessions"], sessions=as_uuids(sessions), by=to
         )
         return {SessionId(id) for (id,) in rows}
+
+    async def find_persona_session(
+        self, persona: ProgramId, main: Label, own: Sequence[str], *, by: str
+    ) -> tuple[SessionId | None, bool]:
+        """Return the session in which a principal may talk to a persona, or None.
+
+        That is its main session, or else the first of ``own`` that is private and theirs. The
+        second value is whether the principal may begin the main session.
+        """
+        # As the system: a main session that is hidden from the principal exists nevertheless.
+        row = await self.database.seen_by(EVERYTHING).fetch_one(
+            SQL["find_persona_session"],
+            persona=UUID(persona),
+            main=main,
+            names=text_array([main, *own]),
+            by=by,
+        )
+        session, may_begin = row or (None, False)
+        return None if session is None else SessionId(session), may_begin
 
 
 @value

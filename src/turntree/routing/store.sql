@@ -41,6 +41,21 @@ SELECT p.turn_id::text, p.session_id::text, n.name, p.head_id::text, p.is_active
 SELECT x.id::text FROM unnest(%(sessions)b::uuid[]) AS x (id)
   WHERE turntree.is_program_hidden(%(workspace)b, x.id, %(by)b::text);
 
+-- name: find_persona_session
+-- The first of some sessions in which a principal may talk to a persona: its main session, or a private one of the
+-- principal's own. A session that only has the name of a private persona's main session does not count. And whether the
+-- principal may begin the main session.
+SELECT (SELECT n.session_id::text FROM unnest(%(names)b::text[]) WITH ORDINALITY AS x (name, place)
+    JOIN turntree.session_names n ON n.workspace_id = %(workspace)b AND n.name = x.name
+    LEFT JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = n.session_id
+    WHERE CASE WHEN x.name <> %(main)b::text THEN p.visibility = 'private' AND p.owner = %(by)b::text
+      WHEN a.visibility = 'private' AND (p.visibility IS DISTINCT FROM 'private' OR p.owner <> a.owner) THEN false
+      ELSE p.id IS NULL OR turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b::text, 'invoke') END
+    ORDER BY x.place LIMIT 1),
+    (a.visibility = 'public' OR a.owner = %(by)b::text) AND NOT EXISTS (SELECT FROM turntree.session_names n
+      WHERE n.workspace_id = %(workspace)b AND n.name = %(main)b::text)
+  FROM turntree.programs a WHERE a.workspace_id = %(workspace)b AND a.id = %(persona)b::uuid;
+
 -- name: list_described_programs
 SELECT p.id::text, p.kind, p.name, o.bytes FROM turntree.programs p
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version

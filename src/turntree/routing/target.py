@@ -143,6 +143,12 @@ def main_session(persona: str) -> Label:
     return check_label(f"{persona}:{MAIN}")
 
 
+def own_session(persona: str, sender: str) -> Label:
+    """Return the label of a sender's own session with a persona: ``atlas:with-bob``."""
+    kind, _, id = sender.partition(":")
+    return _key(persona, *([f"with-{id}"] if kind == "human" else [f"with-{kind}", id]))
+
+
 def channel_key(kind: str, id: str) -> Label:
     """Return the routing key of a sender known only by channel."""
     return _key(CHANNEL, kind, id)

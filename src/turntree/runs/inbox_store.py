@@ -7,7 +7,7 @@ what a run does.
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -17,7 +17,7 @@ from psycopg.types.numeric import Int4
 from turntree.core import event as events
 from turntree.core import message as messages
 from turntree.core.canonical import Json, canonical, digest_bytes, digest_from_raw, digest_raw
-from turntree.core.errors import Hint, NotFound, PermissionDenied
+from turntree.core.errors import NotFound, PermissionDenied
 from turntree.core.ids import RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message
 from turntree.core.run import RunEvent
@@ -37,8 +37,6 @@ from turntree.runs.inbox import (
 )
 
 SQL = load_statements(__file__)
-SENDERS: Final = ("channel", "entity")
-"""Namespaces of senders' sessions; no agent answers there by its name."""
 
 
 @value
@@ -210,7 +208,13 @@ class InboxStore:
         return None if row is None else _waiting(*row)
 
     async def find_agent(
-        self, session: SessionId | None, label: str | None, head: TurnId | None, *, by: str
+        self,
+        session: SessionId | None,
+        label: str | None,
+        head: TurnId | None,
+        *,
+        named: str | None = None,
+        by: str,
     ) -> str | None:
         """Return the name of the agent that answers in a session; None if no agent does.
 
@@ -218,24 +222,20 @@ class InboxStore:
 
         Raises:
             PermissionDenied: The principal may not invoke the agent.
+            NotFound: There is no agent of the name that the message has.
+            InvalidOperation: What the message names is not an agent.
         """
-        namespace, colon, _ = (label or "").partition(":")
         row = await self.database.fetch_one(
             SQL["find_agent"],
             session=as_uuid(session),
-            namespace=namespace if colon and namespace not in SENDERS else None,
+            label=label,
             head=as_uuid(head),
+            named=named,
             by=by,
         )
-        if row is None or row[0] != "agent":
-            return None
-        _, name, may_invoke = row
-        if not may_invoke:
-            raise PermissionDenied(
-                f"{by} may not invoke @({name})",
-                hint=Hint("program.grant", {"program": name, "grantee": by, "access": "invoke"}),
-            )
-        return str(name)
+        assert row is not None, "the function returns one row or raises"
+        name: str | None = row[0]
+        return name
 
     async def find_keyed_session(self, by: str, key: str) -> SessionId | None:
         """Return the session that a principal sent a message to with an idempotency key."""

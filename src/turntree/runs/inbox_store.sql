@@ -53,22 +53,7 @@ SELECT i.session_id::text, n.name, count(*)::int,
   GROUP BY i.session_id, n.name ORDER BY min(i.received_at), n.name;
 
 -- name: find_agent
--- The agent that answers in a session, existing or not: its owner, else the agent whose namespace its label is in,
--- else the agent of its last turn, which a fork keeps. An owner that is a human means: no agent.
-SELECT p.kind, p.name, turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'invoke')
-  FROM (SELECT 1 AS place, r.target_id AS id, NULL AS name
-      FROM turntree.programs s
-      JOIN turntree.program_refs r ON r.workspace_id = s.workspace_id AND r.program_id = s.id AND r.version = s.version
-      WHERE s.workspace_id = %(workspace)b AND s.id = %(session)b::uuid AND r.path = 'owner'
-    UNION ALL SELECT 2, NULL, %(namespace)b::text
-    UNION ALL SELECT 3, NULL, turntree.object_document(%(workspace)b,
-      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object') ->> 'agent'
-    UNION ALL SELECT 4, NULL, substr(t.by, 7) FROM turntree.turns t
-      WHERE t.workspace_id = %(workspace)b AND t.id = %(head)b::uuid AND t.by LIKE 'agent:%%') c
-  JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND (p.id = c.id OR p.name = c.name)
-  WHERE p.kind IN ('agent', 'human')
-    AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
-  ORDER BY c.place LIMIT 1;
+SELECT (turntree.require_agent(%(workspace)b, %(session)b::uuid, %(label)b::text, %(head)b::uuid, %(named)b::text, %(by)b::text)).name;
 
 -- name: find_keyed_session
 SELECT session_id::text FROM turntree.queued_messages

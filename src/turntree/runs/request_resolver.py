@@ -29,7 +29,7 @@ from turntree.core.manifest import (
     ManifestEntry,
 )
 from turntree.core.principal import Principal
-from turntree.core.program import Program, a_kind, name_in
+from turntree.core.program import Program, name_in
 from turntree.core.run import options_of, reader_of
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
@@ -286,7 +286,7 @@ class RequestResolver:
         home = None if session is None else await programs.store.find(session, by=str(programs.by))
         thread = await self.permissions.find_thread_settings(session, parent)
         persona = None if thread.persona is None else Persona.from_json(thread.persona)
-        agent = await _find_agent(programs, options, home, persona)
+        agent = await _find_agent(programs, options)
         if agent is not None and not thread.is_chosen:
             persona = _persona_in(agent)
         situation = options.get("situation")
@@ -464,24 +464,18 @@ async def _list_programs(programs: Registry, agent: Program) -> dict[str, Progra
     return listed
 
 
-async def _find_agent(
-    programs: Registry, options: Mapping[str, Json], home: Program | None, persona: Persona | None
-) -> Program | None:
-    """Return the acting agent: the message's, else the session's owner, else the persona's."""
-    if (address := options.get("agent")) is not None:
-        program = await programs.get(str(address))
-        if program.kind != "agent":
-            raise InvalidOperation(f"{program.address} is {a_kind(program.kind)}, not an agent")
-        if not await programs.allows(program, str(programs.by), "invoke"):
-            raise PermissionDenied(f"{programs.by} may not invoke {program.address}")
-        return program
-    if home is not None and (owner := home.config.get("owner")) is not None:
-        found = await programs.find(str(owner))
-        return found if found is not None and found.kind == "agent" else None
-    if persona is None:
+async def _find_agent(programs: Registry, options: Mapping[str, Json]) -> Program | None:
+    """Return the agent that answers, which the ledger wrote into the message's options.
+
+    Raises:
+        PermissionDenied: The sender may no longer invoke it.
+    """
+    if (name := options.get("agent")) is None:
         return None
-    found = await programs.find(persona.agent)
-    return found if found is not None and found.kind == "agent" else None
+    program = await programs.get(str(name))
+    if not await programs.allows(program, str(programs.by), "invoke"):
+        raise PermissionDenied(f"{programs.by} may not invoke {program.address}")
+    return program
 
 
 def _persona_in(agent: Program) -> Persona:

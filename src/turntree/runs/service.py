@@ -157,14 +157,22 @@ class Runs(Facet):
             return await router.locate(target, text, sender=sender)
         return await router.resolve(target, text, sender=sender)
 
-    async def find_agent(self, route: Route, *, by: Principal | None = None) -> str | None:
+    async def find_agent(
+        self, route: Route, *, named: str | None = None, by: Principal | None = None
+    ) -> str | None:
         """Return the name of the agent that answers along a route; None if no agent does.
+
+        ``named`` is the agent that the message names; without one, the session decides.
 
         Raises:
             PermissionDenied: The sender may not invoke the agent.
+            NotFound: There is no agent of that name.
+            InvalidOperation: What is named is not an agent.
         """
         sender = str(by or self.by)
-        return await self.inbox.find_agent(route.session, route.label, route.head, by=sender)
+        return await self.inbox.find_agent(
+            route.session, route.label, route.head, named=named, by=sender
+        )
 
     async def post(
         self,
@@ -189,7 +197,7 @@ class Runs(Facet):
         Raises:
             InvalidOperation: The message is invalid, or the key belongs to another message.
             NotFound: The target names nothing that the sender may read.
-            PermissionDenied: The sender may not invoke the agent that answers there.
+            PermissionDenied: The sender may not invoke the agent that answers.
         """
         messages = [user(said)] if isinstance(said, str) else said
         queued: list[Message] = []
@@ -212,8 +220,8 @@ class Runs(Facet):
         else:
             text = "\n".join(message.text for message in queued)
             route = await self.route(target, text, key=key, by=by, source=queued[0].source)
-        if "agent" not in options and (agent := await self.find_agent(route, by=by)) is not None:
-            options["agent"] = agent
+        reader = by if caller is None else caller.reader
+        agent = await self.find_agent(route, named=asked.get("agent"), by=reader)
         # After the checks, so that a refused message creates no session.
         begun = await self.begin(route, key=key)
         assert begun.session is not None, "a route that has begun has a session"
@@ -230,11 +238,7 @@ class Runs(Facet):
             begun.session, *queued, by=str(by or self.by), at=self.world.now(), key=key,
             options=recorded,
         )  # fmt: skip
-        answers = options.get("agent")
-        return replace(
-            posted, redacted=redacted, label=begun.label, route=found,
-            agent=None if answers is None else str(answers),
-        )  # fmt: skip
+        return replace(posted, redacted=redacted, label=begun.label, route=found, agent=agent)
 
     async def ask(
         self,
@@ -398,7 +402,7 @@ class Runs(Facet):
         """Create the session or the fork that a route lacks, and return the route with it."""
         if route.session is not None:
             return route
-        if route.label is not None:
+        if route.label is not None and not route.is_private:
             session = await self.sessions.get_or_create(route.label)
             return replace(route, session=session.id, head=session.head)
         return await self.find_router().begin(route, key=key)

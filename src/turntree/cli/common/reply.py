@@ -92,8 +92,7 @@ def post(terminal: Terminal, talk: ChatSession, outgoing: OutgoingMessage) -> Qu
                 )
         target = name if existing is None else existing.label
         route = await runs.route(target, outgoing.text, key=outgoing.key, source=outgoing.source)
-        if "agent" not in options and (agent := await runs.find_agent(route)) is not None:
-            options["agent"] = agent
+        options["agent"] = await runs.find_agent(route, named=options.get("agent"))
         try:
             # Before anything is stored: a set-up that fails leaves no session and no turn.
             await ensure_model(opened, terminal, route, options)

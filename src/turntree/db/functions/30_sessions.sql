@@ -58,13 +58,17 @@ BEGIN
 END $$;
 
 -- Creates a session, empty (p_head null) or at any turn (a fork: nothing is copied), with its first event (p_id,
--- p_body). It inherits the visibility of p_source, the session or turn it is made from, and of its head, unless
--- p_visibility overrides it. Forking is as hot as appending. The function therefore returns nothing, because the
+-- p_body). It inherits the visibility of p_source, the session or turn it is made from, and of its head, or that of the
+-- program in whose namespace its label is, unless p_visibility overrides it; 'configured' leaves it to the program that
+-- the caller creates in the same transaction. Forking is as hot as appending. The function therefore returns nothing, because the
 -- caller knows the result, and repeats the statements of log_move in line.
 CREATE OR REPLACE FUNCTION turntree.insert_session(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_by text, p_at timestamptz,
   p_id bytea, p_body text, p_origin text, p_origin_session text, p_source uuid, p_visibility text)
 RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_visibility constant text := CASE WHEN p_label LIKE '%:%' THEN turntree.namespace_visibility(p_ws, p_label, p_visibility, p_by)
+    ELSE p_visibility END;
 BEGIN
   IF p_head IS NOT NULL THEN
     INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
@@ -87,9 +91,10 @@ BEGIN
     VALUES (p_ws, p_session, 1, CASE WHEN p_head IS NULL THEN 'create' ELSE 'fork' END, p_head, p_by, p_at);
   INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
     VALUES (p_ws, p_session, 0, p_id, 'session.created', p_body);
-  IF p_visibility IS NOT NULL OR coalesce(p_source, p_head) IS NOT NULL AND EXISTS (SELECT FROM turntree.programs p
-      WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
-    PERFORM turntree.inherit_visibility(p_ws, p_session, p_source, p_head, p_visibility, p_by, p_at);
+  IF v_visibility IN ('public', 'private') OR v_visibility IS NULL AND coalesce(p_source, p_head) IS NOT NULL
+      AND EXISTS (SELECT FROM turntree.programs p
+        WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
+    PERFORM turntree.inherit_visibility(p_ws, p_session, p_source, p_head, v_visibility, p_by, p_at);
   END IF;
 END $$;
 
@@ -228,7 +233,8 @@ DECLARE
   v_seq int;
   v_label text;
 BEGIN
-  PERFORM turntree.require_session_access(p_ws, p_session, 'configure');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'configure'), turntree.require_private_main(
+    p_ws, p_name, (SELECT p.visibility FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_session), p_by);
   UPDATE turntree.sessions SET event_seq = event_seq + 1
     WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
   IF NOT FOUND THEN

@@ -89,6 +89,7 @@ BEGIN
       RAISE EXCEPTION '% created % and decides about it: configure a fork of it', v_begun_by, v_label USING ERRCODE = '42501',
         DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'session.fork', 'revision', v_label))::text;
     END IF;
+    PERFORM turntree.require_private_main(p_ws, v_label, p_visibility, p_by);
   END IF;
   INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
     VALUES (p_ws, p_program, p_kind, p_name, p_owner, p_state, p_visibility, p_details::jsonb, p_at::timestamptz, p_at::timestamptz)
@@ -99,6 +100,9 @@ BEGIN
   END IF;
   PERFORM turntree.add_program_version(p_ws, p_program, 1, p_digest, p_config, p_members, p_targets, p_by, p_at);
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p_kind), p_event, p_at, p_data);
+  IF p_kind = 'agent' AND p_visibility = 'private' THEN
+    PERFORM turntree.close_main_session(p_ws, p_name, p_owner, p_by, p_at);
+  END IF;
 END $$;
 
 -- Records an event of a program and applies it: another state (p_from, p_to), another version (p_version, which must
@@ -123,6 +127,9 @@ BEGIN
     RAISE EXCEPTION '% was configured meanwhile: it is at version %', turntree.display_name(p_ws, p_program, p.name), p.version USING ERRCODE = 'TT001';
   ELSIF p_visibility IS NOT NULL AND p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
     RAISE EXCEPTION 'only % says who sees %', p.owner, turntree.display_name(p_ws, p_program, p.name) USING ERRCODE = '42501';
+  ELSIF p_visibility = 'public' AND p.kind = 'session' THEN
+    PERFORM turntree.require_private_main(p_ws, n.name, p_visibility, p_by) FROM turntree.session_names n
+      WHERE n.workspace_id = p_ws AND n.session_id = p_program;
   ELSIF p_event IN ('human.approval_requested', 'human.approved', 'human.rejected') THEN
     PERFORM turntree.check_approval(p_ws, p_program, p.name, p.details, p_event,
       turntree.document(p_data), turntree.document(p_sets), p_by);
@@ -141,6 +148,9 @@ BEGIN
     PERFORM turntree.add_program_version(p_ws, p_program, p_version, p_digest, p_config, p_members, p_targets, p_by, p_at);
   END IF;
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p.kind), p_event, p_at, p_data);
+  IF p.kind = 'agent' AND p_visibility = 'private' THEN
+    PERFORM turntree.close_main_session(p_ws, p.name, p.owner, p_by, p_at);
+  END IF;
 END $$;
 
 -- Grants access to a program or revokes it. Returns false if that is already so.

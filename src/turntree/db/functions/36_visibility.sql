@@ -296,6 +296,64 @@ BEGIN
   END LOOP;
 END $$;
 
+-- Refuses a name that would make a session the main session of a private agent, NAME:main, unless the agent's owner
+-- gives it to a private session: what is said to the agent is as private as the agent. The others learn only that the
+-- name is taken.
+CREATE OR REPLACE FUNCTION turntree.require_private_main(p_ws uuid, p_name text, p_visibility text, p_by text)
+RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  a record;
+BEGIN
+  SELECT p.name, p.owner INTO a FROM turntree.programs p WHERE p_name LIKE '%:main' AND p.workspace_id = p_ws
+    AND p.name = left(p_name, -5) AND p.kind = 'agent' AND p.visibility = 'private';
+  IF FOUND AND p_by <> a.owner AND p_by NOT LIKE 'system:%' THEN
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001';
+  ELSIF FOUND AND p_visibility IS DISTINCT FROM 'private' THEN
+    RAISE EXCEPTION '% is the main session of @(%), which is private: so is the session', p_name, a.name USING ERRCODE = 'TT003',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'program.publish', 'program', a.name))::text;
+  END IF;
+END $$;
+
+-- Returns the visibility of a new session whose label is in the namespace of a program: what principals say to a
+-- private program is private unless they decide otherwise. A program that its creator may not invoke does not count.
+CREATE OR REPLACE FUNCTION turntree.namespace_visibility(p_ws uuid, p_label text, p_visibility text, p_by text)
+RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_visibility text := p_visibility;
+BEGIN
+  IF p_visibility IS NULL AND EXISTS (SELECT FROM turntree.programs p
+      WHERE p.workspace_id = p_ws AND p.name = split_part(p_label, ':', 1) AND p.visibility = 'private'
+        AND turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'invoke')) THEN
+    v_visibility := 'private';
+  END IF;
+  IF p_visibility IS DISTINCT FROM 'configured' THEN
+    PERFORM turntree.require_private_main(p_ws, p_label, v_visibility, p_by);
+  END IF;
+  RETURN v_visibility;
+END $$;
+
+-- Makes the main session of an agent that has become private as private as the agent, if the agent's owner began it. A
+-- session that another principal began stays theirs: nobody hides it from them by naming an agent after it.
+CREATE OR REPLACE FUNCTION turntree.close_main_session(p_ws uuid, p_agent text, p_owner text, p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  s record;
+BEGIN
+  SELECT n.session_id, p.visibility INTO s FROM turntree.session_names n
+    JOIN turntree.session_history h ON h.workspace_id = p_ws AND h.session_id = n.session_id AND h.version = 1
+    LEFT JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = n.session_id
+    WHERE n.workspace_id = p_ws AND n.name = p_agent || ':main' AND coalesce(p.owner, h.by) = p_owner;
+  IF NOT FOUND OR s.visibility = 'private' THEN
+    RETURN;
+  ELSIF s.visibility IS NULL THEN
+    PERFORM turntree.inherit_visibility(p_ws, s.session_id, NULL, NULL, 'private', p_owner, p_at::timestamptz);
+    RETURN;
+  END IF;
+  UPDATE turntree.programs SET visibility = 'private', updated_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = s.session_id;
+  PERFORM turntree.insert_event(p_ws, s.session_id, turntree.next_program_seq(p_ws, s.session_id, 'session'),
+    'program.visibility_changed', p_at, '{"by":' || turntree.canonical_text(p_by) || ',"visibility":"private"}');
+END $$;
+
 -- Refuses to move a session to a turn of another owner's private session, and a public session to any private turn:
 -- the owner of a session decides who reads what it holds. Where a session of the same owner was already, nothing is
 -- exposed.
@@ -344,6 +402,14 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.can_see_al
 CREATE OR REPLACE FUNCTION turntree.reader_can_see(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_stream_hidden(p_ws, p_stream) $$;
 
+-- The same for a turn, by its id. A turn that a visible session holds is visible there, even if its run's own session
+-- and therefore the run's events are hidden. What has no turn yet is as visible as its run.
+CREATE OR REPLACE FUNCTION turntree.reader_can_see_turn(p_ws uuid, p_turn uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$
+  SELECT CASE WHEN EXISTS (SELECT FROM turntree.turn_bodies b WHERE b.workspace_id = p_ws AND b.turn_id = p_turn)
+    THEN turntree.can_see_turn(p_ws, p_turn) ELSE NOT turntree.is_stream_hidden(p_ws, p_turn) END
+$$;
+
 -- A segment is visible to the viewers of its first turn: a session that holds any of its turns holds that one.
 CREATE OR REPLACE FUNCTION turntree.reader_can_see_segment(p_ws uuid, p_segment uuid, p_fork_depth int)
 RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
@@ -366,7 +432,7 @@ BEGIN
   FOR v_stream IN SELECT h.turn_id FROM turntree.object_holders h WHERE h.workspace_id = p_ws AND h.digest = p_digest
       UNION ALL SELECT v.program_id FROM turntree.program_versions v WHERE v.workspace_id = p_ws AND v.digest = p_digest LOOP
     -- A queued message has the id of a run that does not exist yet.
-    IF NOT turntree.is_stream_hidden(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = p_ws
+    IF turntree.reader_can_see_turn(p_ws, v_stream) AND NOT EXISTS (SELECT FROM turntree.queued_messages i WHERE i.workspace_id = p_ws
         AND i.run_id = v_stream AND i.payload IS NOT NULL AND turntree.is_program_hidden(p_ws, i.session_id, turntree.viewer())) THEN
       RETURN true;
     END IF;

@@ -60,8 +60,90 @@ RETURNS int LANGUAGE sql AS $$
     WHERE workspace_id = p_ws AND session_id = p_session AND NOT awake RETURNING wakeup_number
 $$;
 
+-- Returns the program that answers a message, or null if the model answers without an agent. No other place decides
+-- this. The first of these counts: the agent that the message names, the session's owner, the agent that the session
+-- was forked for, the agent in whose namespace its label is, the agent of its last turn, which a fork keeps. An owner
+-- that is a human means: no agent. A session that does not exist yet is described by its label and the turn it begins
+-- at. An agent must not take over sessions of others, so a label or a last turn counts only if the session's owner may
+-- invoke the agent, and a label only if the agent is not newer than the session or has the same owner.
+CREATE OR REPLACE FUNCTION turntree.answering_program(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_named text, p_by text)
+RETURNS turntree.programs LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  p turntree.programs;
+  v_owner text;
+  v_begun timestamptz;
+  v_namespace constant text := CASE WHEN p_label LIKE '%:%' THEN split_part(p_label, ':', 1) END;
+BEGIN
+  IF p_named IS NOT NULL THEN
+    SELECT * INTO p FROM turntree.programs x
+      WHERE x.workspace_id = p_ws AND x.name = regexp_replace(p_named, '^@\((.*)\)$', '\1');
+    RETURN p;
+  END IF;
+  SELECT x.* INTO p FROM turntree.programs s
+    JOIN turntree.program_refs r ON r.workspace_id = p_ws AND r.program_id = s.id AND r.version = s.version AND r.path = 'owner'
+    JOIN turntree.programs x ON x.workspace_id = p_ws AND x.id = r.target_id AND x.kind IN ('agent', 'human')
+    WHERE s.workspace_id = p_ws AND s.id = p_session;
+  IF FOUND THEN
+    RETURN p;
+  END IF;
+  -- A session changes its persona at its beginning or not at all.
+  SELECT x.* INTO p FROM turntree.events e
+    JOIN turntree.programs x ON x.workspace_id = p_ws AND x.kind = 'agent' AND x.name = turntree.document(e.body) #>> '{data,persona}'
+    WHERE e.workspace_id = p_ws AND e.stream_id = p_session AND e.seq < 16 AND e.kind = 'session.persona_changed'
+    ORDER BY e.seq DESC LIMIT 1;
+  IF FOUND OR v_namespace IS NULL AND p_head IS NULL THEN
+    RETURN p;
+  END IF;
+  SELECT coalesce(o.owner, h.by), s.created_at INTO v_owner, v_begun FROM turntree.sessions s
+    LEFT JOIN turntree.programs o ON o.workspace_id = p_ws AND o.id = s.id
+    LEFT JOIN turntree.session_history h ON h.workspace_id = p_ws AND h.session_id = s.id AND h.version = 1
+    WHERE s.workspace_id = p_ws AND s.id = p_session;
+  IF NOT FOUND AND p_head IS NOT NULL THEN
+    -- A fork of something private belongs to the owner of that.
+    SELECT o.owner INTO v_owner FROM turntree.programs o WHERE o.workspace_id = p_ws
+      AND o.id = turntree.private_session_of(p_ws, p_head, p_by, '00000000-0000-0000-0000-000000000000');
+  END IF;
+  v_owner := CASE WHEN v_owner IS NULL OR v_owner LIKE 'system:%' THEN p_by ELSE v_owner END;
+  SELECT x.* INTO p FROM (SELECT 1 AS place, v_namespace AS name WHERE v_namespace NOT IN ('channel', 'entity')
+      UNION ALL SELECT 2, turntree.object_document(p_ws,
+        turntree.manifest_entry(p_ws, p_head, 'persona') ->> 'object') ->> 'agent') c
+    JOIN turntree.programs x ON x.workspace_id = p_ws AND x.kind IN ('agent', 'human') AND x.name = c.name
+    WHERE turntree.has_program_access(p_ws, x.id, x.owner, x.visibility, v_owner, 'invoke')
+      AND (c.place = 2 OR v_begun IS NULL OR x.created_at <= v_begun OR x.owner = v_owner)
+    ORDER BY c.place LIMIT 1;
+  RETURN p;
+END $$;
+
+-- Returns the agent that answers a message, or null. Refuses a sender who may not invoke it: answering without the
+-- agent would look like its answer.
+CREATE OR REPLACE FUNCTION turntree.require_agent(
+  p_ws uuid, p_session uuid, p_label text, p_head uuid, p_named text, p_by text)
+RETURNS turntree.programs LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  p turntree.programs := turntree.answering_program(p_ws, p_session, p_label, p_head, p_named, p_by);
+  v_grant constant jsonb := jsonb_build_object('program', p.name, 'grantee', regexp_replace(p_by, '^human:', ''), 'access', 'invoke');
+BEGIN
+  IF p_named IS NOT NULL AND (p.id IS NULL OR NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'read')) THEN
+    RAISE EXCEPTION 'there is no agent %', p_named USING ERRCODE = 'TT002', DETAIL = jsonb_build_object(
+      'hint', jsonb_build_object('action', 'program.list_kind', 'kind', 'agent'))::text;
+  ELSIF p_named IS NOT NULL AND p.kind <> 'agent' THEN
+    RAISE EXCEPTION '@(%) is not an agent: its kind is %', p.name, p.kind USING ERRCODE = 'TT003';
+  ELSIF p.kind IS DISTINCT FROM 'agent' THEN
+    RETURN NULL;
+  ELSIF turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'invoke') THEN
+    RETURN p;
+  ELSIF p_named IS NOT NULL THEN
+    RAISE EXCEPTION '% may not invoke @(%): % may grant it', p_by, p.name, p.owner USING ERRCODE = '42501',
+      DETAIL = jsonb_build_object('hint', v_grant || '{"action": "program.grant"}')::text;
+  END IF;
+  RAISE EXCEPTION '@(%) answers here, and % may not invoke it: % may grant it, or fork with another agent', p.name, p_by, p.owner
+    USING ERRCODE = '42501', DETAIL = jsonb_build_object('hint', v_grant || jsonb_build_object(
+      'action', 'agent.answer_here', 'revision', coalesce(p_label, p_head::text)))::text;
+END $$;
+
 -- Refuses a message that its session or its agent would not answer, and says what to do.
-CREATE OR REPLACE FUNCTION turntree.require_answer(p_ws uuid, p_session uuid, p_agent text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION turntree.require_answer(p_ws uuid, p_session uuid, p_agent turntree.programs) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_state text;
   v_name text;
@@ -75,25 +157,35 @@ BEGIN
   ELSIF v_state = 'paused' THEN
     RAISE EXCEPTION '% is paused', v_name USING ERRCODE = 'TT003', DETAIL = jsonb_build_object('hint', jsonb_build_object(
       'action', 'program.set_state', 'kind', 'program', 'program', v_name, 'state', 'active'))::text;
-  END IF;
-  -- The agent that the message names answers, or else the session's owner.
-  SELECT p.state, p.name INTO v_state, v_name FROM turntree.programs p
-    WHERE p.workspace_id = p_ws AND p.kind = 'agent' AND CASE WHEN p_agent IS NOT NULL
-      THEN p.name = regexp_replace(p_agent, '^@\((.*)\)$', '\1')
-      ELSE p.id = (SELECT r.target_id FROM turntree.programs x JOIN turntree.program_refs r ON r.workspace_id = p_ws
-          AND r.program_id = x.id AND r.version = x.version AND r.path = 'owner'
-        WHERE x.workspace_id = p_ws AND x.id = p_session LIMIT 1) END;
-  IF v_state IN ('paused', 'error', 'deleted') THEN
-    RAISE EXCEPTION 'the agent % is %', v_name, CASE v_state WHEN 'error' THEN 'in error' ELSE v_state END
+  ELSIF p_agent.state IN ('paused', 'error', 'deleted') THEN
+    RAISE EXCEPTION 'the agent % is %', p_agent.name, CASE p_agent.state WHEN 'error' THEN 'in error' ELSE p_agent.state END
       USING ERRCODE = 'TT003', DETAIL = jsonb_build_object('hint', jsonb_build_object(
-        'action', 'program.set_state', 'kind', 'agent', 'program', v_name, 'state', 'idle'))::text;
+        'action', 'program.set_state', 'kind', 'agent', 'program', p_agent.name, 'state', 'idle'))::text;
   END IF;
 END $$;
 
--- Records that a message was sent to a session, as the event that its turn came from. The first one makes the session
--- active.
+-- Refuses a message in the name of another principal, or of a tool call: its run would work with their access. Only a
+-- worker sends for the tool calls of its runs. An agent sends on behalf of the viewer, as its chain says, and a task runs
+-- for the principal that assigned it, whoever drives it.
+CREATE OR REPLACE FUNCTION turntree.require_sender(p_ws uuid, p_session uuid, p_by text, p_options jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_viewer constant text := turntree.viewer();
+BEGIN
+  IF v_viewer LIKE 'system:%' OR NOT p_options ? 'caller' AND (p_by = v_viewer OR starts_with(v_viewer, p_by || ' for ')
+      OR p_by LIKE 'agent:%' AND regexp_replace(v_viewer, '^.* for ', '')
+        = (p_options #>> '{chain,0,kind}') || ':' || (p_options #>> '{chain,0,id}')
+      OR EXISTS (SELECT FROM turntree.session_names n JOIN turntree.programs t ON t.workspace_id = p_ws AND t.kind = 'task'
+          AND t.details ->> 'session' = n.name AND t.details ->> 'given_by' = p_by
+        WHERE n.workspace_id = p_ws AND n.session_id = p_session)) THEN
+    RETURN;
+  END IF;
+  RAISE EXCEPTION '% cannot send as %', v_viewer, coalesce(p_options #>> '{caller,reader}', p_by) USING ERRCODE = '42501';
+END $$;
+
+-- Records that a message was sent to a session, as the event that its turn came from, and which agent answers it. The
+-- first message makes the session active.
 CREATE OR REPLACE FUNCTION turntree.record_message(
-  p_ws uuid, p_session uuid, p_seq int, p_run uuid, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+  p_ws uuid, p_session uuid, p_seq int, p_run uuid, p_agent text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_seq int;
   v_data constant text := '{"by":' || turntree.canonical_text(p_by) || ',"run":"' || p_run || '","seq":' || p_seq || '}';
@@ -107,15 +199,16 @@ BEGIN
   UPDATE turntree.sessions SET event_seq = event_seq + 1
     WHERE workspace_id = p_ws AND id = p_session RETURNING event_seq - 1 INTO v_seq;
   PERFORM turntree.insert_event(p_ws, p_session, v_seq, 'session.message', p_at, v_data);
-  UPDATE turntree.queued_messages SET options = options || jsonb_build_object('source_event', jsonb_build_object(
-      'event_id', 'sha256:' || encode(sha256(convert_to(
+  UPDATE turntree.queued_messages SET options = options || jsonb_strip_nulls(jsonb_build_object('agent', p_agent)) || jsonb_build_object(
+      'source_event', jsonb_build_object('event_id', 'sha256:' || encode(sha256(convert_to(
         turntree.event_body(p_session, v_seq, 'session.message', p_at, v_data), 'UTF8')), 'hex'),
       'stream', p_session, 'seq', v_seq))
-    WHERE workspace_id = p_ws AND session_id = p_session AND seq = p_seq AND NOT options ? 'source_event';
+    WHERE workspace_id = p_ws AND session_id = p_session AND seq = p_seq;
 END $$;
 
--- Adds a message to a session's queue. wake is the number of the wake-up that the caller must deliver, or null. The
--- option rest is the digest of the messages that follow in the same call: the idempotency key covers all of them.
+-- Adds a message to a session's queue, with the agent that answers it among its options. wake is the number of the
+-- wake-up that the caller must deliver, or null. The option rest is the digest of the messages that follow in the same
+-- call: the idempotency key covers all of them.
 CREATE OR REPLACE FUNCTION turntree.post_message(
   p_ws uuid, p_session uuid, p_payload text, p_by text, p_at text, p_key text, p_options jsonb,
   OUT run_id uuid, OUT seq int, OUT repeated boolean, OUT wake int)
@@ -127,8 +220,9 @@ DECLARE
   a turntree.session_queues;
   i record;
   v_label text;
+  v_agent turntree.programs;
 BEGIN
-  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke'), turntree.require_sender(p_ws, p_session, p_by, p_options);
   a := turntree.lock_queue(p_ws, p_session);
   IF p_options @> '{"fold": true}' THEN
     -- Join the newest message, unless a worker claimed it already or it was canceled. The run acts for the sender of its
@@ -159,8 +253,12 @@ BEGIN
     run_id := i.run_id; seq := i.seq; repeated := true;
     RETURN;
   END IF;
-  PERFORM turntree.require_answer(p_ws, p_session, p_options ->> 'agent');
-  PERFORM turntree.record_message(p_ws, p_session, seq, run_id, p_by, p_at);
+  v_agent := turntree.require_agent(p_ws, p_session, n.name, s.head_id, p_options ->> 'agent', coalesce(p_options #>> '{caller,reader}', p_by))
+    FROM turntree.sessions s
+    JOIN turntree.session_names n ON n.workspace_id = p_ws AND n.session_id = s.id AND n.reason IS NULL
+    WHERE s.workspace_id = p_ws AND s.id = p_session;
+  PERFORM turntree.require_answer(p_ws, p_session, v_agent);
+  PERFORM turntree.record_message(p_ws, p_session, seq, run_id, v_agent.name, p_by, p_at);
   IF position('"object":"sha256:' IN p_payload) > 0 THEN
     PERFORM turntree.hold_objects(p_ws, run_id, p_payload);
   END IF;

@@ -322,8 +322,8 @@ BEGIN
   GRANT CREATE ON SCHEMA turntree TO turntree_searcher; -- A new owner needs it.
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
       AND proname IN ('search_words', 'search_places', 'route_words', 'search_names', 'search_embeddings', 'nearest_nodes', 'unindex_turn',
-        'reader_can_see', 'reader_can_see_all', 'reader_can_see_segment', 'reader_can_see_object', 'permissions_of',
-        'console_workspace', 'console_viewer', 'bind_console') LOOP
+        'reader_can_see', 'reader_can_see_all', 'reader_can_see_segment', 'reader_can_see_turn', 'reader_can_see_object',
+        'permissions_of', 'console_workspace', 'console_viewer', 'bind_console') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE

@@ -26,15 +26,16 @@ BEGIN
         ('spawns', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())
           AND NOT turntree.is_program_hidden(workspace_id, parent_session_id, turntree.viewer())'),
         ('turns', 'sessions', 'NOT turntree.is_turn_hidden(workspace_id, id, segment_id, depth, turntree.viewer())'),
-        ('message_files', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
-        ('turn_snapshots', 'sessions', 'turntree.reader_can_see(workspace_id, turn_id)'),
+        ('message_files', 'sessions', 'turntree.reader_can_see_turn(workspace_id, turn_id)'),
+        ('turn_snapshots', 'sessions', 'turntree.reader_can_see_turn(workspace_id, turn_id)'),
         ('resource_attachments', 'sessions', 'NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())'),
         ('tags', 'programs', 'turntree.reader_can_see(workspace_id, node_id)'),
         ('events', 'programs', 'turntree.reader_can_see(workspace_id, stream_id)')) x (relation, every, seen)
     UNION ALL
     -- For processes only: searches and queries are filtered by the tables themselves or by another policy.
     SELECT 'visible_to_app', x.relation, 'turntree_app',
-        format('(SELECT turntree.can_see_all_%s()) OR turntree.reader_can_see(workspace_id, %I)', x.every, x.stream)
+        format('(SELECT turntree.can_see_all_%s()) OR turntree.reader_can_see%s(workspace_id, %I)', x.every,
+          CASE x.stream WHEN 'turn_id' THEN '_turn' END, x.stream)
       FROM (VALUES
         ('turn_bodies', 'sessions', 'turn_id'), ('tool_calls', 'sessions', 'turn_id'), ('model_calls', 'sessions', 'turn_id'),
         ('compactions', 'sessions', 'turn_id'), ('handoffs', 'sessions', 'turn_id'),
@@ -67,7 +68,8 @@ BEGIN
       OR turntree.reader_can_see_segment(workspace_id, id, fork_depth)'
     UNION ALL
     SELECT 'visible_to_reader', x.relation, 'turntree_reader', '(SELECT turntree.reader_can_see_all())'
-        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_can_see(workspace_id, %I)', c), ' AND ')
+        || coalesce(' OR ' || (SELECT string_agg(format('turntree.reader_can_see%s(workspace_id, %I)',
+            CASE WHEN c = 'turn_id' OR x.relation = 'turns' THEN '_turn' END, c), ' AND ')
           FROM unnest(string_to_array(x.streams, ' ')) c), '')
       FROM (VALUES
         ('sessions', 'id'), ('session_names', 'session_id'), ('session_history', 'session_id'), ('session_reach', 'session_id'),
