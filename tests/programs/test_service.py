@@ -745,6 +745,20 @@ async def test_a_sender_who_floods_an_inbox_pushes_out_no_message_of_others(
         await bob.invoke("cyd", {"message": "x" * 10_001})
 
 
+async def test_a_sender_who_floods_a_person_with_requests_is_stopped_and_others_are_not(
+    programs: Programs,
+) -> None:
+    await programs.create("human", "cyd", {"permissions": ["approve"]})
+    bob = acting(programs, "human", "bob")
+    for number in range(20):
+        await bob.invoke("cyd", {"ask": f"buy {number}"})
+    with pytest.raises(InvalidOperation, match=r"20 requests of human:bob wait for @\(cyd\)"):
+        await bob.invoke("cyd", {"ask": "one more"})
+    assert await programs.invoke("cyd", {"ask": "lunch"})
+    await acting(programs, "human", "cyd").invoke("cyd", {"decide": "r1", "approve": True})
+    assert await bob.invoke("cyd", {"ask": "one more"})
+
+
 async def test_an_agent_that_may_only_be_read_answers_no_message(tree: Tree) -> None:
     made = await tree.programs.create("agent", "atlas", {}, visibility="private")
     await tree.programs.grant("atlas", "bob", "read")

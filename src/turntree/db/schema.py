@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 38
-DIGEST: Final = "873a74184418dfac0907e59c9c79ec1fe0321c098ecc75d6b3ded42a9c982950"
+NUMBER: Final = 39
+DIGEST: Final = "14d94c61963b60cb3643050dd6988d8fbcd044fc028d0dfb4b53c51df5276abc"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -39,14 +39,15 @@ CREATE OR REPLACE FUNCTION turntree.was_granted(p_ws uuid, p_by text, p_permissi
       AND turntree.permissions_of(p_ws, p.id) ? p_permission)
 $$;
 
--- Raises if an approval event is not valid: an answer by a principal who was not asked, a second answer, or a request
--- or answer that would overwrite a concurrent one.
+-- Raises if an approval event is not valid: an answer by a principal who was not asked, a second answer, too many
+-- requests of one principal, or a request or answer that would overwrite a concurrent one.
 CREATE OR REPLACE FUNCTION turntree.check_approval(
   p_ws uuid, p_person uuid, p_name text, p_details jsonb, p_event text, p_data jsonb, p_sets jsonb, p_by text)
 RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_request constant text := p_data ->> 'request';
   v_waiting constant jsonb := coalesce(p_details -> 'pending', '{}');
+  v_max constant int := 20; -- Of each sender, so that nobody who asks too much keeps others from asking.
   v_first jsonb;
   v_verb text;
 BEGIN
@@ -54,6 +55,11 @@ BEGIN
     IF (p_sets -> 'request_count')::int IS DISTINCT FROM coalesce((p_details -> 'request_count')::int, 0) + 1
         OR p_sets -> 'pending' IS DISTINCT FROM v_waiting || jsonb_build_object(v_request, p_data -> 'question') THEN
       RAISE EXCEPTION '% was asked something else meanwhile', p_name USING ERRCODE = 'TT001';
+    ELSIF (SELECT count(*) FROM jsonb_object_keys(v_waiting)) >= v_max AND (SELECT count(*) FROM turntree.events e,
+        LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d WHERE e.workspace_id = p_ws AND e.stream_id = p_person
+          AND e.kind = 'human.approval_requested' AND d.j ->> 'by' = p_by AND v_waiting ? (d.j ->> 'request')) >= v_max THEN
+      RAISE EXCEPTION '% requests of % wait for @(%) already: let them be answered first', v_max, p_by, p_name USING ERRCODE = 'TT003',
+        DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'program.show', 'kind', 'human', 'program', p_name))::text;
     END IF;
     RETURN;
   END IF;
