@@ -1,6 +1,6 @@
 """What a message is answered with is found by whoever sent it, not by whoever happens to serve."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.core.canonical import Json
 from turntree.core.errors import PermissionDenied
 from turntree.core.ids import RunId
-from turntree.core.message import Message, assistant, user
+from turntree.core.message import Message, ToolResult, assistant, user
 from turntree.core.principal import Principal
 from turntree.core.program import Visibility
 from turntree.core.run import Caller
@@ -48,11 +48,12 @@ async def add_model(
     *,
     visibility: Visibility = "public",
     calls: str | None = None,
+    args: Mapping[str, Json] | None = None,
 ) -> None:
     """Make a model that says its own name, with a provider; it may call a tool before."""
     replies: list[Json] = [{"text": f"I am {name}."}]
     if calls is not None:
-        replies.insert(0, {"tools": [{"tool": calls, "args": {}}]})
+        replies.insert(0, {"tools": [{"tool": calls, "args": dict(args or {})}]})
     rules: list[Json] = [{"when": "", "replies": replies}]
     script: dict[str, Json] = {"provider_type": "scripted", "rules": rules}
     await tree.programs.create("provider", f"{name}-script", script, visibility=visibility)
@@ -158,3 +159,26 @@ async def test_nobody_sends_in_the_name_of_another(
         forged = Caller(RunId(bob.turns.world.new_id()), "call", other, ())
         with pytest.raises(PermissionDenied, match=f"human:bob cannot send as {name}"):
             await bob.runs.post("main", "Who are you?", caller=forged, agent="secret")
+
+
+async def test_eight_runs_may_wait_for_one_another(database: Database, tmp_path: Path) -> None:
+    """Each agent asks the next one; the ninth is told to answer without asking."""
+    async with served_by_ana(database, tmp_path) as (ana, _):
+        await add_model(ana, "last")
+        after = "last"
+        for number in range(10, 0, -1):
+            await add_model(ana, f"m{number}", calls=after, args={"message": "next"})
+            config: dict[str, Json] = {"default_model": f"@(m{number})", "tools": [f"@({after})"]}
+            after = (await ana.programs.create("agent", f"a{number}", config)).name
+        posted = await ana.runs.post("@(a1)", "next")
+        await ana.runs.wait(posted.run, timeout_s=90)
+        turns = {str(one.turn.header.by): one.turn for one in await ana.turns.list_newest()}
+        assert sorted(turns) == sorted(f"agent:a{number}" for number in range(1, 10))
+        (refused,) = [
+            part
+            for message in turns["agent:a9"].reply
+            for part in message.parts
+            if isinstance(part, ToolResult)
+        ]
+        assert refused.output == "8 runs wait for one another: answer without asking"
+        assert {turn.header.outcome for turn in turns.values()} == {"completed"}

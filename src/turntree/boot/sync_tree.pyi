@@ -481,7 +481,7 @@ class _Causes:
 
 class _Search:
     def __call__(
-        self, query: str, *, limit: int = ..., semantic: bool | None = ...
+        self, query: str, *, limit: int = ..., semantic: bool | None = ..., snippet_chars: int = ...
     ) -> SearchResult:
         """Return the turns that a query finds, best first; see the search grammar.
 
@@ -590,6 +590,8 @@ class _Resources:
         """
     def find(self, kind: str, place: str) -> Resource | None:
         """Return the resource at a location on this machine, or None."""
+    def list_around(self, path: str) -> list[Resource]:
+        """Return the resources that contain an absolute path of this machine, innermost first."""
     def find_last_holder(self, kind: str, places: Sequence[str]) -> tuple[SessionId, str] | None:
         """Return the session that last worked at the first of some locations here, and which."""
     def attach(
