@@ -199,7 +199,7 @@ class Tree:
         """The whole workspace as one file, and back."""
         from turntree.transfer.service import Archives
 
-        return Archives(self._on.database, self._on.home)
+        return Archives(self._on.database, self._on.home, self.resources)
 
     @cached_property
     def causes(self) -> Causes:

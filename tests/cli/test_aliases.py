@@ -16,7 +16,7 @@ MAIN = [
     *("fork", "switch", "rewind", "undo"),
     *("files", "revert", "pick", "redo", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel"),
-    *("import", "handoff", "export", "hook", "mcp"),
+    *("import", "handoff", "export", "share", "hook", "mcp"),
     *("on", "off", "status", "doctor", "config"),
 ]
 

@@ -134,6 +134,7 @@ ASKED: Calls = {
         ("LABEL", "--to", "codex"), ("TURN", "--to", "codex"), ("LABEL", "--open"),
     ),
     "export": (("--all",), ("LABEL",), ("TURN",)),
+    "share": (("LABEL", "-o", "-"), ("TURN", "-o", "-")),
     "status": ((),),
     "index build": ((),),
     "gc": (("--dry-run",),),

@@ -40,6 +40,7 @@ def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> She
 def test_the_commands_of_the_pages_print_what_they_show(shell: Shell) -> None:
     for page in (
         "export",
+        "share",
         "query-with-sql",
         "continue-in-another-tool",
         "give-your-agents-a-memory",

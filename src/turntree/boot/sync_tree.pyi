@@ -30,6 +30,7 @@ from turntree.core.manifest import ManifestEntry
 from turntree.core.message import Message, Source
 from turntree.core.principal import Principal
 from turntree.core.program import Program, ProgramVersion, Right, VersionPin, Visibility
+from turntree.core.redaction import Redactor
 from turntree.core.ref import ExtRef
 from turntree.core.revision import Revision
 from turntree.core.run import Caller, RunEvent
@@ -97,6 +98,7 @@ from turntree.search.service import Blame
 from turntree.transfer.archive import ArchiveReader
 from turntree.transfer.service import ExportResult, ImportResult
 from turntree.transfer.service import Report as ServiceReport
+from turntree.transfer.share import ThreadArchive
 
 class _Ledger:
     def seal(
@@ -452,17 +454,26 @@ class _Archives:
         Raises:
             DatabaseUnavailable: The database does not answer.
         """
+    def share(self, thread: Sequence[ThreadTurn], label: str, redactor: Redactor) -> ThreadArchive:
+        """Return the archive of one whole thread, without its secrets.
+
+        Raises:
+            InvalidOperation: What cannot be left out holds a secret, such as a path or a tag.
+        """
     def verify(self, file: IO[bytes], report: ServiceReport = ...) -> ArchiveReader:
         """Read an archive and check every digest in it, without storing anything.
 
         Raises:
             InvalidOperation: It is not an archive, or something in it was changed.
         """
-    def load(self, file: IO[bytes], report: ServiceReport = ...) -> ImportResult:
+    def load(
+        self, file: IO[bytes], report: ServiceReport = ..., *, visibility: Visibility | None = ...
+    ) -> ImportResult:
         """Insert an archive: all of it, or nothing.
 
         What the ledger has already is skipped, so that it may be repeated. Where both have a
-        session or a program, the one with more events wins if they continue the same events.
+        session or a program, the one with more events wins if they continue the same events. A
+        shared thread gets a session of its own, which belongs to the user and has ``visibility``.
 
         Raises:
             InvalidOperation: Something in it was changed, or its rows contradict its events.

@@ -122,6 +122,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "export": CommandEntry(
         "Import and export", "transcripts.export", "Write a thread, or everything, as text."
     ),
+    "share": CommandEntry(
+        "Import and export",
+        "transcripts.share",
+        "Write a thread as one page that others can read and continue.",
+    ),
     "hook": CommandEntry(
         "Import and export", "setup.hook", "Record coding agents while they work."
     ),

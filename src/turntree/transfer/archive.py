@@ -12,11 +12,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final, cast
+from uuid import UUID
 
 import orjson
 
 from turntree.core.canonical import Json, canonical, digest_bytes, is_digest
 from turntree.core.errors import InvalidOperation, NotCanonical
+from turntree.core.ids import TurnId
 from turntree.core.turn import verify
 from turntree.core.value import value
 
@@ -84,18 +86,37 @@ BY_KIND: Final[Mapping[str, Section]] = {section.kind: section for section in SE
 ORDER: Final = {
     kind: place
     for place, kind in enumerate(
-        ("archive", "event", "turn", "object", *BY_KIND, "file", "end")
+        ("archive", "event", "turn", "object", *BY_KIND, "turn_files", "file", "end")
     )
 }  # fmt: skip
 """The order of the kinds in a file."""
 
 
+SHARED: Final[Mapping[str, str]] = {
+    "erased_call": "turn_id",
+    "erased_file": "turn_id",
+    "tag": "node_id",
+    "run": "id",
+}
+"""The rows that a shared thread may have, each with the column that names its turn.
+
+Any other row would be a program, a session or a grant that the reader did not ask for.
+"""
 _FINISHED: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "run": lambda row: row["status"] == "finished",
     "queued_message": lambda row: row["payload"] is None,
     "plan": lambda row: row["outcome"] is not None,
 }
 """An export leaves out what is under way. A worker would run what a forger adds to an archive."""
+
+
+@value
+class SharedThread:
+    """What the archive of one thread says about itself in its first line."""
+
+    head: TurnId
+    label: str
+    """What the thread was called where it was written."""
 
 
 @value
@@ -207,6 +228,9 @@ class ArchiveReader:
         """Expect the first line."""
         self._hash, self.counts = sha256(), dict[str, int]()
         self.lines, self.is_ended, self.is_partial = 0, False, False
+        self.shared: SharedThread | None = None
+        self._streams, self._turns = set[str](), set[str]()
+        """The events and the turns of a shared thread."""
         self._place, self._depth = -1, 0
         self._above, self._level = dict[str, str](), dict[str, str]()
         """The digests of the turns at the depth above, and at this one."""
@@ -249,6 +273,8 @@ class ArchiveReader:
         if place < self._place or (self.lines == 1) != (kind == "archive"):
             raise self._refusal(f"a line of kind {kind!r} does not belong here")
         self._place = place
+        if self.shared is not None:
+            self._check_shared(kind, document)
         match kind:
             case "archive" if document["turntree"] != FORMAT:
                 raise InvalidOperation(
@@ -256,6 +282,9 @@ class ArchiveReader:
                 )
             case "archive":
                 self.is_partial = bool(document.get("partial"))
+                if "share" in document:
+                    head, label = (str(document["share"][name]) for name in ("head", "label"))
+                    self.shared = SharedThread(TurnId(str(UUID(head))), label)
             case "turn":
                 return self._check_turn(document)
             case "event":
@@ -266,6 +295,10 @@ class ArchiveReader:
                 data = b64decode(document["bytes"], validate=True)
                 self._require(digest_bytes(data) == document["digest"], f"the {kind}")
                 return ArchiveLine(kind, document, data)
+            case "turn_files":
+                states = [document["before"], document["after"]]
+                if not is_digest(states[1]) or not (states[0] is None or is_digest(states[0])):
+                    raise self._refusal("a state of files is not a digest")
             case "end":
                 self._require(document["digest"] == f"sha256:{self._hash.hexdigest()}", "the file")
                 self.is_ended = True
@@ -277,6 +310,30 @@ class ArchiveReader:
                 if kind in _FINISHED and not _FINISHED[kind](row):
                     raise self._refusal(f"a {kind.replace('_', ' ')} that is not finished")
         return ArchiveLine(kind, document)
+
+    def _check_shared(self, kind: str, document: Mapping[str, Any]) -> None:
+        """Refuse what does not belong to the turns of the thread."""
+        match kind:
+            case "event":
+                self._streams.add(document["event"]["stream"])
+            case "turn":
+                self._turns.add(document["id"])
+            case "object" | "file":
+                pass
+            case "turn_files":
+                self._require_turn(kind, document["turn"])
+            case "end":
+                for stream in self._streams - self._turns:
+                    self._require_turn("event", stream)
+                self._require_turn("head", self.shared.head if self.shared else "")
+            case _ if kind in SHARED:
+                self._require_turn(kind, document["row"][SHARED[kind]])
+            case _:
+                raise self._refusal(f"a shared thread has no {kind.replace('_', ' ')}")
+
+    def _require_turn(self, kind: str, turn: str) -> None:
+        if turn not in self._turns:
+            raise self._refusal(f"the {kind.replace('_', ' ')} is of {turn}, which is not in it")
 
     def _check_turn(self, document: Mapping[str, Any]) -> ArchiveLine:
         id, digest, parent, depth = (document[n] for n in ("id", "digest", "parent", "depth"))

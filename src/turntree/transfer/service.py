@@ -1,20 +1,33 @@
 """``tree.archives``: a whole workspace as one file, and back."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from pathlib import Path
-from typing import IO, Final
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import IO, Any, Final
+from uuid import UUID
 
 import anyio.lowlevel
 import anyio.to_thread
 
+from turntree.core.canonical import digest_raw, parse_digest
 from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Digest, Timestamp, TurnId
+from turntree.core.program import Visibility
+from turntree.core.redaction import Redactor
+from turntree.core.ref import ExtRef
+from turntree.core.session import Session
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database
 from turntree.integrity.fsck import check_structure, fsck
+from turntree.resources.driver import TakenSnapshot
+from turntree.resources.service import Resources
 from turntree.resources.snapshots.store import ObjectStore
-from turntree.transfer.archive import ArchiveReader, ArchiveWriter
+from turntree.resources.snapshots.trees import read_state
+from turntree.transfer.archive import ArchiveReader, ArchiveWriter, SharedThread
 from turntree.transfer.archive_files import FileImport, file_lines, list_needed
+from turntree.transfer.clean_files import CleanFiles
+from turntree.transfer.share import ThreadArchive, archive_thread
 from turntree.transfer.store import open_import, open_snapshot
 
 Report = Callable[[int, int], None]
@@ -45,6 +58,8 @@ class ImportResult:
     """Rows by kind that the ledger did not have."""
     is_partial: bool
     """Whether the archive was written by a viewer from whom something was hidden."""
+    session: Session | None = None
+    """The session at the head of a shared thread."""
 
 
 @value
@@ -55,6 +70,7 @@ class Archives:
     """As the user sees it, who exports no more than that."""
     home: Path
     """The data directory, which holds the files of snapshots."""
+    resources: Resources
 
     async def export(
         self, write: Callable[[bytes], object], report: Report = lambda _done, _total: None
@@ -64,7 +80,7 @@ class Archives:
         Raises:
             DatabaseUnavailable: The database does not answer.
         """
-        writer, store = ArchiveWriter(), ObjectStore(str(self.home / "shadow"))
+        writer, store = ArchiveWriter(), self._store
         async with open_snapshot(self.database) as snapshot:
             done = 0
             async for kind, line in snapshot.lines():
@@ -81,6 +97,18 @@ class Archives:
             write(writer.end())
             return ExportResult(writer.counts, not snapshot.sees_all, snapshot.unfinished, missing)
 
+    async def share(
+        self, thread: Sequence[ThreadTurn], label: str, redactor: Redactor
+    ) -> ThreadArchive:
+        """Return the archive of one whole thread, without its secrets.
+
+        Raises:
+            InvalidOperation: What cannot be left out holds a secret, such as a path or a tag.
+        """
+        files = CleanFiles(self._store, redactor)
+        by, at = self.resources.by, self.resources.world.now()
+        return await archive_thread(self.database, thread, label, redactor, files, by, at)
+
     async def verify(
         self, file: IO[bytes], report: Report = lambda _done, _total: None
     ) -> ArchiveReader:
@@ -96,24 +124,33 @@ class Archives:
         return reader
 
     async def load(
-        self, file: IO[bytes], report: Report = lambda _done, _total: None
+        self,
+        file: IO[bytes],
+        report: Report = lambda _done, _total: None,
+        *,
+        visibility: Visibility | None = None,
     ) -> ImportResult:
         """Insert an archive: all of it, or nothing.
 
         What the ledger has already is skipped, so that it may be repeated. Where both have a
-        session or a program, the one with more events wins if they continue the same events.
+        session or a program, the one with more events wins if they continue the same events. A
+        shared thread gets a session of its own, which belongs to the user and has ``visibility``.
 
         Raises:
             InvalidOperation: Something in it was changed, or its rows contradict its events.
             Conflict: The ledger has something else under the same name or id.
         """
-        reader, files = ArchiveReader(), FileImport(ObjectStore(str(self.home / "shadow")))
+        reader, files = ArchiveReader(), FileImport(self._store)
+        turn_files = list[Mapping[str, Any]]()
         everything = self.database.seen_by(EVERYTHING)
         async with open_import(everything) as loading:
             async for text in _lines(file, report):
                 line = reader.read(text)
+                loading.keeps_ours = reader.shared is not None
                 if line.kind == "file":
                     files.add(line)
+                elif line.kind == "turn_files":
+                    turn_files.append(line.document)
                 else:
                     await loading.add(line, len(text))
             reader.finish()
@@ -133,7 +170,52 @@ class Archives:
                         f" ({fault.invariant})"
                     )
         added = {**loading.added, **({"file": files.added} if files.added else {})}
-        return ImportResult(reader.lines, added, reader.is_partial)
+        session = None
+        if reader.shared is not None:
+            session = await self._begin_session(reader.shared, visibility)
+            for row in turn_files:
+                added["turn_files"] = added.get("turn_files", 0) + await self._pin(row)
+        return ImportResult(reader.lines, added, reader.is_partial, session)
+
+    @property
+    def _store(self) -> ObjectStore:
+        return ObjectStore(str(self.home / "shadow"))
+
+    async def _begin_session(self, shared: SharedThread, visibility: Visibility | None) -> Session:
+        """Return the session at the head of a shared thread; importing again finds the same one."""
+        sessions = self.resources.sessions
+        there = await sessions.ledger.find(shared.label)
+        if there is not None and there.head == shared.head:
+            return there
+        label = await sessions.find_free_label(shared.label)
+        return await sessions.fork(shared.head, label, visibility=visibility)
+
+    async def _pin(self, row: Mapping[str, Any]) -> bool:
+        """Record the files of a shared turn; False if they are recorded already.
+
+        The folder was on another machine. Here it is one that does not exist, so a worktree can be
+        created from it, and nothing that is here can be taken for it.
+        """
+        place = self.home / "shared" / str(UUID(row["resource"])) / PurePath(row["name"]).name
+        folder = await self.resources.ensure(row["of"], str(place))
+        before, after = (
+            None if row[side] is None else self._taken(parse_digest(row[side]))
+            for side in ("before", "after")
+        )
+        assert after is not None, "the reader has checked it"
+        return await self.resources.pin(
+            TurnId(row["turn"]),
+            folder,
+            before,
+            after,
+            Timestamp(row["began_at"]),
+            Timestamp(row["ended_at"]),
+            row["mode"],
+        )
+
+    def _taken(self, state: Digest) -> TakenSnapshot:
+        top = read_state(self._store.get, digest_raw(state))
+        return TakenSnapshot(ExtRef("shadow-tree", state), top.size, top.files, 0)
 
 
 async def _lines(file: IO[bytes], report: Report) -> AsyncGenerator[bytes, None]:

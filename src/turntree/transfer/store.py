@@ -5,7 +5,7 @@ import holds its transaction for as long as it takes. Readers of the feed wait f
 price for never showing half of a ledger. Memory is bounded by a batch and by the largest line.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -61,6 +61,8 @@ class LedgerSnapshot:
     total: int
     """About how many lines there will be."""
     resources: list[UUID]
+    turns: list[UUID] | None = None
+    """The only turns to read, with what belongs to them; None reads everything."""
 
     async def lines(self) -> AsyncGenerator[tuple[str, bytes], None]:
         """Yield the kind and the text of every line, except those of files and the last."""
@@ -69,15 +71,26 @@ class LedgerSnapshot:
         if not self.sees_all:
             first["partial"] = True
         yield "archive", line_of("archive", first)
-        async for id, body in self._rows("event"):
+        async for id, body in self.rows("event"):
             yield "event", event_line(digest_from_raw(id), body)
-        async for id, parent, depth, digest, header, said in self._rows("turn"):
+        async for id, parent, depth, digest, header, said in self.rows("turn"):
             yield "turn", turn_line(id, parent, depth, digest_from_raw(digest), header, said)
-        async for digest, data in self._rows("object", OBJECTS_AHEAD):
-            yield "object", bytes_line("object", digest_from_raw(digest), data)
+        async for digest, data in self.objects():
+            yield "object", bytes_line("object", digest, data)
         for section in SECTIONS:
-            async for (text,) in self._rows(section.kind):
+            async for (text,) in self.rows(section.kind):
                 yield section.kind, row_to_line(section, orjson.loads(text))
+
+    async def objects(self) -> AsyncGenerator[tuple[Digest, bytes], None]:
+        """Yield the objects with their bytes."""
+        async for digest, data in self.rows("object", OBJECTS_AHEAD):
+            yield digest_from_raw(digest), data
+
+    async def files(self) -> list[dict[str, Any]]:
+        """Return the states of files before and after each of the turns."""
+        given = {"workspace": self.workspace, "turns": self.turns}
+        rows = await fetch(self.connection, SQL["thread_files"], **given)
+        return [orjson.loads(text) for (text,) in rows]
 
     async def states(self) -> list[Digest]:
         """Return the snapshots whose files belong to the archive."""
@@ -89,10 +102,12 @@ class LedgerSnapshot:
         )
         return [Digest(id) for (id,) in rows]
 
-    async def _rows(self, kind: str, ahead: int = ROWS_AHEAD) -> AsyncGenerator[Row, None]:
+    async def rows(self, kind: str, ahead: int = ROWS_AHEAD) -> AsyncGenerator[Row, None]:
+        """Yield the rows of one kind of line."""
         query = SQL[f"export_{kind}"]
         given = {
             "workspace": self.workspace, "sees_all": self.sees_all, "resources": self.resources,
+            "turns": self.turns,
         }  # fmt: skip
         # A cursor of the server: the client never holds more than a few rows.
         async with self.connection.cursor(f"archive_{kind}", scrollable=False) as cursor:
@@ -103,13 +118,27 @@ class LedgerSnapshot:
 
 
 @asynccontextmanager
-async def open_snapshot(database: Database) -> AsyncGenerator[LedgerSnapshot, None]:
-    """Read one state of a workspace within the block; writers continue."""
+async def open_snapshot(
+    database: Database, turns: Sequence[TurnId] | None = None
+) -> AsyncGenerator[LedgerSnapshot, None]:
+    """Read one state of a workspace within the block, or of some turns; writers continue."""
     async with database.acting_as("turntree_app") as connection:
         await connection.execute(SQL["repeatable_read"])
         async with connection.transaction():
             scope = {"workspace": database.workspace}
             ((sees_all, _, unfinished),) = await fetch(connection, SQL["archive_begin"], **scope)
+            if turns is not None:
+                ids = as_uuids(turns)
+                yield LedgerSnapshot(
+                    connection,
+                    database.workspace,
+                    sees_all=False,
+                    unfinished=0,
+                    total=len(ids),
+                    resources=[],
+                    turns=ids,
+                )
+                return
             ((total,),) = await fetch(connection, SQL["archive_size"], **scope)
             seen = [] if sees_all else await fetch(connection, SQL["archive_resources"], **scope)
             yield LedgerSnapshot(
@@ -125,6 +154,11 @@ class ArchiveImport:
     workspace: UUID
     is_filled: bool
     """Whether the workspace had anything before."""
+    keeps_ours: bool = False
+    """Whether what the ledger has stays as it is, even if the archive has less of it.
+
+    A shared thread lacks secrets that its reader may have.
+    """
     added: dict[str, int] = field(default_factory=dict[str, int])
     conflicts: list[str] = field(default_factory=list[str])
     """What the ledger has in another form; the caller refuses the archive."""
@@ -143,7 +177,8 @@ class ArchiveImport:
             or (len(self._batch) >= BATCH_LINES)
         ):
             await self._flush()
-            if self.is_filled and self._kind == "event" and line.kind != "event":
+            is_after_events = self._kind == "event" and line.kind != "event"
+            if self.is_filled and is_after_events and not self.keeps_ours:
                 # All events are there, so it is known which rows the archive replaces.
                 for name in (
                     "drop_behind_names", "drop_behind_tags", "drop_behind_grants",
@@ -203,9 +238,9 @@ class ArchiveImport:
             "bodies": [line.data.decode() for line in batch],
         }
         await self._run("count_streams", **given, is_filled=self.is_filled)
-        added = (await self._run("import_events", **given)).rowcount
+        added = (await self._run("import_events", **given, keeps_ours=self.keeps_ours)).rowcount
         self._count("event", added)
-        if added < len(batch):
+        if added < len(batch) and not self.keeps_ours:
             rows = await self._fetch("differing_events", **given)
             self.conflicts += [f"event {seq} of {stream}" for stream, seq in rows]
 
@@ -243,7 +278,7 @@ class ArchiveImport:
         for line in batch:
             assert line.turn is not None, "a line of a turn holds one"
             here = known.get(line.document["id"], line.turn.said)
-            if here == line.turn.said:
+            if here == line.turn.said or self.keeps_ours:
                 continue
             pairs = zip(here.split("\n"), line.turn.said.split("\n"), strict=True)
             if any(ours != theirs and theirs.startswith('{"erased":') for ours, theirs in pairs):
@@ -279,7 +314,7 @@ class ArchiveImport:
                 f"the archive has a {kind.replace('_', ' ')} that cannot be stored: {why}"
             ) from error
         self._count(kind, added)
-        if differing is not None and section.is_compared:
+        if differing is not None and section.is_compared and not self.keeps_ours:
             await self._settle(kind, orjson.loads(differing))
         if kind == "raw_block":
             await self._verify_blocks(rows)

@@ -1,6 +1,7 @@
 -- Archives: the rows of a workspace as its viewer sees them, and how they are inserted again. Text is sorted by its
 -- bytes: servers with other collations write the same file. Row-level security hides most of what a viewer may not
--- see; the conditions below are for the tables without such a policy.
+-- see; the conditions below are for the tables without such a policy. An archive of one thread has the ids of its turns
+-- in `turns`, which is NULL for everything.
 
 -- name: repeatable_read
 SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
@@ -30,6 +31,26 @@ WITH RECURSIVE seen (id) AS (
 )
 SELECT id FROM seen;
 
+-- name: thread_files
+-- The states of files before and after each turn. A worktree counts as the folder that it was forked from.
+WITH RECURSIVE origins (id, origin) AS (
+  SELECT p.resource_id, p.resource_id FROM turntree.turn_snapshots p
+    WHERE p.workspace_id = %(workspace)b AND p.turn_id = ANY (%(turns)b::uuid[])
+  UNION SELECT o.id, (r.metadata ->> 'forked_from')::uuid FROM origins o
+    JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = o.origin WHERE r.metadata ? 'forked_from'
+), first AS (
+  SELECT DISTINCT ON (o.id) o.id, r.id AS origin, r.kind, r.name FROM origins o
+    JOIN turntree.resources r ON r.workspace_id = %(workspace)b AND r.id = o.origin ORDER BY o.id, r.created_at, r.id
+)
+SELECT jsonb_build_object('turn', p.turn_id, 'resource', f.origin, 'of', f.kind, 'name', f.name, 'mode', p.mode,
+    'began_at', p.started_at, 'ended_at', p.ended_at, 'before', b.external_id, 'after', a.external_id)::text
+  FROM turntree.turn_snapshots p
+  JOIN first f ON f.id = p.resource_id
+  JOIN turntree.snapshots a ON a.workspace_id = p.workspace_id AND a.id = p.after_snapshot_id
+  LEFT JOIN turntree.snapshots b ON b.workspace_id = p.workspace_id AND b.id = p.before_snapshot_id
+  WHERE p.workspace_id = %(workspace)b AND p.turn_id = ANY (%(turns)b::uuid[]) AND a.external_kind = 'shadow-tree'
+  ORDER BY p.turn_id, p.resource_id;
+
 -- name: archive_states
 -- The snapshots whose files are in the object store of this machine.
 SELECT DISTINCT s.external_id FROM turntree.snapshots s
@@ -49,27 +70,34 @@ SELECT e.id, e.body FROM turntree.events e
         OR EXISTS (SELECT FROM turntree.session_plans s WHERE s.workspace_id = p.workspace_id AND s.plan_id = p.id))))
     AND (%(sees_all)b OR NOT EXISTS (SELECT FROM turntree.resources r
       WHERE r.workspace_id = e.workspace_id AND r.id = e.stream_id AND NOT r.id = ANY (%(resources)b::uuid[])))
+    AND (%(turns)b::uuid[] IS NULL OR e.stream_id = ANY (%(turns)b::uuid[]))
   ORDER BY e.epoch, e.xid, e.n;
 
 -- name: export_turn
 SELECT t.id::text, t.parent_id::text, t.depth, t.digest, b.header, b.body
   FROM turntree.turns t JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
-  WHERE t.workspace_id = %(workspace)b ORDER BY t.depth, t.id;
+  WHERE t.workspace_id = %(workspace)b AND (%(turns)b::uuid[] IS NULL OR t.id = ANY (%(turns)b::uuid[]))
+  ORDER BY t.depth, t.id;
 
 -- name: export_object
-SELECT digest, bytes FROM turntree.objects WHERE workspace_id = %(workspace)b ORDER BY digest;
+SELECT o.digest, o.bytes FROM turntree.objects o
+  WHERE o.workspace_id = %(workspace)b AND (%(turns)b::uuid[] IS NULL OR o.digest IN (SELECT h.digest
+    FROM turntree.object_holders h WHERE h.workspace_id = %(workspace)b AND h.turn_id = ANY (%(turns)b::uuid[])))
+  ORDER BY o.digest;
 
 -- name: export_erased_call
 -- Which tools an erased message called is only in these rows, no longer in the body.
 SELECT (to_jsonb(c) - 'workspace_id')::text FROM turntree.tool_calls c
   JOIN turntree.turn_bodies b ON b.workspace_id = c.workspace_id AND b.turn_id = c.turn_id
-  WHERE c.workspace_id = %(workspace)b AND position('{"erased":"sha256:' IN b.body) > 0
+  WHERE c.workspace_id = %(workspace)b AND CASE WHEN %(turns)b::uuid[] IS NULL
+    THEN position('{"erased":"sha256:' IN b.body) > 0 ELSE c.turn_id = ANY (%(turns)b::uuid[]) END
   ORDER BY c.turn_id, c.sequence;
 
 -- name: export_erased_file
 SELECT (to_jsonb(f) - 'workspace_id')::text FROM turntree.message_files f
   JOIN turntree.turn_bodies b ON b.workspace_id = f.workspace_id AND b.turn_id = f.turn_id
-  WHERE f.workspace_id = %(workspace)b AND position('{"erased":"sha256:' IN b.body) > 0
+  WHERE f.workspace_id = %(workspace)b AND CASE WHEN %(turns)b::uuid[] IS NULL
+    THEN position('{"erased":"sha256:' IN b.body) > 0 ELSE f.turn_id = ANY (%(turns)b::uuid[]) END
   ORDER BY f.turn_id, f.message, f.sequence;
 
 -- name: export_program
@@ -124,7 +152,8 @@ SELECT (to_jsonb(w) - 'workspace_id')::text FROM turntree.spawns w
 
 -- name: export_tag
 SELECT (to_jsonb(g) - 'workspace_id')::text FROM turntree.tags g
-  WHERE g.workspace_id = %(workspace)b ORDER BY g.node_id, g.tag COLLATE "C";
+  WHERE g.workspace_id = %(workspace)b AND (%(turns)b::uuid[] IS NULL OR g.node_id = ANY (%(turns)b::uuid[]))
+  ORDER BY g.node_id, g.tag COLLATE "C";
 
 -- name: export_idempotency_key
 SELECT (to_jsonb(k) - 'workspace_id')::text FROM turntree.idempotency_keys k
@@ -134,6 +163,7 @@ SELECT (to_jsonb(k) - 'workspace_id')::text FROM turntree.idempotency_keys k
 SELECT (to_jsonb(r) - 'workspace_id')::text FROM turntree.runs r
   WHERE r.workspace_id = %(workspace)b AND r.status = 'finished'
     AND (%(sees_all)b OR turntree.reader_can_see(r.workspace_id, r.id))
+    AND (%(turns)b::uuid[] IS NULL OR r.id = ANY (%(turns)b::uuid[]))
   ORDER BY r.id;
 
 -- name: export_queued_message
@@ -228,6 +258,7 @@ INSERT INTO turntree.events (workspace_id, stream_id, seq, id, kind, body)
   SELECT %(workspace)s, x.stream, x.seq, x.id, x.kind, x.body
     FROM unnest(%(streams)s::uuid[], %(seqs)s::int[], %(ids)s::bytea[], %(kinds)s::text[], %(bodies)s::text[])
       WITH ORDINALITY AS x (stream, seq, id, kind, body, place)
+    WHERE NOT (%(keeps_ours)s AND EXISTS (SELECT FROM pg_temp.archive_streams a WHERE a.id = x.stream AND a.known > 0))
     ORDER BY x.place
   ON CONFLICT DO NOTHING;
 

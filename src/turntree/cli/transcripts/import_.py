@@ -18,10 +18,13 @@ from turntree.cli.output.progress import counting
 from turntree.cli.output.text import counted
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.program import Visibility
+from turntree.core.value import value
 from turntree.system.clock import SystemClock
 from turntree.transcripts.importer import Importer, TranscriptRef, source_bytes
 from turntree.transcripts.imports import Progress
 from turntree.transfer.archive import FIRST
+from turntree.transfer.share_page import is_shared_page, open_shared_page
 
 Found = list[tuple[Importer, TranscriptRef]]
 Report = Callable[[Progress], None]
@@ -67,18 +70,21 @@ def import_(
     PATH may also be an archive that `turntree export --all` wrote. It is imported with the same ids
     and digests, all of it or nothing, after every digest was verified; --dry-run only verifies it.
     What is here already is skipped, and a name or an id that means something else here is refused.
+    A page that `turntree share` wrote becomes a session of yours.
 
     You own what you import. With --private, or with `turntree config set import_private yes`, new
     sessions are private; existing ones stay as they are. A session of another user is never moved:
     a transcript with its name creates one of your own.
     """
-    archives = [path for path in paths if _is_archive(path)]
+    archives = [path for path in paths if _is_archive(path) or is_shared_page(path)]
     if archives:
-        if origins or reparse or no_redact or follow or private is not None:
+        path = archives[0]
+        is_private = private is not None and not is_shared_page(path)
+        if origins or reparse or no_redact or follow or is_private:
             raise click.UsageError("an archive of Turntree goes with --dry-run only")
         if len(paths) > 1:
             raise click.UsageError("import an archive of Turntree alone")
-        _load_archive(terminal, archives[0], dry_run=dry_run)
+        _load_archive(terminal, path, dry_run=dry_run, private=private)
         return
     importers = _chosen(origins)
     if follow:
@@ -113,32 +119,65 @@ def _is_archive(path: Path) -> bool:
         return file.read(len(FIRST)) == FIRST
 
 
-def _load_archive(terminal: Terminal, path: Path, *, dry_run: bool) -> None:
+def _load_archive(terminal: Terminal, path: Path, *, dry_run: bool, private: bool | None) -> None:
+    is_private = imports_privately() if private is None else private
+    visibility: Visibility = "private" if is_private else "public"
     with counting(terminal, "verifying" if dry_run else "importing") as report:
 
-        async def act(opened: CliContext) -> tuple[int, Mapping[str, int], bool]:
+        async def act(opened: CliContext) -> _LoadedArchive:
             archives = opened.tree.archives
-            with path.open("rb") as file:
+            with path.open("rb") if _is_archive(path) else open_shared_page(path) as file:
                 if dry_run:
-                    reader = await archives.verify(file, report)
-                    return reader.lines, reader.counts, reader.is_partial
-                done = await archives.load(file, report)
+                    read = await archives.verify(file, report)
+                    return _LoadedArchive(
+                        read.lines, read.counts, read.is_partial, read.shared is not None
+                    )
+                done = await archives.load(file, report, visibility=visibility)
             if done.added.get("turn"):
                 await opened.tree.search.fill()
-            return done.lines, done.added, done.is_partial
+            label = None if done.session is None else done.session.label
+            has_files = bool(done.added.get("turn_files"))
+            return _LoadedArchive(
+                done.lines, done.added, done.is_partial, label is not None, label, has_files
+            )
 
-        lines, counts, is_partial = with_ledger(terminal, act, waits=False)
+        done = with_ledger(terminal, act, waits=False)
     if terminal.as_json:
         name = "lines_by_kind" if dry_run else "added"
-        terminal.document({"lines": lines, name: counts, "partial": is_partial})
+        document = {"lines": done.lines, name: done.counts, "partial": done.is_partial}
+        terminal.document({**document, "session": done.session})
         return
-    kinds = ("turn", "session", "event", "object")
-    held = ", ".join(counted(counts.get(kind, 0), kind) for kind in kinds)
+    kinds = (
+        ("turn", "event", "object") if done.is_shared else ("turn", "session", "event", "object")
+    )
+    held = ", ".join(counted(done.counts.get(kind, 0), kind) for kind in kinds)
     terminal.say(f"{held}; every digest matches" if dry_run else f"{held} added")
-    if is_partial:
+    if done.session is not None:
+        terminal.say(f"the session is {done.session}")
+        if done.has_files:
+            terminal.note(
+                f"next: turntree worktree {done.session} DIR    its files, in a new folder"
+            )
+        else:
+            terminal.note(f"next: turntree show {done.session}")
+        terminal.note(f"undo with: turntree session archive {done.session}")
+        return
+    if done.is_partial and not done.is_shared:
         terminal.note("the archive is partial: it lacks what was private to others")
     if not dry_run:
         terminal.note("next: turntree session list")
+
+
+@value
+class _LoadedArchive:
+    """What an archive holds, or what was added of it."""
+
+    lines: int
+    counts: Mapping[str, int]
+    is_partial: bool
+    is_shared: bool
+    session: str | None = None
+    has_files: bool = False
 
 
 def _follow(terminal: Terminal, importers: Mapping[str, Importer], seconds: float | None) -> None:

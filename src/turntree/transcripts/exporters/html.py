@@ -5,6 +5,7 @@ loads nothing from the network: its content security policy forbids that as well
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -15,6 +16,7 @@ from markdown_it import MarkdownIt
 from turntree.core.ids import Digest, TurnId
 from turntree.core.message import Media, Reasoning, Text, ToolResult, ToolUse
 from turntree.core.thread import ThreadTurn
+from turntree.core.value import value
 from turntree.models.portable_thread import note_of, text_of
 from turntree.transcripts.exporters.markdown import (
     arguments_text,
@@ -33,10 +35,22 @@ from turntree.transcripts.exporters.shared import find_data
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
+@value
+class PageAdditions:
+    """HTML that a caller adds to a page; it has to be escaped already."""
+
+    head: str = ""
+    turns: Mapping[TurnId, str] = field(default_factory=dict[TurnId, str])
+    """What comes after the messages of a turn."""
+    end: str = ""
+    """What comes after the thread."""
+
+
 def to_html(
     thread: Sequence[ThreadTurn],
     objects: Mapping[Digest, bytes],
     askers: Mapping[TurnId, str] | None = None,
+    additions: PageAdditions | None = None,
 ) -> str:
     """Return a thread as a page; ``askers`` are the people who used the tools of turns.
 
@@ -45,19 +59,25 @@ def to_html(
     """
     title = escape(headline(thread[0].turn))
     style = files("turntree.transcripts.exporters").joinpath("page.css").read_text(encoding="utf-8")
-    body = "\n".join(_turn(placed, objects, askers or {}) for placed in thread)
+    more = additions or PageAdditions()
+    body = "\n".join(
+        _turn(placed, objects, askers or {}, more.turns.get(placed.turn.id, ""))
+        for placed in thread
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
+        f'<meta name="color-scheme" content="light dark">\n{more.head}'
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"<header><h1>{title}</h1><p>{escape(byline(thread))}</p></header>\n"
-        f"<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<main>\n{body}\n</main>\n{more.end}</body>\n</html>\n"
     )
 
 
-def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes], askers: Mapping[TurnId, str]) -> str:
+def _turn(
+    placed: ThreadTurn, objects: Mapping[Digest, bytes], askers: Mapping[TurnId, str], more: str
+) -> str:
     turn = placed.turn
     outcome = turn.header.outcome
     badge = "" if outcome == "completed" else f' <span class="bad">{escape(outcome)}</span>'
@@ -66,7 +86,7 @@ def _turn(placed: ThreadTurn, objects: Mapping[Digest, bytes], askers: Mapping[T
         f"<code>{digits(turn)}</code> <time>{moment(turn)}</time>{badge}"
     )
     said = "\n".join(_messages(placed, objects, askers))
-    return f'<section id="{digits(turn)}">\n<p class="turn">{place}</p>\n{said}\n</section>'
+    return f'<section id="{digits(turn)}">\n<p class="turn">{place}</p>\n{said}\n{more}</section>'
 
 
 def _messages(
