@@ -7,8 +7,8 @@ sideways. The pictures are compared with those in ``proofs/pictures``: pixel by 
 has the recorded major version, else by where elements are.
 
 The quick form opens each route once, in three sizes and both themes, and compares where elements
-are: it holds on machines that draw letters differently. ``--accept`` takes new pictures. Look at
-each of them before it is committed.
+are: it holds on machines that draw letters differently. ``--accept`` takes new pictures, and with
+``--only graph,welcome`` those of some routes. Look at each of them before it is committed.
 """
 
 import asyncio
@@ -126,7 +126,8 @@ async def prove(proof: Proof) -> None:
     with ui_world(FOLDER) as world:
         await world.plant(partial(plant, folder=world.home / "demo"))
         with world.serving(PORT, command=("-m", "proofs.stopped_ui")) as ui:
-            views = [*list_views(ui, quick=proof.quick and not accepts)]
+            listed = list_views(ui, quick=proof.quick and not accepts)
+            views = [view for view in listed if proof.wants(view.key)]
             async with chromium() as browser:
                 blank = await (await browser.new_context()).new_page()
                 for view, picture in await look(browser, ui, views):
@@ -142,6 +143,7 @@ async def prove(proof: Proof) -> None:
                     else:
                         compare_boxes(view, picture, recorded.get("boxes", {}), seen)
     if accepts:
+        boxes = {**recorded.get("boxes", {}), **boxes}
         RECORD.write_text(json.dumps({"chromium": major, "boxes": boxes}, separators=(",", ":")))
     tell(proof, seen, len(views), is_same=is_same or accepts)
 
