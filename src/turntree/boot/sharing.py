@@ -33,6 +33,7 @@ async def share_thread(tree: Tree, revision: str, import_command: str) -> Shared
     found = await tree.resolve(revision)
     thread = (await read_whole(tree, found.turn, visible=False)).turns
     label = f"shared-{found.turn[:8]}" if found.session is None else found.session.label
+    # What a user keeps at home is one decision, and what leaves the machine is another.
     redactor = replace(tree.runs.redactor, is_on=True)
     archive = await tree.archives.share(thread, label, redactor)
     imports = imports_on(tree.archives.database)

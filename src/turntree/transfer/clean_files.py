@@ -66,6 +66,7 @@ class CleanFiles:
         raw = digest_raw(state)
         top = read_state(self._store.get, raw)
         root = self._clean(b"", top)
+        # The resource itself may be a file with a secret; an empty one stands for it.
         if root is None:
             root = top._replace(digest=self._keep(b""), size=0)
         if root == top:
@@ -110,6 +111,7 @@ class CleanFiles:
 
     def _clean(self, path: bytes, entry: TreeEntry) -> TreeEntry | None:
         """Return an entry without secrets, or None if it has to be left out."""
+        # By path as well, so that the report names every file with a secret, also equal ones.
         key = (path, entry.digest)
         if key not in self._done:
             if entry.kind == FOLDER:
@@ -145,6 +147,7 @@ class CleanFiles:
         clean, count = self._redactor.redact(data)
         if not count:
             return self._as_stored(file)
+        # A placeholder is longer or shorter than the secret, which breaks most binary formats.
         if is_binary(data):
             self._left_out.add(name)
             return None

@@ -184,6 +184,7 @@ class Archives:
     async def _begin_session(self, shared: SharedThread, visibility: Visibility | None) -> Session:
         """Return the session at the head of a shared thread; importing again finds the same one."""
         sessions = self.resources.sessions
+        # A session of that name that stands elsewhere is the user's own work and stays as it is.
         there = await sessions.ledger.find(shared.label)
         if there is not None and there.head == shared.head:
             return there

@@ -197,6 +197,8 @@ class _ThreadArchiver:
                 muted[stream] = None
         self._muted = [TurnId(stream) for stream in muted]
         found.update((stream, []) for stream in muted)
+        # The check of a ledger accepts a missing message only with a receipt that says who removed
+        # it. It is in the copy alone: the message is still in this ledger.
         for turn, place in self._removed:
             told = {"by": self._by, "reason": REASON, "sequence": place}
             lines = found.setdefault(turn, [])
@@ -207,6 +209,7 @@ class _ThreadArchiver:
     def _turn(
         self, id: str, parent: str | None, depth: int, digest: bytes, header: str, said: str
     ) -> tuple[str, bytes]:
+        # Unlike a message, a header cannot be replaced by its digest: it is what the digest covers.
         if self._redactor.redact(header.encode())[1]:
             raise InvalidOperation(
                 f"the header of turn {id} holds a secret, so the thread cannot be shared"
@@ -215,6 +218,7 @@ class _ThreadArchiver:
         for place, text in enumerate(said.split("\n") if said else ()):
             line = text.encode()
             secrets = self._redactor.redact(line)[1]
+            # An object that is left out would make the import fail, so its message goes with it.
             secrets += sum(tainted in text for tainted in self._tainted)
             if secrets:
                 self._messages.append(RemovedMessage(proof, place, secrets))
@@ -256,6 +260,7 @@ class _ThreadArchiver:
                 continue
             before, after = states.get("before"), states["after"]
             self._add_line("turn_files", line_of("turn_files", {**row, **states}))
+            # Without a state before, all files would look as if the turn had written them.
             if before is not None:
                 diffs = await anyio.to_thread.run_sync(self._files.diff, before, after)
                 self._changes.setdefault(TurnId(row["turn"]), []).extend(diffs)

@@ -81,6 +81,8 @@ def open_shared_page(path: Path) -> Generator[IO[bytes]]:
 
 
 def _unpack(page: IO[bytes], archive: IO[bytes]) -> None:
+    # The page may be much larger than memory, so it is never read as a whole. Editors and mail
+    # programs may have changed the line ends.
     lines = (line.strip() for line in page)
     if BLOCK.encode() not in lines:
         raise InvalidOperation("the page was cut off: the shared thread is not in it")
@@ -90,6 +92,7 @@ def _unpack(page: IO[bytes], archive: IO[bytes]) -> None:
             break
         try:
             packed = b64decode(line, validate=True)
+            # A few bytes can unpack to gigabytes, so each step has a limit.
             while packed:
                 data = inflater.decompress(packed, MEMORY_BYTES_MAX)
                 unpacked += len(data)
@@ -104,6 +107,7 @@ def _unpack(page: IO[bytes], archive: IO[bytes]) -> None:
 
 
 def _block(data: bytes) -> str:
+    # Base64 contains no `<`, so nothing in it can end the element. Each line can be decoded alone.
     packed = zlib.compress(data, 9)
     lines = [
         b64encode(packed[place : place + LINE_BYTES]).decode()

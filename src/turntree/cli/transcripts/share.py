@@ -45,6 +45,7 @@ def share(terminal: Terminal, revision: str, output: str | None) -> None:
             lambda opened: share_thread(opened.tree, revision, "turntree import FILE"),
         )
     name = output or f"{shared.label.replace('/', '-')}.html"
+    # A name that the user gave is meant; one that we made up must not cost them a file.
     if output is None and Path(name).exists():
         words = joined(["turntree", "share", revision, "-o", name])
         raise InvalidOperation(f"{name} exists", hint=command_hint(words))
