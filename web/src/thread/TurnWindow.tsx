@@ -42,17 +42,18 @@ export function TurnWindow({ total, scroller, list, scrollTo, article, setInView
   const low = (items[0]?.index ?? 0) + 1;
   const high = (items.at(-1)?.index ?? 0) + 1;
   useEffect(() => setInView(low, high), [low, high, setInView]);
-  // One box moves, and the turns stand in it one below the other: each with a place of its own would be moved by each
-  // that is measured above it.
   return (
     <div ref={list} className="turns windowed" style={{ height: virtual.getTotalSize() }}>
-      <div style={{ top: (items[0]?.start ?? margin) - margin }}>
-        {items.map((item) => (
-          <div key={item.key} ref={virtual.measureElement} data-index={item.index}>
-            {article(item.index + 1)}
-          </div>
-        ))}
-      </div>
+      {items.map((item) => (
+        <div
+          key={item.key}
+          ref={virtual.measureElement}
+          data-index={item.index}
+          style={{ transform: `translateY(${item.start - margin}px)` }}
+        >
+          {article(item.index + 1)}
+        </div>
+      ))}
     </div>
   );
 }
