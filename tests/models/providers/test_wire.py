@@ -1,7 +1,9 @@
 """What arrives at a vendor's door: bodies, headers, cache points, and the end of a request."""
 
 import json
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -44,6 +46,7 @@ from turntree.testing.scripted.server import Call, Reply, Rule, ScriptedModel
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"at": {"type": "string"}}})
+MESSAGE_CALLS_MAX = 200
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.type)
 
 
@@ -114,6 +117,16 @@ async def test_nothing_of_the_environment_arrives_that_no_config_names(
             await provider.request(vendor.model, prompt(user("hi")), {})
         assert len(server.exchanges) == 2
         assert "hidden" not in repr([dict(one.headers) for one in server.exchanges])
+
+
+@pytest.mark.parametrize("vendor", [ANTHROPIC, RESPONSES, CHAT], ids=lambda vendor: vendor.type)
+async def test_sending_a_long_thread_takes_little_work_for_each_message(vendor: Vendor) -> None:
+    # OpenAI's own client takes 860 calls for a message of a chat, 2,600 for one of a response.
+    with ScriptedModel([Reply("Hi.")] * 3) as server:
+        async with provider_of(vendor, server) as provider:
+            await whole(provider, vendor, user("warm up"))
+            few, many = [await _count_calls(provider, vendor, steps) for steps in (10, 110)]
+    assert (many - few) / 200 < MESSAGE_CALLS_MAX
 
 
 @every_vendor
@@ -329,6 +342,27 @@ def threads(draw: st.DrawFn) -> list[Message]:
         thread.append(assistant(draw(words)))
     thread.append(user(draw(words)))
     return thread
+
+
+async def _count_calls(provider: Provider, vendor: Vendor, steps: int) -> int:
+    """Return how many Python functions are called to send a prompt with steps of two messages."""
+    said = [user("go")]
+    for number in range(steps):
+        said.append(assistant(Text("Look."), ToolUse(f"c{number}", "look", {"at": "sea"})))
+        said.append(tool(ToolResult(f"c{number}", "ok", "blue")))
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        del frame, argument
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        await whole(provider, vendor, *said)
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def _thinks(signature: str) -> list[Reply]:

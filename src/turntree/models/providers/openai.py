@@ -3,9 +3,12 @@
 Configures the vendor's client. Must never know a message.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, cast
 
 from openai import AsyncOpenAI, OpenAIError
+from openai.resources.chat import AsyncChat, AsyncCompletions
+from openai.resources.responses import AsyncResponses
 from pydantic_ai.models import Model
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -23,13 +26,55 @@ _WHOLE = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
 
 
 class _OpenAIClient(AsyncOpenAI):
-    """The vendor's client without the headers and keys it takes from environment variables."""
+    """The vendor's client without the headers and keys it takes from environment variables, and
+    without its own look at each message."""
+
+    @property
+    def chat(self) -> AsyncChat:
+        """The Chat Completions API."""
+        return _Chat(self)
+
+    @property
+    def responses(self) -> AsyncResponses:
+        """The Responses API."""
+        return _Responses(self)
 
     def forget_environment(self) -> None:
         """Drop the headers and keys from the environment: it would send them to any base URL."""
         self._custom_headers = {}
         self._ambient_authorizations = frozenset()
         self.admin_api_key = self.organization = self.project = self.webhook_secret = None
+
+
+# The vendor's own methods compare each message with every type of message, in each call, to rename
+# members that need no other name. In a thread of 200 messages that was two thirds of a worker's CPU
+# time. What ``extra_body`` holds replaces members of the body unseen; their order stays the same.
+class _Chat(AsyncChat):
+    @property
+    def completions(self) -> AsyncCompletions:
+        return _Completions(self._client)
+
+
+class _Completions(AsyncCompletions):
+    async def create(  # type: ignore[override]
+        self,
+        *,
+        messages: Iterable[object],
+        extra_body: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> Any:
+        body = {**(extra_body or {}), "messages": list(messages)}
+        create = cast("Callable[..., Awaitable[Any]]", super().create)
+        return await create(messages=(), extra_body=body, **options)
+
+
+class _Responses(AsyncResponses):
+    async def create(  # type: ignore[override]
+        self, *, input: object, extra_body: Mapping[str, object] | None = None, **options: Any
+    ) -> Any:
+        body = {**(extra_body or {}), "input": input}
+        create = cast("Callable[..., Awaitable[Any]]", super().create)
+        return await create(input=[], extra_body=body, **options)
 
 
 def build_responses(connection: Connection, name: str, objects: Objects) -> Provider:
