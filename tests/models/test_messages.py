@@ -1,14 +1,16 @@
 """How a turn is shown in little room: shortened, folded, and never silently."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
+from turntree.models import messages
 from turntree.models.context_window import ContextWindow
 from turntree.models.messages import FoldPoint, fold_reply, shorten
-from turntree.models.prompt import PromptPrefix, assemble
+from turntree.models.prompt import PromptPrefix, assemble, plan_prompt
 from turntree.models.token_estimate import estimate_text
 
 BUDGET = 7_000
@@ -49,6 +51,17 @@ def test_a_turn_of_many_calls_stays_within_its_budget_and_begins_anew_rarely() -
     first = prompt.messages[0].text
     assert "[Tool calls 1 to " in first
     assert "addresses 1/1 to 1/" in first
+
+
+def test_the_next_prompt_of_a_long_turn_measures_only_what_is_new() -> None:
+    reply, view, parts = steps(80, 300), ContextWindow(), PromptPrefix()
+    plan = plan_prompt(view, parts, [user("go")], budget_tokens=BUDGET)
+    for done in range(0, len(reply), 2):
+        prompt = plan.assemble([], reply[:done], {})
+        assert prompt == assemble(view, parts, [user("go")], reply[:done], budget_tokens=BUDGET)
+    with patch.object(messages, "_step_cost", wraps=messages._step_cost) as measure:
+        plan.assemble([], reply, {})
+    assert len(measure.mock_calls) <= 2
 
 
 def test_older_results_are_one_line_each_with_an_address() -> None:

@@ -26,7 +26,7 @@ are found without reading objects; excerpts hold the beginnings and ends of thos
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -214,6 +214,20 @@ def fold_reply(costs: Sequence[tuple[int, int]], room: int) -> FoldPoint:
     return at
 
 
+@dataclass(slots=True)
+class StepView:
+    """A step of a reply with its costs, and the messages that showed it so far."""
+
+    step: list[Message]
+    number: int
+    """The number of its first call in the turn."""
+    calls: int
+    cost: int
+    folded_cost: int
+    whole: list[Message] | None = None
+    folded: list[Message] | None = None
+
+
 @value
 class FoldedExchange:
     """A query and its reply, as they are shown."""
@@ -231,33 +245,41 @@ def show_folded_exchange(
     *,
     query_tokens: int | None = None,
     reply_tokens: int | None = None,
+    known: list[StepView] | None = None,
 ) -> FoldedExchange:
-    """Return the messages that show a turn within its shares; more room may be given."""
+    """Return the messages that show a turn within its shares; more room may be given.
+
+    ``known`` holds the steps as an earlier call of the same turn showed them, and is brought up to
+    date: only what is new has to be measured and shortened.
+    """
     asked = show_exchange(query, ())
     query_room = max(shares.query, query_tokens or 0)
     asked_cost = estimate_messages(asked)
     if asked_cost > query_room:
         asked = _shorten_query(asked, query_room, str(depth), excerpts)
         asked_cost = query_room
-    steps = list(_steps(show_exchange((), reply)))
-    costs = [(_step_cost(step, shares), _folded_step_cost(step, shares)) for step in steps]
-    at = fold_reply(costs, max(shares.reply, reply_tokens or 0))
-    messages, cost, number = [*asked], asked_cost, 1
+    views = _view_steps(reply, shares, [] if known is None else known)
+    at = fold_reply(
+        [(view.cost, view.folded_cost) for view in views], max(shares.reply, reply_tokens or 0)
+    )
+    messages, cost = [*asked], asked_cost
     if at.shown:
-        gone = sum(_count_calls(step) for step in steps[: at.shown])
+        gone = sum(view.calls for view in views[: at.shown])
         notice = _STEPS_TEXT.format(count=gone, depth=depth)
         # Part of the query, which stays the last thing that the user said.
         before = messages.pop() if messages else Message("user", ())
         messages.append(replace(before, parts=(*before.parts, Text(f"\n\n{notice}"))))
         cost += _NOTICE_TOKENS
-    for place, step in enumerate(steps):
-        if at.shown <= place < at.whole:
-            messages += _show_line_step(step, depth, number, excerpts)
-            cost += costs[place][1]
-        elif place >= at.whole:
-            messages += _show_step(step, depth, number, shares, excerpts)
-            cost += costs[place][0]
-        number += _count_calls(step)
+    for view in views[at.shown : at.whole]:
+        if view.folded is None:
+            view.folded = _show_line_step(view.step, depth, view.number, excerpts)
+        messages += view.folded
+        cost += view.folded_cost
+    for view in views[at.whole :]:
+        if view.whole is None:
+            view.whole = _show_step(view.step, depth, view.number, shares, excerpts)
+        messages += view.whole
+        cost += view.cost
     return FoldedExchange(messages, cost)
 
 
@@ -331,6 +353,25 @@ def _steps(messages: Sequence[Message]) -> Iterator[list[Message]]:
         step.append(message)
     if step:
         yield step
+
+
+def _view_steps(
+    reply: Sequence[Message | ErasedMessage], shares: PromptShares, known: list[StepView]
+) -> list[StepView]:
+    """Return the steps of a reply; those that ``known`` has already are taken from there."""
+    views: list[StepView] = []
+    number = 1
+    for place, step in enumerate(_steps(show_exchange((), reply))):
+        view = known[place] if place < len(known) else None
+        # Compared rather than trusted: a call that was in progress has results now, and a message
+        # may have been erased. Equal steps consist of the same parts, so that comparing is cheap.
+        if view is None or view.number != number or view.step != step:
+            costs = _step_cost(step, shares), _folded_step_cost(step, shares)
+            view = StepView(step, number, _count_calls(step), *costs)
+        views.append(view)
+        number += view.calls
+    known[:] = views
+    return views
 
 
 def _count_calls(step: Sequence[Message]) -> int:

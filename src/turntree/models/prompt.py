@@ -25,6 +25,7 @@ from turntree.models.messages import (
     TITLES_TEXT,
     Excerpts,
     PromptShares,
+    StepView,
     list_large,
     shorten,
     show_exchange,
@@ -224,6 +225,8 @@ class PromptPlan:
     """Room of the query; a longer one is shown as its beginning and its end."""
     reply_tokens: int
     """Room of the reply; when it is full, older steps are folded."""
+    _steps: list[StepView] = field(default_factory=list[StepView], repr=False, compare=False)
+    """The steps of the reply as the latest call showed them."""
 
     @property
     def large_objects(self) -> list[Digest]:
@@ -260,7 +263,7 @@ class PromptPlan:
         """Return the prompt of a call, given the messages of the thread and the reply so far."""
         own = show_folded_exchange(
             self.query, reply, self.view.next_depth, self.shares, excerpts,
-            query_tokens=self.query_tokens, reply_tokens=self.reply_tokens,
+            query_tokens=self.query_tokens, reply_tokens=self.reply_tokens, known=self._steps,
         )  # fmt: skip
         return Prompt(
             self.parts.system,
