@@ -45,7 +45,7 @@ async def read_whole(tree: Tree, revision: str, *, visible: bool) -> WholeThread
     found = await tree.resolve(revision)
     reader = tree.threads
     turns = await (reader.read_visible(found.turn) if visible else reader.read(found.turn))
-    objects = {digest: await tree.ledger.get_object(digest) for digest in objects_of(turns)}
+    objects = await tree.ledger.get_objects(objects_of(turns))
     named = found.session if found.session and found.session.head == found.turn else None
     session = None if named is None else named.id
     return WholeThread(turns, objects, await _find_origin(tree, found), session)

@@ -1,6 +1,6 @@
 """Writes turns, events, objects and tags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -190,6 +190,26 @@ class Ledger(Facet):
         if row is None:
             raise NotFound(f"there is no object {digest}")
         return bytes(row[0])
+
+    async def get_objects(self, digests: Collection[Digest]) -> dict[Digest, bytes]:
+        """Return several objects, in one statement.
+
+        Raises:
+            NotFound: One of them does not exist.
+        """
+        objects = await self.find_objects(digests)
+        for digest in digests:
+            if digest not in objects:
+                raise NotFound(f"there is no object {digest}")
+        return objects
+
+    async def find_objects(self, digests: Collection[Digest]) -> dict[Digest, bytes]:
+        """Return those of the objects that exist, in one statement."""
+        if not digests:
+            return {}
+        raw = [digest_raw(digest) for digest in digests]
+        rows = await self.database.fetch(SQL["list_objects"], digests=raw)
+        return {digest_from_raw(bytes(digest)): bytes(data) for digest, data in rows}
 
     async def list_objects(
         self, digests: Sequence[Digest], *, bytes_max: int

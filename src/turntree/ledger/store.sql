@@ -46,6 +46,10 @@ SELECT turntree.put_object(%(workspace)b, %(digest)b, %(bytes)b);
 -- name: find_object
 SELECT bytes FROM turntree.objects WHERE workspace_id = %(workspace)b AND digest = %(digest)b;
 
+-- name: list_objects
+SELECT digest, bytes FROM turntree.objects
+  WHERE workspace_id = %(workspace)b AND digest = ANY (%(digests)b::bytea[]);
+
 -- name: list_objects_up_to
 -- Objects by their digests; of a larger one only the beginning is read from disk.
 SELECT digest, substring(bytes FOR %(bytes)b::int), octet_length(bytes) FROM turntree.objects

@@ -1,12 +1,11 @@
 """Operations on turns and threads: record, read, compare, tag and erase."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Unpack
 
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation, NotFound
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, TurnId
 from turntree.core.message import Message, ObjectRef, restore_parts
 from turntree.core.principal import Principal
@@ -199,10 +198,7 @@ async def restore_turns(ledger: Ledger, turns: Sequence[ThreadTurn]) -> tuple[Th
         for part in message.parts
         if isinstance(part, ObjectRef)
     }
-    objects: dict[Digest, bytes] = {}
-    for digest in digests:
-        with suppress(NotFound):
-            objects[digest] = await ledger.get_object(digest)
+    objects = await ledger.find_objects(digests)
     return tuple(
         replace(
             placed,

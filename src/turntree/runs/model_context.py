@@ -105,7 +105,7 @@ class ModelContexts(Facet):
     async def _restore_calls(
         self, placed: ThreadTurn, frame: RequestFrame, taped: Sequence[RecordedCall]
     ) -> list[ModelCallContext]:
-        assembler = PromptAssembler(frame.view, frame.parts, self.ledger.get_object)
+        assembler = PromptAssembler(frame.view, frame.parts, self.ledger.get_objects)
         calls: list[ModelCallContext] = []
         for call in taped:
             budget = call.request.get("budget_tokens")

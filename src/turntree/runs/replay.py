@@ -164,7 +164,7 @@ class _RecordedTools:
             raise _TapeEnded
         taped = self.calls[run.steps]
         budget = taped.request.get("budget_tokens")
-        assembler = PromptAssembler(frame.view, frame.parts, self.get_object)
+        assembler = PromptAssembler(frame.view, frame.parts, self.get_objects)
         prompt = await assembler.assemble(
             run.query,
             run.reply,
@@ -211,7 +211,12 @@ class _RecordedTools:
 
     async def get_object(self, digest: Digest) -> bytes:
         """Return an object from memory or from the ledger."""
-        return self._kept.get(digest) or await self.ledger.get_object(digest)
+        return (await self.get_objects([digest]))[digest]
+
+    async def get_objects(self, digests: Sequence[Digest]) -> dict[Digest, bytes]:
+        """Return several objects, as far as possible from memory."""
+        kept = {digest: self._kept[digest] for digest in digests if digest in self._kept}
+        return kept | await self.ledger.get_objects([one for one in digests if one not in kept])
 
     async def seal(self, sealed: SealedTurn, parent: TurnId | None, **told: object) -> None:
         """Store the turn in memory."""

@@ -57,6 +57,7 @@ REFUSED_FACTOR_MAX: Final = 4.0
 """A provider that counts more than this for each estimated token is not believed."""
 NEARLY_FULL: Final = 0.2
 """Share of the budget from which the error of token estimates is corrected."""
+OBJECTS_AT_ONCE: Final = 32
 FIRST_PAGE_TURNS: Final = 32
 """Turns in the first page of a thread; each further page is twice as long, so a long thread takes
 few reads."""
@@ -133,7 +134,7 @@ class PromptAssembler:
 
     view: ContextWindow
     parts: PromptPrefix
-    get_object: Callable[[Digest], Awaitable[bytes]]
+    get_objects: Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, bytes]]]
     _excerpts: dict[Digest, Excerpt] = field(default_factory=dict[Digest, Excerpt])
     _planned: tuple[int, PromptPlan, list[Message]] | None = None
 
@@ -159,9 +160,12 @@ class PromptAssembler:
         return known[1].assemble(known[2], reply, self._excerpts)
 
     async def _read(self, digests: Iterable[Digest]) -> None:
-        for digest in digests:
-            if digest not in self._excerpts:
-                self._excerpts[digest] = excerpt_of(await self.get_object(digest))
+        unknown = [one for one in dict.fromkeys(digests) if one not in self._excerpts]
+        # Not all at once: each may be megabytes, of which the excerpt keeps a few thousand
+        # characters.
+        for start in range(0, len(unknown), OBJECTS_AT_ONCE):
+            objects = await self.get_objects(unknown[start : start + OBJECTS_AT_ONCE])
+            self._excerpts |= {digest: excerpt_of(data) for digest, data in objects.items()}
 
 
 @value
@@ -193,7 +197,7 @@ class RequestBuilder:
         if known is None or question.refused is not None:
             async with self.together():
                 frame = await self._frame(question, is_first=is_first)
-            known = frame, PromptAssembler(frame.view, frame.parts, self.ledger.get_object)
+            known = frame, PromptAssembler(frame.view, frame.parts, self.ledger.get_objects)
             self._frames[run.id] = known
             while len(self._frames) > FRAMES_MAX:
                 self._frames.popitem(last=False)

@@ -8,7 +8,7 @@ calls of a turn, as in a prompt: ``37`` or ``37/4``.
 
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
@@ -16,7 +16,7 @@ import orjson
 
 from turntree.core.canonical import Json, as_text
 from turntree.core.errors import InvalidOperation, NotFound
-from turntree.core.ids import RunId, TurnId
+from turntree.core.ids import Digest, RunId, TurnId
 from turntree.core.message import (
     ErasedMessage,
     Message,
@@ -46,6 +46,7 @@ _ENDING: Final = re.compile(r"(?:ing|ed|es|s)$")
 _ROOT_CHARS_MIN: Final = 4
 _ADDRESS: Final = re.compile(r"(\d+)(?:/(\d+))?")
 
+Objects = Mapping[Digest, bytes]
 ThreadsOf = Callable[[Mapping[str, Json]], ThreadStore]
 """Returns the threads as the sender of a run's message may see them; takes the data of
 ``run.started``."""
@@ -122,14 +123,18 @@ class ConversationReader:
             depth = (await threads.get_turn(head)).depth
             for first in range(low, min(depth, high or depth) + 1, PAGE_TURNS):
                 last = min(first + PAGE_TURNS - 1, high or depth)
-                for entry in await threads.list_range(head, low=first, high=last):
-                    messages = entry.turn.messages
-                    for one in await self._texts(entry.depth, messages, entry.turn.query_count):
+                page = await threads.list_range(head, low=first, high=last)
+                objects = await self._objects_in(
+                    message for entry in page for message in entry.turn.messages
+                )
+                for entry in page:
+                    messages, count = entry.turn.messages, entry.turn.query_count
+                    for one in _texts(entry.depth, messages, count, objects):
                         yield one
         if high is None or low <= depth + 1 <= high:
             own = [fact.message for fact in facts if fact.message is not None]
             count = sum(1 for message in own if message.role == "user")
-            for one in await self._texts(depth + 1, own, count):
+            for one in _texts(depth + 1, own, count, await self._objects_in(own)):
                 yield one
 
     async def read(self, run: RunId, address: str) -> str:
@@ -153,37 +158,46 @@ class ConversationReader:
             raise NotFound(f"there is nothing at {address} in this thread")
         return "\n\n".join(texts)
 
-    async def _texts(
-        self, depth: int, messages: Sequence[Message | ErasedMessage], query_count: int
-    ) -> list[ThreadEntry]:
-        entries: list[ThreadEntry] = []
-        calls: dict[str, tuple[int, str]] = {}
-        for place, message in enumerate(messages):
-            for part in message.parts:
-                if isinstance(part, Text):
-                    kind = "query" if place < query_count else "answer"
-                    entries.append(ThreadEntry(depth, None, kind, part.text))
-                elif isinstance(part, ObjectRef) and part.of == "text":
-                    kind = "query" if place < query_count else "answer"
-                    entries.append(ThreadEntry(depth, None, kind, await self._whole(part)))
-                elif calls_tool(part):
-                    number, name = len(calls) + 1, str(part.tool)
-                    calls[str(part.call_id)] = number, name
-                    text = f"{name} {await self._whole(part)}"
-                    entries.append(ThreadEntry(depth, number, name, text))
-                elif answers_call(part):
-                    number, name = calls.get(str(part.call_id), (0, "tool"))
-                    entries.append(ThreadEntry(depth, number, name, await self._whole(part)))
-        return entries
+    async def _objects_in(self, messages: Iterable[Message | ErasedMessage]) -> Objects:
+        # In one statement: a page may have hundreds, and a model may search ten times at once.
+        digests = {
+            part.object
+            for message in messages
+            for part in message.parts
+            if isinstance(part, ObjectRef)
+        }
+        return await self.ledger.find_objects(digests)
 
-    async def _whole(self, part: ToolUse | ToolResult | ObjectRef) -> str:
-        match part:
-            case ToolUse(args=inner) | ToolResult(output=inner):
-                pass
-            case ObjectRef():
-                document = orjson.loads(await self.ledger.get_object(part.object))
-                inner = document.get("text", document.get("output", document.get("args")))
-        return as_text(inner)
+
+def _texts(
+    depth: int, messages: Sequence[Message | ErasedMessage], query_count: int, objects: Objects
+) -> Iterator[ThreadEntry]:
+    calls: dict[str, tuple[int, str]] = {}
+    for place, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, Text) or (isinstance(part, ObjectRef) and part.of == "text"):
+                kind = "query" if place < query_count else "answer"
+                yield ThreadEntry(depth, None, kind, _whole(part, objects))
+            elif calls_tool(part):
+                number, name = len(calls) + 1, str(part.tool)
+                calls[str(part.call_id)] = number, name
+                yield ThreadEntry(depth, number, name, f"{name} {_whole(part, objects)}")
+            elif answers_call(part):
+                number, name = calls.get(str(part.call_id), (0, "tool"))
+                yield ThreadEntry(depth, number, name, _whole(part, objects))
+
+
+def _whole(part: Text | ToolUse | ToolResult | ObjectRef, objects: Objects) -> str:
+    """Return the text of a part; of an object that is gone, the excerpt beside its address."""
+    match part:
+        case Text(inner) | ToolUse(args=inner) | ToolResult(output=inner):
+            pass
+        case ObjectRef() if part.object in objects:
+            document = orjson.loads(objects[part.object])
+            inner = document.get("text", document.get("output", document.get("args")))
+        case ObjectRef():
+            inner = part.excerpt or ""
+    return as_text(inner)
 
 
 def find_passages(entries: Sequence[ThreadEntry], words: str) -> list[tuple[ThreadEntry, str]]:

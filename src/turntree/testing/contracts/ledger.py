@@ -276,6 +276,14 @@ class LedgerContract:
         with raises(NotFound):
             await neighbours.ledger.get_object(digest_bytes(b"never kept"))
 
+    async def test_several_objects_are_read_at_once(self, neighbours: OtherWriter) -> None:
+        kept = {await neighbours.ledger.put_object(data): data for data in (b"one", b"two")}
+        assert await neighbours.ledger.get_objects([*kept]) == kept
+        asked = [*kept, digest_bytes(b"never kept")]
+        assert await neighbours.ledger.find_objects(asked) == kept
+        with raises(NotFound):
+            await neighbours.ledger.get_objects(asked)
+
 
 class SessionsContract:
     """Sessions with moving heads, their reflogs, and the tree they point into."""
