@@ -2,8 +2,10 @@
 
 Combinations of a sender, a persona, a limit of the message and perhaps a token are drawn at random.
 Each becomes a run on a real database with a worker. Its model asks for every tool there is. Each
-tool notes that it ran, and which credentials it could read in three ways. A second opinion knows no
-algebra: it asks each layer by the rules of a shell's patterns.
+tool notes that it ran, and which credentials it could read in three ways. The run continues one of
+several threads, which fork from each other and of which some are private. What it recalls and reads
+must be its own thread, if both the sender and the person behind the sender may see that. A second
+opinion knows no algebra: it asks each layer by the rules of a shell's patterns.
 
 Then the same is asked of products with a planted fault that widens rights, each of which must be
 found.
@@ -12,7 +14,9 @@ found.
 import fnmatch
 import os
 import random
+import re
 import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,33 +32,46 @@ from turntree.auth.persona import TOOLSETS, Persona, persona_of
 from turntree.boot.open import load_token_key, open_tree
 from turntree.core.canonical import Json
 from turntree.core.errors import NotFound, PermissionDenied
-from turntree.core.ids import instant, unix_ms
+from turntree.core.ids import TurnId, instant, unix_ms
+from turntree.core.message import ErasedMessage, Message, ToolResult, assistant, user
+from turntree.core.principal import SYSTEM
 from turntree.runs import request_resolver
 from turntree.system.clock import SystemClock
 from turntree.tools.toolset import ToolContext
 
 COMBINATIONS, COMBINATIONS_QUICK = 2_000, 36
+REPORTED_EVERY: Final = 100
 CONTROL_MAX: Final = 24
 """Combinations after which a planted fault counts as missed."""
 AGENTS, AGENTS_FEW = 24, 8
 QUICK_SERVER: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 TOOLS: Final = ("read_file", "read_mail", "write_file", "search_web", "exec", "task_list")
+RECALL, READ = "ledger.recall", "ledger.read"
+TRUNKS, TRUNKS_FEW = 8, 4
 CREDENTIALS: Final = ("PROOF_GIT_TOKEN", "PROOF_MAIL_KEY", "PROOF_WEB_KEY")
 PATTERNS: Final = ("tool:*", "tool:read*", "tool:read_file", "tool:write*", "tool:exec",
-                   "tool:search*", "tool:task*", "credential:*", "credential:PROOF_GIT*",
-                   "credential:PROOF_MAIL_KEY", "action:*")  # fmt: skip
+                   "tool:search*", "tool:task*", "tool:ledger.*", "tool:ledger.read",
+                   "credential:*", "credential:PROOF_GIT*", "credential:PROOF_MAIL_KEY",
+                   "action:*")  # fmt: skip
 TURN: Final = (
     b"SELECT permissions_granted, permissions_used FROM ledger.turns WHERE id = %(turn)b::uuid"
 )
 SCRIPT: Final[dict[str, Json]] = {
     "provider_type": "scripted",
     "rules": [{"when": "go", "replies": [
-        {"tools": [{"tool": name, "args": {}} for name in TOOLS]}, {"text": "done"},
+        {"tools": [
+            *({"tool": name, "args": {}} for name in TOOLS),
+            {"tool": RECALL, "args": {"words": "code of the depot"}},
+            *({"tool": READ, "args": {"address": address}} for address in "12"),
+        ]},
+        {"text": "done"},
     ]}],
 }  # fmt: skip
 MINUTE_MS: Final = 60_000
 COUNTED: Final = ("tool:", "credential:PROOF_")
 """A run that may read every variable hands all of them to the processes that a tool starts."""
+BEE: Final = Principal("agent", "bee")
+_CODE: Final = re.compile(r"code-\w+")
 
 
 @dataclass(slots=True)
@@ -81,6 +98,15 @@ class Layer:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A turn that a run can continue, with the codes that its thread mentions."""
+
+    turn: TurnId
+    codes: frozenset[str]
+    is_hidden_from_bee: bool
+
+
 @dataclass(slots=True)
 class Stage:
     """A tree with a worker, agents of known permissions, and what its tools saw."""
@@ -90,6 +116,7 @@ class Stage:
     chance: random.Random
     seen: dict[str, Seen]
     agents: dict[str, tuple[Layer, ...]] = field(default_factory=dict[str, tuple[Layer, ...]])
+    places: list[Place] = field(default_factory=list[Place])
 
 
 async def prove(proof: Proof) -> None:
@@ -98,25 +125,36 @@ async def prove(proof: Proof) -> None:
     with temporary_server(QUICK_SERVER) as (server, home):
         os.environ.update({name: f"secret of {name}" for name in CREDENTIALS})
         settings = Settings(home / "proof", database_url=server, user="ana")
-        agents = AGENTS_FEW if proof.quick else AGENTS
-        async with a_stage(settings, random.Random(proof.seed), agents) as stage:
-            wrong, runs, calls = 0, 0, 0
-            for _ in range(count):
-                differs, ran = await differing(stage)
-                wrong, runs, calls = wrong + differs, runs + 1, calls + ran
-            proof.at_least("combinations run", runs, "runs", count)
-            proof.note("calls that were permitted and ran", calls, "calls")
-            proof.at_most("runs that did or saw other than the intersection", wrong, "runs", 0)
-        missed = [name for name in PLANTS if not await is_found(settings, name)]
-        found = len(PLANTS) - len(missed)
-        proof.at_least(f"planted faults found (missed: {missed})", found, "faults", len(PLANTS))
+        if proof.begins("combinations"):
+            await prove_combinations(proof, settings, count)
+        if proof.begins("plants"):
+            missed = [name for name in PLANTS if not await is_found(settings, name)]
+            found = len(PLANTS) - len(missed)
+            proof.at_least(f"planted faults found (missed: {missed})", found, "faults", len(PLANTS))
+
+
+async def prove_combinations(proof: Proof, settings: Settings, count: int) -> None:
+    """Run combinations and compare each with the second opinion."""
+    agents, trunks = (AGENTS_FEW, TRUNKS_FEW) if proof.quick else (AGENTS, TRUNKS)
+    async with a_stage(settings, random.Random(proof.seed), agents, trunks) as stage:
+        wrong, calls, codes = 0, 0, 0
+        for number in range(1, count + 1):
+            compared = await compare(stage)
+            wrong += not compared.is_right
+            calls, codes = calls + compared.calls, codes + compared.codes
+            if number % REPORTED_EVERY == 0:
+                print(f"{number} of {count} combinations, {wrong} differ", file=sys.stderr)
+    proof.at_least("combinations run", count, "runs", count)
+    proof.note("calls that were permitted and ran", calls, "calls")
+    proof.note("codes that were recalled or read in the ledger", codes, "codes")
+    proof.at_most("runs that did or saw other than the intersection", wrong, "runs", 0)
 
 
 @asynccontextmanager
 async def a_stage(
-    settings: Settings, chance: random.Random, agents: int
+    settings: Settings, chance: random.Random, agents: int, trunks: int
 ) -> AsyncGenerator[Stage, None]:
-    """Open a tree whose worker has the tools, and create agents."""
+    """Open a tree whose worker has the tools, and create agents and threads."""
     seen: dict[str, Seen] = {}
     async with open_tree(
         settings, worker=True, tools=[a_tool(name, seen) for name in TOOLS]
@@ -129,6 +167,8 @@ async def a_stage(
             )
         for number in range(agents):
             await create_agent(stage, f"a{chance.getrandbits(40):x}", number)
+        for number in range(trunks):
+            await grow_trunk(stage, f"t{chance.getrandbits(40):x}", number)
         yield stage
 
 
@@ -155,8 +195,41 @@ async def create_agent(stage: Stage, name: str, number: int) -> None:
     )
 
 
-async def differing(stage: Stage) -> tuple[bool, int]:
-    """Run one drawn combination; return whether anything differs, and how many calls ran."""
+async def grow_trunk(stage: Stage, name: str, number: int) -> None:
+    """Record a thread of two turns and a fork after the first; every other trunk is private."""
+    tree = stage.tree
+    first = await tell(stage, name, frozenset())
+    second = await tell(stage, name, first[1])
+    await tree.sessions.fork(first[0], f"{name}-fork")
+    forked = await tell(stage, f"{name}-fork", first[1])
+    is_private, is_granted = number % 2 == 1, number % 4 == 1
+    for session in (name, f"{name}-fork") if is_private else ():
+        await tree.programs.set_visibility(session, "private")
+        if is_granted:
+            await tree.programs.grant(session, str(BEE), "invoke")
+    is_hidden = is_private and not is_granted
+    stage.places += [Place(*head, is_hidden) for head in (first, second, forked)]
+
+
+async def tell(stage: Stage, session: str, before: frozenset[str]) -> tuple[TurnId, frozenset[str]]:
+    """Record a turn with a code; return it and the codes of its thread."""
+    code = f"code-{stage.chance.getrandbits(60):x}"
+    recorder = await stage.tree.recorder(session)
+    told = await recorder.record([user(f"the code of the depot is {code}")], [assistant("noted")])
+    return told.turn.id, before | {code}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Whether a run did what the second opinion says, and how much that was."""
+
+    is_right: bool
+    calls: int
+    codes: int
+
+
+async def compare(stage: Stage) -> Comparison:
+    """Run one drawn combination."""
     chance, tree = stage.chance, stage.tree
     agent = chance.choice([*stage.agents])
     layers = [*stage.agents[agent]]
@@ -167,17 +240,26 @@ async def differing(stage: Stage) -> tuple[bool, int]:
         allow, deny = some(chance, PATTERNS, 1), some(chance, PATTERNS, 0, 2)
         limits = {"permissions": {"allow": [*allow], "deny": [*deny]}}
         layers.append(Layer(allow, deny))
-    session = f"s{chance.getrandbits(60):x}"
+    place = chance.choice(stage.places)
+    fork = await tree.sessions.fork(place.turn, f"s{chance.getrandbits(60):x}")
     with context.entered():
-        answered = await tree.runs.ask(session, "go", agent=agent, **limits)
+        answered = await tree.runs.ask(fork.label, "go", agent=agent, **limits)
     turn = answered.turn.turn
     saw = stage.seen.get(turn.id, Seen())
     tools = {name for name in TOOLS if permits(layers, f"tool:{name}")}
     readable = {name for name in CREDENTIALS if permits(layers, f"credential:{name}")}
+    is_hidden = place.is_hidden_from_bee and str(context.principal) == str(BEE)
+    expected_codes: dict[str, frozenset[str]] = {
+        name: place.codes if permits(layers, f"tool:{name}") and not is_hidden else frozenset()
+        for name in (RECALL, READ)
+    }
+    codes = codes_seen(turn.reply)
     database = tree.ledger.database
     ((granted, used),) = await database.fetch(TURN, turn=turn.id)
     recorded = Permissions.from_json(granted)
-    expected = {f"tool:{name}" for name in tools}
+    expected = {
+        f"tool:{name}" for name in (*TOOLS, RECALL, READ) if permits(layers, f"tool:{name}")
+    }
     if tools:
         expected |= {f"credential:{name}" for name in readable}
     by = turn.header.by
@@ -185,12 +267,26 @@ async def differing(stage: Stage) -> tuple[bool, int]:
         saw.ran == tools
         and saw.credentials == (readable if tools else set())
         and not saw.leaks
+        and codes == expected_codes
         and {one for one in used or () if one.startswith(COUNTED)} == expected
         and all(recorded.permits(one) and permits(layers, one) for one in used or ())
         and str(by) == f"agent:{agent}"
         and by.on_behalf_of == context.principal
     )
-    return not is_right, len(saw.ran)
+    return Comparison(is_right, len(saw.ran), sum(map(len, codes.values())))
+
+
+def codes_seen(reply: Sequence[Message | ErasedMessage]) -> dict[str, frozenset[str]]:
+    """Return the codes in the results of each of the ledger's tools."""
+    messages = [message for message in reply if isinstance(message, Message)]
+    tools = {use.call_id: use.tool for message in messages for use in message.tool_uses}
+    seen: dict[str, frozenset[str]] = {RECALL: frozenset(), READ: frozenset()}
+    for message in messages:
+        for result in message.tool_results:
+            name = str(tools.get(result.call_id))
+            if name in seen and isinstance(result, ToolResult):
+                seen[name] |= {*_CODE.findall(str(result.output))}
+    return seen
 
 
 async def draw_sender(stage: Stage) -> tuple[ExecutionContext, list[Layer]]:
@@ -206,7 +302,7 @@ async def draw_sender(stage: Stage) -> tuple[ExecutionContext, list[Layer]]:
         rights = Permissions.of_patterns(layer.allow, layer.deny)
         key, tokens = load_token_key(stage.settings), stage.tree.tokens
         until = instant(unix_ms(SystemClock().now()) + MINUTE_MS)
-        delegated = context.delegate(Principal("agent", "bee"), rights)
+        delegated = context.delegate(BEE, rights)
         token, _ = await tokens.issue(delegated, key=key, audience="proof", expires_at=until)
         context = await tokens.open(token, key=key, audience="proof")
         layers.append(layer)
@@ -259,9 +355,9 @@ def can_get(credential: str) -> bool:
 async def is_found(settings: Settings, name: str) -> bool:
     """Return whether a planted fault shows in a few combinations."""
     with PLANTS[name]():
-        async with a_stage(settings, random.Random(name), AGENTS_FEW) as stage:
+        async with a_stage(settings, random.Random(name), AGENTS_FEW, TRUNKS_FEW) as stage:
             for _ in range(CONTROL_MAX):
-                if (await differing(stage))[0]:
+                if not (await compare(stage)).is_right:
                     return True
     return False
 
@@ -295,6 +391,9 @@ PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
     ),
     "credentials of the persona": lambda: mock.patch.object(
         ExecutionContext, "may_list", lambda self, name: name in self.environment
+    ),
+    "view of the sender in the ledger": lambda: mock.patch(
+        "turntree.boot.worker.reader_of", return_value=SYSTEM
     ),
     "environment of the worker": lambda: mock.patch(
         "turntree.boot.worker._find_reader", return_value=None
