@@ -13,6 +13,7 @@ from proofs.agents.programs import ensure_claude
 from proofs.agents.stage import Stage
 from tests.examples.tutorial import (
     README,
+    REVERT,
     UNDO,
     WITH_AN_AGENT,
     Shell,
@@ -113,6 +114,10 @@ def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
     assert "(HEAD -> claude-code/" in newest
     assert "Make it faster" in newest
     assert len(older) == len(("round", "test", "faster"))
+
+
+def test_the_page_about_one_turn_shows_what_happens(shell: Shell) -> None:
+    type_session(shell, REVERT.read_text(encoding="utf-8"))
 
 
 def test_readme_with_an_agent_prints_what_it_shows(shell: Shell) -> None:

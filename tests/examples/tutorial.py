@@ -19,6 +19,7 @@ from turntree.cli.root import root
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 UNDO = ROOT / "docs/tutorial/undo-your-agent.md"
+REVERT = ROOT / "docs/howto/undo-one-turn.md"
 WITH_AN_AGENT = ("", "Three things no other tool does")
 """The sections of the README whose commands need an agent that has worked in the folder."""
 SECTION = re.compile(r"^## ", re.MULTILINE)

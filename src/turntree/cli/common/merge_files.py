@@ -33,6 +33,7 @@ from turntree.resources.plans.merge import (
     EVERYTHING,
     MergeChoices,
     MergeItem,
+    MergeKind,
     MergeOperation,
     MergePlan,
     sort_merges,
@@ -42,6 +43,14 @@ from turntree.system.shell_words import quoted
 
 Propose = Callable[[CliContext, MergeChoices], Awaitable[MergePlan]]
 CONFLICT_KEYS: Mapping[str, Choice] = {"k": "keep", "e": "exact", "m": "mark"}
+
+VERBS: Mapping[tuple[MergeKind, bool], tuple[str, str]] = {
+    ("revert", False): ("take back", "took back"),
+    ("revert", True): ("bring back", "brought back"),
+    ("pick", False): ("apply", "applied"),
+    ("pick", True): ("take out", "took out"),
+}
+"""What an operation and its undo do to a turn, and did."""
 
 
 @value
@@ -55,14 +64,25 @@ class HowToMerge:
 
 
 @value
-class MergeWords:
-    """How one kind of operation is called in questions and results."""
+class MergeCommand:
+    """The command that the user typed, and how its operation is called."""
 
-    done: str
-    question: str
-    command: str
+    text: str
     """What to type again, with an option that decides about conflicts."""
-    undo: str = "undo"
+    is_undo: bool = False
+
+    @property
+    def undo(self) -> str:
+        """The command that takes it back."""
+        return "turntree redo" if self.is_undo else "turntree undo"
+
+    def asks(self, kind: MergeKind) -> str:
+        """Return what it would do to a turn."""
+        return VERBS[kind, self.is_undo][0]
+
+    def did(self, kind: MergeKind) -> str:
+        """Return what it did to a turn."""
+        return VERBS[kind, self.is_undo][1]
 
 
 def merge_options(function: Function) -> Function:
@@ -85,7 +105,7 @@ def merge_options(function: Function) -> Function:
 def merge_files(
     terminal: Terminal,
     propose: Propose,
-    words: MergeWords,
+    command: MergeCommand,
     how: HowToMerge,
     choices: MergeChoices = EVERYTHING,
 ) -> None:
@@ -97,19 +117,19 @@ def merge_files(
     choices = replace(choices, default=how.default)
     shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
     if how.by_hunk:
-        hunks = _ask_hunks(terminal, shown, words)
+        hunks = _ask_hunks(terminal, shown, command)
         choices = replace(choices, hunks=hunks)
         shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
     if shown.plan.undecided and not how.dry_run:
         if not _has_person(terminal) or how.yes:
-            raise _conflict(shown, words)
+            raise _conflict(shown, command)
         decided = _ask_conflicts(terminal, shown)
         choices = replace(choices, conflicts=decided)
         shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
     if how.dry_run or not shown.plan.acts:
-        _tell_nothing_done(terminal, shown, words)
+        _tell_nothing_done(terminal, shown, command)
         return
-    if not how.yes and not _agrees(terminal, shown, words):
+    if not how.yes and not _agrees(terminal, shown, command):
         terminal.note("nothing was changed")
         return
 
@@ -120,7 +140,7 @@ def merge_files(
 
     with spinner(terminal, "changing files"):
         left = with_ledger(terminal, act)
-    _tell(terminal, shown, words, left)
+    _tell(terminal, shown, command, left)
 
 
 async def find_merged(opened: CliContext) -> tuple[Resource, list[MergeOperation]] | None:
@@ -171,13 +191,13 @@ def _has_person(terminal: Terminal) -> bool:
     return terminal.is_live and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _agrees(terminal: Terminal, shown: ShownMerge, words: MergeWords) -> bool:
+def _agrees(terminal: Terminal, shown: ShownMerge, command: MergeCommand) -> bool:
     """Ask the user; without a terminal, running the command is consent."""
     if not _has_person(terminal):
         return True
     for line in draw_lines(shown, terminal, lines_max=max(20, terminal.height - 20)):
         terminal.say(line)
-    for line in draw_merge(shown, words.question, terminal):
+    for line in draw_merge(shown, command.asks(shown.plan.kind), terminal):
         terminal.say(line)
     return click.confirm("do it?", default=True, err=True)
 
@@ -198,14 +218,14 @@ def _ask_conflicts(terminal: Terminal, shown: ShownMerge) -> dict[str, Choice]:
 
 
 def _ask_hunks(
-    terminal: Terminal, shown: ShownMerge, words: MergeWords
+    terminal: Terminal, shown: ShownMerge, command: MergeCommand
 ) -> dict[str, frozenset[int]]:
     """Show each hunk of the turn and ask whether it is meant."""
     chosen: dict[str, frozenset[int]] = {}
     for item in shown.plan.items:
         diffs = with_ledger(terminal, partial(_list_asked, item=item))
         for diff in diffs:
-            numbers, goes_on = _ask_file(terminal, diff, words)
+            numbers, goes_on = _ask_file(terminal, diff, command.asks(shown.plan.kind))
             chosen[diff.path] = numbers
             if diff.renamed_from is not None:
                 chosen[diff.renamed_from] = numbers
@@ -218,14 +238,14 @@ async def _list_asked(opened: CliContext, *, item: MergeItem) -> list[FileDiff]:
     return await opened.tree.files.diff(item.resource, item.base, item.wanted, only=item.asked)
 
 
-def _ask_file(terminal: Terminal, diff: FileDiff, words: MergeWords) -> tuple[frozenset[int], bool]:
+def _ask_file(terminal: Terminal, diff: FileDiff, verb: str) -> tuple[frozenset[int], bool]:
     """Return the hunks that the user wants, and whether to ask about further files."""
     parts = [replace(diff, hunks=(hunk,)) for hunk in diff.hunks] or [diff]
     chosen: set[int] = set()
     for number, part in enumerate(parts):
         for line in draw_diffs([part], terminal):
             terminal.note(line)
-        asked = f"{words.question} this? {shown_path(diff.path)} {number + 1}/{len(parts)}"
+        asked = f"{verb} this? {shown_path(diff.path)} {number + 1}/{len(parts)}"
         keys = click.Choice(["y", "n", "a", "d", "q"])
         key = click.prompt(asked, type=keys, err=True)
         if key in ("y", "a"):
@@ -237,29 +257,33 @@ def _ask_file(terminal: Terminal, diff: FileDiff, words: MergeWords) -> tuple[fr
     return frozenset(chosen), True
 
 
-def _conflict(shown: ShownMerge, words: MergeWords) -> InvalidOperation:
+def _conflict(shown: ShownMerge, command: MergeCommand) -> InvalidOperation:
     listed = [f"  {draw_conflict(one, shown.turns)}" for one in shown.plan.undecided]
     said = (
         "nothing was changed: some of it is in the way",
         *listed,
         "--keep leaves these as they are, --exact decides for the turn, --mark shows both",
     )
-    return InvalidOperation("\n".join(said), hint=command_hint(f"{words.command} --keep"))
+    return InvalidOperation("\n".join(said), hint=command_hint(f"{command.text} --keep"))
 
 
-def _tell_nothing_done(terminal: Terminal, shown: ShownMerge, words: MergeWords) -> None:
+def _tell_nothing_done(terminal: Terminal, shown: ShownMerge, command: MergeCommand) -> None:
     if terminal.as_json:
         terminal.document({**merge_document(shown), "done": False, "undo": None})
         return
     conflicts = [draw_conflict(one, shown.turns) for one in shown.plan.undecided]
-    terminal.page([*draw_merge(shown, words.question, terminal), *draw_lines(shown, terminal)])
+    terminal.page(
+        [*draw_merge(shown, command.asks(shown.plan.kind), terminal), *draw_lines(shown, terminal)]
+    )
     for line in conflicts:
         terminal.note(f"in the way: {line}")
     terminal.note("nothing was changed")
 
 
-def _tell(terminal: Terminal, shown: ShownMerge, words: MergeWords, left: tuple[str, ...]) -> None:
-    undo = f"turntree {words.undo}"
+def _tell(
+    terminal: Terminal, shown: ShownMerge, command: MergeCommand, left: tuple[str, ...]
+) -> None:
+    undo = command.undo
     places = [item.resource for item in shown.plan.items if item.changes]
     if not any(holds(place, Path.cwd()) for place in places):
         undo = f"cd {quoted(places[0].place)} && {undo}"
@@ -267,7 +291,7 @@ def _tell(terminal: Terminal, shown: ShownMerge, words: MergeWords, left: tuple[
         document = merge_document(shown, with_lines=False)
         terminal.document({**document, "done": True, "left": list(left), "undo": undo})
         return
-    for line in draw_merge(shown, words.done, terminal):
+    for line in draw_merge(shown, command.did(shown.plan.kind), terminal):
         terminal.say(line)
     if left:
         terminal.note("changed meanwhile, and left as they are:")

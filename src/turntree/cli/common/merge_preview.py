@@ -125,8 +125,8 @@ def draw_conflict(conflict: MergeConflict, turns: Mapping[TurnId, ThreadTurn]) -
         if turn in turns
     ]
     if conflict.outside:
-        named.append("a change outside any turn")
-    by = f" by {', '.join(named)}" if named else ""
+        named.append("outside any turn")
+    by = f": {', '.join(named)}" if named else ""
     places = ", ".join(
         f"{start}-{start + count - 1}" if count > 1 else str(start)
         for start, count in conflict.lines

@@ -12,7 +12,7 @@ import click
 from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.common.merge_files import (
     HowToMerge,
-    MergeWords,
+    MergeCommand,
     find_merged,
     merge_files,
     merge_options,
@@ -86,7 +86,7 @@ def revert(
 
     named = " ".join(quoted(path) for path in paths)
     command = f"turntree revert {quoted(turn)}{f' -- {named}' if named else ''}"
-    merge_files(terminal, propose, MergeWords("took back", "take back", command), how)
+    merge_files(terminal, propose, MergeCommand(command), how)
 
 
 @verb()
@@ -115,8 +115,8 @@ def pick(
         place = await _find_place(opened, full)
         return await opened.tree.plans.propose_pick(turns, place, choices)
 
-    command = f"turntree pick {quoted(revision)}"
-    merge_files(terminal, propose, MergeWords("applied", "apply", command), how)
+    command = MergeCommand(f"turntree pick {quoted(revision)}")
+    merge_files(terminal, propose, command, how)
 
 
 @verb()
@@ -132,8 +132,8 @@ def redo(terminal: Terminal, default: Choice | None, dry_run: bool, yes: bool) -
             )
         return await opened.tree.plans.propose_redo(found[0].id, choices)
 
-    words = MergeWords("redone:", "redo", "turntree redo")
-    merge_files(terminal, propose, words, HowToMerge(default, dry_run, yes))
+    how = HowToMerge(default, dry_run, yes)
+    merge_files(terminal, propose, MergeCommand("turntree redo"), how)
 
 
 def _choose_turn(terminal: Terminal, limit: int) -> str | None:

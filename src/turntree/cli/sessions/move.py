@@ -14,7 +14,7 @@ import click
 from turntree.auth.persona import persona_of
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
-from turntree.cli.common.merge_files import HowToMerge, MergeWords, find_undoable, merge_files
+from turntree.cli.common.merge_files import HowToMerge, MergeCommand, find_undoable, merge_files
 from turntree.cli.common.session_move import Move, find_digest, follow
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
@@ -314,8 +314,8 @@ def _undo_merge(terminal: Terminal, how: HowToMove) -> bool:
         return await opened.tree.plans.propose_undo(place.id, choices)
 
     default: Choice | None = "keep" if how.keep else "exact" if how.exact else None
-    words = MergeWords("undone:", "undo", "turntree undo", undo="redo")
-    merge_files(terminal, propose, words, HowToMerge(default, how.dry_run, how.yes))
+    command = MergeCommand("turntree undo", is_undo=True)
+    merge_files(terminal, propose, command, HowToMerge(default, how.dry_run, how.yes))
     return True
 
 

@@ -200,13 +200,12 @@ class MergeProposer:
     async def list_merges(self, resource: ResourceId) -> list[MergeOperation]:
         """Return the reverts and picks that changed a resource, oldest first."""
         found: list[MergeOperation] = []
-        for id in await self.plans.list_merges(limit=MERGES_READ_MAX):
-            events = [fact.event for fact in await self.plans.read(id)]
+        for events in await self.plans.list_merges(limit=MERGES_READ_MAX):
             state = fold(events)
             commit = state.plan.steps[-1]
             if resource in state.plan.resources and isinstance(commit, RecordMerge):
                 found.append(MergeOperation(state, events[0].at, commit.turns, commit.undoes))
-        return found[::-1]
+        return found
 
     async def build(self, proposal: MergePlan) -> Plan:
         """Return the steps of a proposal, whose target states are recorded for it."""
@@ -238,26 +237,37 @@ class MergeProposer:
         The states around its tool calls tell its changes from those of others, if there are any.
         Otherwise the states around the turn have to do.
         """
-        turn, resource = pinned.pin.turn, pinned.resource
+        pin, resource = pinned.pin, pinned.resource
         files, pins = self._editor(resource), self.resources.all_pins
-        pin = pinned.pin
         met = await pins.list_pins_between(resource.id, pin.began_at, pin.ended_at)
         known = {one.pin.turn: one for one in met if one.before is not None}
-        kin = {turn, *await pins.list_spawned(list(known), [turn])}
+        own = {pin.turn, *await pins.list_spawned(list(known), [pin.turn])}
+        # The turn that spawned this one is no rival, and what it did besides is not meant.
+        kin = own | await self.blame.list_kin(pin.turn, sorted(known.keys() - own))
+        whole = await self._find_patch(pinned, kin)
+        mine = [one for one in known.values() if one.pin.turn in own]
         calls = await pins.list_calls(resource.id, list(known))
-        authors = await ChangeAttribution(pins).of_turn(files, resource, pinned)
-        kin |= await self.blame.list_kin(turn, sorted(_involved(authors) - kin))
-        whole = await in_thread(_whole_patch, files, pinned, authors, kin)
-        mine = [one for one in known.values() if one.pin.turn in kin]
         if by_call and all(calls.get(one.pin.turn) for one in mine):
-            own = [call for one in mine for call in calls[one.pin.turn]]
+            states = [call for one in mine for call in calls[one.pin.turn]]
             rivals = [
                 Rival(one, tuple(calls.get(id, ()))) for id, one in known.items() if id not in kin
             ]
-            return await in_thread(find_work, files, whole, own, rivals)
+            return await in_thread(find_work, files, whole, states, rivals)
         outlived = [one for one in mine if one.pin.ended_at > pin.ended_at]
-        later = [await in_thread(_outer_patch, files, one) for one in outlived]
+        later = [await self._find_patch(one, kin) for one in outlived]
         return TurnWork(whole, (whole, *later))
+
+    async def _find_patch(self, pinned: ResolvedTurnSnapshot, kin: Collection[TurnId]) -> Patch:
+        """Return what changed while a turn ran and is not certainly another turn's."""
+        files, resource = self._editor(pinned.resource), pinned.resource
+        assert pinned.before is not None, "only such turns are asked for"
+        base, wanted = pinned.before.external, pinned.after.external
+        changes = await in_thread(files.compare, base, wanted)
+        authors = await ChangeAttribution(self.resources.all_pins).of_turn(files, resource, pinned)
+        who = {path: {*_turns_of(by)} for path, by in authors.items()}
+        mine = [one for one in changes if who[one.path] <= {*kin}]
+        unclear = [path for path, turns in who.items() if turns & {*kin} and turns - {*kin}]
+        return Patch(base, wanted, mine, tuple(unclear))
 
     async def _propose_back(self, operation: MergeOperation, choices: MergeChoices) -> MergePlan:
         items: list[MergeItem] = []
@@ -455,29 +465,5 @@ def _reverse_change(change: FileChange) -> FileChange:
     return FileChange(change.path, cast("ChangeKind", kind), change.new, change.old)
 
 
-def _involved(authors: Mapping[str, ChangedByTurn | ChangedByUnknown]) -> set[TurnId]:
-    return {turn for by in authors.values() for turn in _turns_of(by)}
-
-
 def _turns_of(by: ChangedByTurn | ChangedByUnknown) -> tuple[TurnId, ...]:
     return (by.turn,) if isinstance(by, ChangedByTurn) else by.turns
-
-
-def _whole_patch(
-    files: EditsSnapshots,
-    pinned: ResolvedTurnSnapshot,
-    authors: Mapping[str, ChangedByTurn | ChangedByUnknown],
-    kin: Collection[TurnId],
-) -> Patch:
-    """Return what changed while a turn ran and is not certainly another turn's."""
-    patch = _outer_patch(files, pinned)
-    who = {one.path: {*_turns_of(authors[one.path])} for one in patch.changes}
-    mine = [one for one in patch.changes if who[one.path] <= {*kin}]
-    unclear = [path for path, turns in who.items() if turns & {*kin} and turns - {*kin}]
-    return replace(patch, changes=mine, unclear=tuple(unclear))
-
-
-def _outer_patch(files: EditsSnapshots, pinned: ResolvedTurnSnapshot) -> Patch:
-    assert pinned.before is not None, "only such turns are asked for"
-    base, wanted = pinned.before.external, pinned.after.external
-    return Patch(base, wanted, files.compare(base, wanted))

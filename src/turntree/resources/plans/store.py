@@ -10,7 +10,7 @@ from psycopg.types.numeric import Int4
 from turntree.core import event as events
 from turntree.core.canonical import Json, digest_raw
 from turntree.core.errors import NotFound
-from turntree.core.event import SealedEvent
+from turntree.core.event import Event, SealedEvent
 from turntree.core.ids import Digest, PlanId, SessionId, Timestamp
 from turntree.core.session import begun
 from turntree.core.thread import MoveResult
@@ -110,10 +110,14 @@ class PlanStore:
         """Return plans, newest first."""
         return [PlanId(id) for (id,) in await self.database.fetch(SQL["list_plans"], limit=limit)]
 
-    async def list_merges(self, *, limit: int) -> list[PlanId]:
-        """Return the reverts and picks that were completed, newest first."""
+    async def list_merges(self, *, limit: int) -> list[list[Event]]:
+        """Return the events of the newest completed reverts and picks, oldest plan first."""
         rows = await self.database.fetch(SQL["list_merges"], limit=limit)
-        return [PlanId(id) for (id,) in rows]
+        found: dict[str, list[Event]] = {}
+        for (body,) in rows:
+            event = events.from_json(orjson.loads(body))
+            found.setdefault(event.stream, []).append(event)
+        return list(found.values())
 
     async def find_of_move(self, session: SessionId, version: int) -> PlanId | None:
         """Return the plan that a move of a session was part of, or None."""

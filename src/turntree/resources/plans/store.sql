@@ -19,9 +19,12 @@ SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b AND outco
 SELECT id::text FROM turntree.plans WHERE workspace_id = %(workspace)b ORDER BY id DESC LIMIT %(limit)b;
 
 -- name: list_merges
-SELECT id::text FROM turntree.plans
-  WHERE workspace_id = %(workspace)b AND kind IN ('revert', 'pick') AND outcome = 'completed'
-  ORDER BY id DESC LIMIT %(limit)b;
+-- The events of the newest reverts and picks, in one statement: every undo reads them.
+SELECT e.body FROM (SELECT id FROM turntree.plans
+    WHERE workspace_id = %(workspace)b AND kind IN ('revert', 'pick') AND outcome = 'completed'
+    ORDER BY id DESC LIMIT %(limit)b) p
+  JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = p.id
+  ORDER BY p.id, e.seq;
 
 -- name: link_plan
 INSERT INTO turntree.session_plans (workspace_id, session_id, version, plan_id)
