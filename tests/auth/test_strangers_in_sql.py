@@ -116,6 +116,8 @@ async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
     fact = RunEvent.of(Event(run, 0, "run.started", world.now(), {}), user(WORD))
     await tree.ledger.start(run, session.id, fact)
     inbox = InboxStore(database, InlineEngine(database.lend))
+    called = Event(run, 1, "tool_call.started", world.now(), {"call_id": WORD, "tool": WORD})
+    await inbox.append_facts([RunEvent.of(called)], epoch=1)
     await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())
     checkout = Handoff("toy", WORD, made.turn.id, f"{WORD}.jsonl", 2)
     await HandoffStore(database).note(checkout, by="human:ana", at=world.now())
