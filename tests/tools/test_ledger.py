@@ -41,16 +41,12 @@ def test_a_search_for_whole_pages_counts_their_first_words_only() -> None:
     assert find_passages(entries, f"gate {pages}") != []
 
 
-async def test_a_model_recalls_and_reads_what_stands_inside_a_long_result(
-    conninfo: str, tmp_path: Path
-) -> None:
-    settings = Settings(tmp_path, database_url=conninfo, workspace="recall", user="ana")
+async def call_all(
+    conninfo: str, place: Path, *calls: tuple[str, dict[str, Any]], erases: bool = False
+) -> list[Any]:
+    """Return the results of calls that a model makes after a turn with a long tool result."""
+    settings = Settings(place, database_url=conninfo, workspace="recall", user="ana")
     async with open_tree(settings, worker=True) as tree:
-        calls = (
-            ("ledger.recall", {"words": "gate code north depot"}),
-            ("ledger.read", {"address": "1/1", "start": len(LONG) // 2 - 100, "chars": 300}),
-            ("ledger.read", {"address": "9"}),
-        )
         await tree.programs.create("provider", "script", script(*calls))
         await tree.programs.create(
             "model", "echo", {"model_id": "scripted-1", "provider": "@(script)"}
@@ -62,6 +58,8 @@ async def test_a_model_recalls_and_reads_what_stands_inside_a_long_result(
             assistant("All surveyed."),
         ]
         await tree.turns.record("main", [user("Survey the depots")], reply)
+        if erases:
+            assert await tree.turns.erase("main", 2, reason="a code")
         posted = await tree.runs.post("main", "find it", agent="atlas")
         turn = (await tree.runs.wait(posted.run, timeout_s=30)).turn
         results: list[Any] = []
@@ -71,12 +69,38 @@ async def test_a_model_recalls_and_reads_what_stands_inside_a_long_result(
                     results.append(orjson.loads(await tree.ledger.get_object(part.object)))
                 elif isinstance(part, ToolResult):
                     results.append({"output": part.output, "status": part.status})
-        recalled, read, absent = sorted(results, key=lambda one: "hits" not in str(one["output"]))
-        assert isinstance(recalled["output"], Mapping)
-        hit = recalled["output"]["hits"][0]
-        assert (hit["address"], hit["in"]) == ("1/1", "survey")
-        assert "4711" in hit["text"]
-        if read["status"] == "error":
-            read, absent = absent, read
-        assert "4711" in read["output"]["text"]
-        assert "nothing at 9" in str(absent["output"])
+        return results
+
+
+async def test_a_model_recalls_and_reads_what_stands_inside_a_long_result(
+    conninfo: str, tmp_path: Path
+) -> None:
+    results = await call_all(
+        conninfo,
+        tmp_path,
+        ("ledger.recall", {"words": "gate code north depot"}),
+        ("ledger.read", {"address": "1/1", "start": len(LONG) // 2 - 100, "chars": 300}),
+        ("ledger.read", {"address": "9"}),
+    )
+    recalled, read, absent = sorted(results, key=lambda one: "hits" not in str(one["output"]))
+    assert isinstance(recalled["output"], Mapping)
+    hit = recalled["output"]["hits"][0]
+    assert (hit["address"], hit["in"]) == ("1/1", "survey")
+    assert "4711" in hit["text"]
+    if read["status"] == "error":
+        read, absent = absent, read
+    assert "4711" in read["output"]["text"]
+    assert "nothing at 9" in str(absent["output"])
+
+
+async def test_no_model_recalls_or_reads_what_was_erased(conninfo: str, tmp_path: Path) -> None:
+    results = await call_all(
+        conninfo,
+        tmp_path,
+        ("ledger.recall", {"words": "gate code north depot 4711 gravel"}),
+        ("ledger.read", {"address": "1/1"}),
+        ("ledger.read", {"address": "1"}),
+        erases=True,
+    )
+    assert len(results) == 3
+    assert not any(word in str(results) for word in ("4711", "gravel gravel"))
