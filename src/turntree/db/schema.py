@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 39
-DIGEST: Final = "14d94c61963b60cb3643050dd6988d8fbcd044fc028d0dfb4b53c51df5276abc"
+NUMBER: Final = 40
+DIGEST: Final = "f596b21de271604be96ea5ce4c176dd23df2fd0d413c0096f71a2e0178516f81"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -137,6 +137,14 @@ def test_the_agent_of_a_thread_is_not_replaced_for_a_guest(say: As, target: str)
     assert "fork" not in say("ana", "session", "list").out.replace("side", "")
 
 
+def test_who_may_only_read_an_agent_is_not_answered_under_its_name(say: As) -> None:
+    assert say("ana", "program", "grant", "atlas", "bob", "read").code == 0
+    for target in ("@(atlas)", "atlas:notes"):
+        refused = say("bob", "send", target, "who are you?", "--model", "his")
+        assert "@(atlas) answers here, and human:bob may not invoke it" in refused.err
+    assert "atlas" not in say("bob", "session", "list").out
+
+
 def test_an_agent_takes_over_no_sessions_of_others(say: As) -> None:
     for label in ("release:one", "main"):
         say("ana", "send", label, "hello")

@@ -64,8 +64,8 @@ $$;
 -- this. The first of these counts: the agent that the message names, the session's owner, the agent that the session
 -- was forked for, the agent in whose namespace its label is, the agent of its last turn, which a fork keeps. An owner
 -- that is a human means: no agent. A session that does not exist yet is described by its label and the turn it begins
--- at. An agent must not take over sessions of others, so a label or a last turn counts only if the session's owner may
--- invoke the agent, and a label only if the agent is not newer than the session or has the same owner.
+-- at. An agent must not take over sessions of others: a label counts only if the session's owner may see the agent, which
+-- is not newer than the session or has the same owner, and a last turn only if the session's owner may invoke the agent.
 CREATE OR REPLACE FUNCTION turntree.answering_program(
   p_ws uuid, p_session uuid, p_label text, p_head uuid, p_named text, p_by text)
 RETURNS turntree.programs LANGUAGE plpgsql STABLE AS $$
@@ -109,7 +109,7 @@ BEGIN
       UNION ALL SELECT 2, turntree.object_document(p_ws,
         turntree.manifest_entry(p_ws, p_head, 'persona') ->> 'object') ->> 'agent') c
     JOIN turntree.programs x ON x.workspace_id = p_ws AND x.kind IN ('agent', 'human') AND x.name = c.name
-    WHERE turntree.has_program_access(p_ws, x.id, x.owner, x.visibility, v_owner, 'invoke')
+    WHERE turntree.has_program_access(p_ws, x.id, x.owner, x.visibility, v_owner, CASE c.place WHEN 1 THEN 'read' ELSE 'invoke' END)
       AND (c.place = 2 OR v_begun IS NULL OR x.created_at <= v_begun OR x.owner = v_owner)
     ORDER BY c.place LIMIT 1;
   RETURN p;
