@@ -15,7 +15,7 @@ MAIN = [
     *("ui", "log", "show", "search", "diff", "blame", "why", "verify"),
     *("fork", "switch", "rewind", "undo"),
     *("files", "revert", "pick", "redo", "worktree", "snapshot"),
-    *("chat", "send", "tail", "cancel"),
+    *("chat", "send", "tail", "cancel", "compact"),
     *("import", "handoff", "export", "share", "hook", "mcp"),
     *("on", "off", "status", "doctor", "config"),
 ]

@@ -45,6 +45,7 @@ ASKED: Calls = {
     ),
     "tail": ((), ("LABEL",), ("RUN",), ("WAITING",)),
     "cancel": (("LABEL",), ("RUN",), ("WAITING",)),
+    "compact": (("LABEL",),),
     "rerun": (("TURN",),),
     "erase": (("TURN",), ("TURN:msg/0", "--yes"), ("LABEL:msg/0", "--yes"), ("RUN:msg/0",)),
     "log": (

@@ -23,14 +23,12 @@ from turntree.routing.route import Route
 from turntree.routing.target import ToSession
 from turntree.runs.answer import Answer, check_outcome
 from turntree.runs.follow import RunFollower, RunNotice, TextChunk, TurnSealed
-from turntree.runs.service import PostOptions, Runs
+from turntree.runs.service import NO_TOOLS, PostOptions, Runs
 
 BuildProvider = Callable[[Program], Provider]
 DEPTH_MAX: Final = 8
 """How many runs may wait for one another."""
 TASK_CHARS_MAX: Final = 200
-NO_TOOLS: Final[Mapping[str, Json]] = {"allow": []}
-"""The permissions of a model that is asked alone: it is one call, so it gets no tools."""
 
 
 @value

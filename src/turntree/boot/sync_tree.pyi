@@ -1454,6 +1454,40 @@ class _Runs:
             NoWorker: No worker is running, and this process cannot serve sessions.
             TimeoutError: It took longer than that.
         """
+    def post_compaction(
+        self, session: str, *, keep: int = ..., focus: str | None = ..., model: str | None = ...
+    ) -> QueuedMessage:
+        """Queue a compaction of a session, and return at once; see ``compact``.
+
+        Raises:
+            InvalidOperation: There is nothing to summarize.
+            NotFound: No such session.
+        """
+    def compact(
+        self,
+        session: str,
+        *,
+        keep: int = ...,
+        focus: str | None = ...,
+        model: str | None = ...,
+        timeout_s: float | None = ...,
+    ) -> Answer:
+        """Have a model summarize a session, and return the answer, whose text is the summary.
+
+        The summary becomes the session's newest turn, a compaction. Later prompts begin with it,
+        followed by the last ``keep`` turns before it and all turns after it. The summarized turns
+        stay: a model may recall and read them, a fork from before the compaction still has them in
+        its prompts, and undoing the session's last move takes the compaction back. ``focus`` says
+        what the summary has to keep above all.
+
+        Raises:
+            InvalidOperation: There is nothing to summarize.
+            NotFound: No such session.
+            TurnFailed: The turn failed, or was canceled; the message says why.
+            ProviderNotConfigured: There is no model that could answer, or it has no provider.
+            NoWorker: No worker is running, and this process cannot serve sessions.
+            TimeoutError: It took longer than that.
+        """
     def cancel(self, of: str, *, discard: bool = ...) -> RunId | None:
         """Request cancellation of a run; return it, or None if there is nothing to cancel.
 

@@ -111,6 +111,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "cancel": CommandEntry(
         "Talk", "talk.send", "Cancel the running turn of a session, or a single run."
     ),
+    "compact": CommandEntry(
+        "Talk", "talk.compact", "Summarize a session, so that later prompts are shorter."
+    ),
     "import": CommandEntry(
         "Import and export", "transcripts.import_", "Import sessions from other coding agents."
     ),

@@ -61,6 +61,8 @@ from turntree.models.token_estimate import (
 ERASED_TEXT: Final = "[erased]"
 SUMMARY_TEXT: Final = "What was said before this point, in short:\n\n"
 ENDED_TEXT: Final = "[That turn ended before it was finished: {outcome}.]"
+COVERED_TEXT: Final = "[That covers turns 1 to {last}; the number of a turn is its address.]"
+COVERED_LINE_TOKENS: Final = 22
 LEFT_OUT_TEXT: Final = "[{count} earlier turns are not shown.]"
 TITLES_TEXT: Final = "[Earlier turns, each by its address and its title:]"
 NATIVE: Final = "vendor"

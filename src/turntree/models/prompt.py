@@ -21,6 +21,8 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.models.context_window import ContextWindow, DividedThread, divide
 from turntree.models.messages import (
+    COVERED_LINE_TOKENS,
+    COVERED_TEXT,
     LEFT_OUT_TEXT,
     TITLES_TEXT,
     Excerpts,
@@ -240,6 +242,8 @@ class PromptPlan:
         thread: list[Message] = []
         if (summary := self.view.summary) is not None:
             thread += _show_summary(summary, self.shares)
+            if _is_made_here(summary):
+                thread.append(told(COVERED_TEXT.format(last=_last_covered(self.view, summary))))
         # After the summary and before the turns, where the gap is. It changes only when a border
         # moves, so the cached prefix stays the same meanwhile.
         lines = [LEFT_OUT_TEXT.format(count=self.thread.left_out)] if self.thread.left_out else []
@@ -326,7 +330,18 @@ def assemble(
 def _summary_cost(view: ContextWindow, shares: PromptShares) -> int:
     if view.summary is None:
         return 0
-    return min(shares.query, estimate_messages(show_turn(view.summary.turn)))
+    cost = min(shares.query, estimate_messages(show_turn(view.summary.turn)))
+    return cost + COVERED_LINE_TOKENS if _is_made_here(view.summary) else cost
+
+
+def _is_made_here(summary: ThreadTurn) -> bool:
+    """Return whether a run made the summary; a tool that we import from told its own model less."""
+    return summary.turn.header.manifest is not None
+
+
+def _last_covered(view: ContextWindow, summary: ThreadTurn) -> int:
+    """Return the depth of the last turn that a summary covers."""
+    return min(view.first, summary.depth) - 1
 
 
 def _show_summary(summary: ThreadTurn, shares: PromptShares) -> list[Message]:

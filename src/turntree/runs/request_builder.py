@@ -16,12 +16,13 @@ from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, RunId, SessionId, TurnId
 from turntree.core.message import ErasedMessage, Message
 from turntree.core.program import Program
-from turntree.core.run import Run, RunEvent
+from turntree.core.run import Run, RunEvent, options_of
 from turntree.core.thread import ThreadTurn
 from turntree.core.usage import from_json as call_from_json
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
+from turntree.models.compacting import plan_compaction
 from turntree.models.context_window import BEFORE_WHOLE_MAX, ContextWindow, view_of
 from turntree.models.messages import (
     Excerpt,
@@ -207,6 +208,10 @@ class RequestBuilder:
             raise without_provider(frame.pinned.address)
         pinned, provider = frame.pinned, self.build_provider(frame.pinned.provider)
         request = _request(frame, prompt, is_first=is_first)
+        keep = options_of(question.started).get("compact")
+        if is_first and isinstance(keep, int):
+            shares = shares_of(frame.parts, frame.budget_tokens)
+            request["compaction"] = plan_compaction(frame.view, shares, keep)
         if question.refused is not None:
             request["refused"] = question.refused.to_json()
         return BuiltRequest(

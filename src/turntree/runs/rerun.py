@@ -21,7 +21,7 @@ from turntree.runs.inbox import QueuedMessage
 from turntree.runs.service import PostOptions, Runs
 
 DIGITS: Final = 8
-_KEPT: Final = ("model", "situation", "params", "agent", "max_steps")
+_KEPT: Final = ("model", "situation", "params", "agent", "permissions", "max_steps", "compact")
 """Sender's options that a rerun repeats; joining another message is not one of them."""
 
 

@@ -27,7 +27,7 @@ from turntree.core.errors import (
     ProviderNotConfigured,
 )
 from turntree.core.event import Event
-from turntree.core.ids import Digest, TurnId
+from turntree.core.ids import Digest, Timestamp, TurnId, unix_ms
 from turntree.core.message import (
     Message,
     ObjectRef,
@@ -58,6 +58,7 @@ from turntree.core.usage import ModelCall
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
+from turntree.models.compacting import finish_compaction
 from turntree.runs.attempt import Attempt, Draft
 from turntree.runs.live import StreamPosition
 from turntree.runs.live_hub import LiveHub
@@ -214,6 +215,13 @@ class Runner:
             # reason tells the user what to configure.
             await self.fail(attempt, "no_model", str(error), error.hint)
             return
+        match request.request:
+            case {"compaction": None}:
+                # The session was moved, or compacted, while the message waited.
+                await self.fail(attempt, "nothing_to_summarize")
+                return
+            case _:
+                pass
         if before is None:
             # The position makes the id unique; the reply names the request it belongs to.
             await attempt.append(
@@ -387,6 +395,7 @@ class Runner:
             at,
             outcome=outcome,
             **_asked(attempt),
+            **(_compaction(attempt, reply, at) if outcome == "completed" else {}),
         )
         sealed = seal(header, run.query, reply)
         data: dict[str, Json] = {"outcome": outcome, "turn": sealed.turn.digest}
@@ -539,6 +548,16 @@ def _list_open(attempt: Attempt) -> list[Json]:
 def _options(started: Mapping[str, Json]) -> Mapping[str, Json]:
     options = started.get("options")
     return options if isinstance(options, dict) else {}
+
+
+def _compaction(attempt: Attempt, reply: Sequence[Message], at: Timestamp) -> dict[str, Any]:
+    """Return the header fields of a turn that summarizes; none of any other turn."""
+    planned = (attempt.first_request or {}).get("compaction")
+    if not isinstance(planned, Mapping):
+        return {}
+    duration_ms = unix_ms(at) - unix_ms(attempt.facts[0].event.at)
+    details = finish_compaction(planned, reply, duration_ms)
+    return {} if details is None else {"kind": "compaction", "compaction": details}
 
 
 def _asked(attempt: Attempt) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from turntree.ledger.sessions import Sessions
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.ledger.turns import restore_turns
+from turntree.models.compacting import KEEP_TURNS, KEEP_TURNS_MAX, compaction_query
 from turntree.routing.route import Route
 from turntree.routing.target import (
     CHANNEL,
@@ -62,6 +63,9 @@ FAILED_LAST = 100
 UNANSWERED_LAST = 1000
 """Newest runs of all sessions that are searched for failures."""
 
+NO_TOOLS: Final[Mapping[str, Json]] = {"allow": []}
+"""Permissions of a message that is answered by one call of a model."""
+
 _ADDRESSED: Final = (CHANNEL, ENTITY, "persona")
 """Namespaces of targets that a router has to look up."""
 
@@ -83,6 +87,8 @@ class PostOptions(TypedDict, total=False):
     max_steps: int
     retry_of: TurnId
     """The turn that this one reruns, its sibling in the tree."""
+    compact: int
+    """Makes the turn a compaction that keeps this many turns; see ``compact``."""
     fold: bool
 
 
@@ -263,7 +269,69 @@ class Runs(Facet):
         """
         # Before anything is posted: a message that nothing answers would wait for the next worker.
         await self._check_served()
-        posted = await self.post(target, said, key=key, **asked)
+        return await self._wait_served(await self.post(target, said, key=key, **asked), timeout_s)
+
+    async def post_compaction(
+        self,
+        session: str,
+        *,
+        keep: int = KEEP_TURNS,
+        focus: str | None = None,
+        model: str | None = None,
+    ) -> QueuedMessage:
+        """Queue a compaction of a session, and return at once; see ``compact``.
+
+        Raises:
+            InvalidOperation: There is nothing to summarize.
+            NotFound: No such session.
+        """
+        if not 0 <= keep <= KEEP_TURNS_MAX:
+            raise InvalidOperation(f"a compaction keeps 0 to {KEEP_TURNS_MAX} turns, not {keep}")
+        found = await self.sessions.get(session)
+        newest = None if found.head is None else await self.threads.find_compaction(found.head)
+        depth = 0 if found.head is None else (await self.threads.get_turn(found.head)).depth
+        fresh = depth - (0 if newest is None else newest[0])
+        if fresh <= keep:
+            since = "" if newest is None else " since the last summary"
+            raise InvalidOperation(
+                f"nothing to summarize: turns{since}: {fresh}, of which {keep} would stay whole"
+            )
+        options = PostOptions(compact=keep, permissions=NO_TOOLS)
+        if model is not None:
+            options["model"] = model
+        return await self.post(found.label, compaction_query(focus), **options)
+
+    async def compact(
+        self,
+        session: str,
+        *,
+        keep: int = KEEP_TURNS,
+        focus: str | None = None,
+        model: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """Have a model summarize a session, and return the answer, whose text is the summary.
+
+        The summary becomes the session's newest turn, a compaction. Later prompts begin with it,
+        followed by the last ``keep`` turns before it and all turns after it. The summarized turns
+        stay: a model may recall and read them, a fork from before the compaction still has them in
+        its prompts, and undoing the session's last move takes the compaction back. ``focus`` says
+        what the summary has to keep above all.
+
+        Raises:
+            InvalidOperation: There is nothing to summarize.
+            NotFound: No such session.
+            TurnFailed: The turn failed, or was canceled; the message says why.
+            ProviderNotConfigured: There is no model that could answer, or it has no provider.
+            NoWorker: No worker is running, and this process cannot serve sessions.
+            TimeoutError: It took longer than that.
+        """
+        await self._check_served()
+        posted = await self.post_compaction(session, keep=keep, focus=focus, model=model)
+        return await self._wait_served(posted, timeout_s)
+
+    async def _wait_served(self, posted: QueuedMessage, timeout_s: float | None) -> Answer:
+        """Return the answer to a message; if its worker stops meanwhile, this process serves."""
         run = posted.run
         with anyio.move_on_after(timeout_s) as scope:
             while True:

@@ -15,6 +15,7 @@ from turntree.cli.common.session_move import Move, follow
 from turntree.cli.context import CliContext
 from turntree.cli.output.context import draw_context
 from turntree.cli.output.text import age, clean, digits, table, title
+from turntree.cli.talk.compact import say_compaction
 from turntree.core.program import address_of, name_in
 from turntree.core.session import Session
 from turntree.core.value import value
@@ -147,6 +148,11 @@ async def _context(opened: CliContext, chatting: ChatState, _: str) -> list[str]
     return [*draw_context(await opened.tree.contexts.read(session.head), chatting.terminal)]
 
 
+async def _compact(opened: CliContext, chatting: ChatState, focus: str) -> list[str]:
+    answer = await opened.tree.runs.compact(chatting.label, focus=focus)
+    return [f"{say_compaction(answer.turn.turn)}   (nothing was deleted; /undo)"]
+
+
 async def _cancel(opened: CliContext, chatting: ChatState, _: str) -> list[str]:
     run = await opened.tree.runs.cancel(chatting.label)
     return ["nothing is being answered" if run is None else "canceled"]
@@ -166,5 +172,6 @@ COMMANDS: Final[Mapping[str, _Command]] = {
     "model": _Command("model [NAME]", "say who answers, or have another one answer", _model),
     "log": _Command("log [N]", "list the last turns", _log),
     "context": _Command("context", "show what the model saw for the last turn", _context),
+    "compact": _Command("compact [FOCUS]", "summarize what was said, to save tokens", _compact),
     "cancel": _Command("cancel", "end what is being answered", _cancel),
 }
