@@ -32,6 +32,7 @@ from proofs.transcripts import claude_code, codex, opencode
 from turntree.cli.root import root
 from turntree.core.event import KINDS
 from turntree.ledger.graph.edge import EdgeKind
+from turntree.models.compacting import QUERY
 
 COMMAND: Final = "from turntree.cli.main import main; main()"
 PAGE: Final = Path(__file__).parents[1] / "docs/reference/conformance.md"
@@ -63,6 +64,8 @@ RULES: Final = [
     {"when": "more", "replies": [_calls("write_note", name="note.txt", text="eggs\n"),
                                  {"text": "Noted."}]},
     {"when": "remove", "replies": [_calls("remove_note", name="note.txt"), {"text": "I may not."}]},
+    {"when": "delegate", "replies": [_calls("scribe", message="hello from vault"),
+                                     {"text": "It is done."}]},
     {"when": "stumble", "replies": [{"failures": [{"kind": "denied"}] * 9}]},
     {"when": "wait", "replies": [{"delay_s": 600}]},
 ]  # fmt: skip
@@ -77,6 +80,9 @@ ACTED: Final = {
     "a secret of bob": "vault for bob",
     "please wait": "atlas for ana",
     "two things": "atlas for ana",
+    "delegate it": "vault for ana",
+    "hello from vault": "scribe for vault",
+    QUERY: "atlas for ana",
     "a lengthy question": "scribe for ana",
     "hello by post": "assistant for ana",
 }
@@ -86,9 +92,9 @@ ana: provider create script --type scripted --set 'rules={rules}' --set prompt_c
 ana: model create echo --backend scripted-1 --provider script
 ana: provider set-state script published
 ana: model configure echo --temperature 0
-ana: agent create atlas --soul "You keep notes." --prompt "You are atlas." --model echo
 ana: agent create scribe --prompt "You are scribe." --model echo --deny tool:remove_note
-ana: agent create vault --private --prompt "You keep secrets." --model echo
+ana: agent create atlas --soul "You keep notes." --prompt "You are atlas." --model echo
+ana: agent create vault --private --prompt "You keep secrets." --model echo --tool scribe
 ana: human create bob --channel terminal --permission approve
 ana: session create desk --owner atlas
 ana: session create pad --owner scribe
@@ -103,6 +109,7 @@ ana: send desk "more of it" --no-worker
 bob: send desk "hello from bob" --no-worker
 ana: send pad "please remove it" --no-worker
 ana: send safe "a secret" --no-worker
+ana: send safe "delegate it" --no-worker
 bob! send safe "tell me" --no-worker
 ana! send desk "stumble" --no-worker
 ana: session configure pad --situation coding
@@ -168,6 +175,8 @@ ana: send desk "two things" --no-worker --no-wait
 ana: send desk "at once" --no-worker --no-wait --join
 ana: cancel desk
 ana: tail desk
+ana: compact desk --no-worker
+ana: undo desk
 ana: session create long --owner scribe
 ana: send long "{essay}" --no-worker
 ana: send long "a lengthy question" --no-worker
@@ -181,6 +190,7 @@ ana: agent assign scribe task-look --no-worker
 ana: task create "Stop" --assignee scribe
 ana: task start task-stop
 ana: task set-state task-stop blocked
+ana: send desk "forget this" --no-worker
 ana: erase desk:msg/0 --yes
 ana: handoff desk --to codex
 ana: import {claude}
@@ -317,6 +327,10 @@ def _count(proof: Proof, server: str) -> None:
     print(f"on the list, but with rows: {', '.join(made) or 'none'}", file=sys.stderr)
     proof.at_most("names on the later list that have rows", len(made), "names", 0)
     proof.at_least("turns of the story", len(turns), "turns", len(ACTED))
+    said_here = {str(said) for said, _ in turns}
+    lost = sorted(said for said in ACTED if said not in said_here)
+    print(f"without a turn: {', '.join(lost) or 'none'}", file=sys.stderr)
+    proof.at_most("messages of the story without a turn", len(lost), "messages", 0)
     wrong = 0
     for said, by in turns:
         told = f"{by['id']} for {by.get('on_behalf_of', {}).get('id')}"

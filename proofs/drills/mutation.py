@@ -32,6 +32,7 @@ SUBJECTS: Final = (
     "paths",
     "fsync",
     "permissions",
+    "records",
 )
 COPIED: Final = ("src", "tests", "proofs", "examples", "docs")
 RUN_MAX_S: Final = 600
