@@ -181,8 +181,10 @@ async def _step(tree: Tree, dice: random.Random, label: str, labels: list[str], 
             await tree.turns.record(labels[-1], [user(word)], [assistant("x")], key=f"k{step}")
         case _:
             config = {"provider_type": "toy", "key": "${KEY}"}
-            await tree.programs.create("provider", f"gate-{step}", config)
-            await tree.programs.configure(f"gate-{step}", {"base_url": f"https://{step}.example"})
+            await tree.programs.create("provider", f"gateway-{step}", config)
+            await tree.programs.configure(
+                f"gateway-{step}", {"base_url": f"https://{step}.example"}
+            )
 
 
 async def _export(tree: Tree) -> bytes:
