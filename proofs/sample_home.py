@@ -92,8 +92,9 @@ def _said(message: str, block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of another conversation that says the same."""
-    return dict(orjson.loads(orjson.dumps(record).replace(b"_sample", b"_broken")))
+    """Return a record of another conversation, which is about another customer."""
+    text = orjson.dumps(record).replace(b"_sample", b"_broken").replace(b"Northgate", b"Eastwood")
+    return dict(orjson.loads(text))
 
 
 def _lines(

@@ -1,6 +1,8 @@
 """The commands of the how-to pages, typed on sample data, and the queries of the page about SQL."""
 
 import json
+import os
+import pwd
 import re
 import shlex
 import shutil
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from proofs.corpus import Corpus
+from proofs.sample_home import write_sample_home
 from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, reader, type_session
 from turntree.db.embedded.logins import CONSOLE, as_login
 
@@ -57,21 +61,39 @@ def machine() -> Generator[Path]:
     shutil.rmtree(place)
 
 
-@pytest.mark.slow
-def test_the_pages_about_a_server_of_ones_own_print_what_they_show(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def newcomer(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A reader's machine with Claude Code and without a server."""
     reader(machine, "", monkeypatch)
     for name in ("TURNTREE_DATABASE_URL", "TURNTREE_USER"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("TURNTREE_HOME", str(machine / "home/ana/.local/share/turntree"))
-    for folder in (".claude", ".codex"):
-        (machine / "home/ana" / folder).mkdir()
-    shell = Shell(machine, monkeypatch, lambda _: "")
-    shell.type("turntree demo")
-    shell.type("turntree hook install")
+    (machine / "home/ana/.claude").mkdir()
+    return Shell(machine, monkeypatch, lambda _: "")
+
+
+@pytest.mark.slow
+def test_the_pages_about_a_server_of_ones_own_print_what_they_show(newcomer: Shell) -> None:
+    (newcomer.root / "home/ana/.codex").mkdir()
+    newcomer.type("turntree demo")
+    newcomer.type("turntree hook install")
     for page in ("back-up-and-restore", "upgrade", "uninstall"):
-        type_session(shell, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False)
+        type_session(
+            newcomer, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False
+        )
+
+
+@pytest.mark.slow
+def test_the_page_about_your_history_prints_what_it_shows(
+    newcomer: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As wide as the terminal on the page.
+    monkeypatch.setenv("COLUMNS", "80")
+    write_sample_home(newcomer.root / "home/ana", Corpus(7), sessions=3, turns=4)
+    page = (ROOT / "docs/tutorial/your-history.md").read_text(encoding="utf-8")
+    # A server of one's own knows its user by the name of the account.
+    account = pwd.getpwuid(os.getuid()).pw_name
+    type_session(newcomer, re.sub(r"(?<!/)\bana\b", account, page), with_counts=False)
 
 
 def test_every_query_of_the_page_about_sql_runs(shell: Shell) -> None:

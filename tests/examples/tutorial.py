@@ -25,9 +25,12 @@ WITH_AN_AGENT = ("", "Three things no other tool does")
 SECTION = re.compile(r"^## ", re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from one run to the next: digests, ids, models, prices, durations and ages.
+DIGITS = re.compile(r"\b[0-9a-f]{7,8}\b")
 VARYING = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b"), "ID"),
-    (re.compile(r"\b[0-9a-f]{7,8}\b"), "DIGITS"),
+    (re.compile(r"\b[0-9a-f]{12}…[0-9a-f]{4}\b"), "DIGEST"),
+    (DIGITS, "DIGITS"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\b"), "MOMENT"),
     (re.compile(r"\b\d\d-\d\d-\d\d\b|\b\d{4}[-/]\d\d[-/]\d\d\b"), "DAY"),
     (re.compile(r"\bT\d\d-\d\d-\d\d"), ""),
     (re.compile(r"\b\d{8}T\d{6}\b"), "MOMENT"),
@@ -37,8 +40,11 @@ VARYING = (
     (re.compile(r"(?<=\S)\s{2,}"), "  "),
     (re.compile(r"\b(now|\d+[mh])\b"), "AGO"),
 )
-COUNT = (re.compile(r"\b\d[\d,.]*( [kMG]?B)?\b"), "NUMBER")
+COUNT = (re.compile(r"\b\d[\d,.]*(?: [kMG]?B|[kM])?\b"), "NUMBER")
 """What differs from one release to the next, where a page is not about the figures."""
+# What moves a terminal's cursor: a new line, the line above, the same line once more.
+MOVE = re.compile(r"(\n|\x1b\[1A|\x1b\[2K)")
+STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 ANSWER = re.compile(r"^(.*(?:\]|delete it): )(\S+)$")
 ANSWER_S = 60
 SHELL_WORDS = frozenset({"|", ">", "<", "&&"})
@@ -102,6 +108,7 @@ class Shell:
                 env={**os.environ, "PATH": path},
             )  # fmt: skip
             assert status == 0, (command, printed)
+            printed = left_on_screen(printed)
         elif words[0] == "turntree" and not SHELL_WORDS & {*words}:
             ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
             assert ended.exit_code in (0, 1), (command, ended.output)
@@ -121,6 +128,21 @@ class Shell:
         for here in (str(self.root), SLUG_UNFIT.sub("-", str(self.root))):
             printed = printed.replace(here, "")
         return printed.splitlines()
+
+
+def left_on_screen(output: str) -> str:
+    """Return what is left of a program's output, without progress that was drawn over."""
+    lines = [""]
+    for piece in MOVE.split(output):
+        if piece == "\n":
+            lines.append("")
+        elif piece == "\x1b[1A":
+            lines.pop()
+        elif piece == "\x1b[2K":
+            lines[-1] = ""
+        else:
+            lines[-1] += piece
+    return "\n".join(STYLE.sub("", line) for line in lines)
 
 
 def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
@@ -145,20 +167,27 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
 
 
 def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> None:
-    """Type every command of a text and compare what it prints with what the text shows."""
+    """Type every command of a text and compare what it prints with what the text shows.
+
+    Where a command names a digest that the text has shown before, the one that was printed there
+    is typed.
+    """
     plain = partial(normal, with_counts=with_counts)
     session = read_session(text)
     assert session
+    digests: dict[str, str] = {}
     for command, shown in session:
         if command.startswith(NOT_HERE):
             continue
         answers = {found[1]: found[2] for line in shown if (found := ANSWER.search(line))}
-        printed = plain(shell.type(command, answers))
-        told = "\n".join([command, *printed])
+        typed = DIGITS.sub(lambda found: digests.get(found[0], found[0]), command)
+        lines = shell.type(typed, answers)
+        told = "\n".join([command, *plain(lines)])
+        wanted = [line for line in shown if line != "…"]
         if "…" in shown:
+            # What was printed in its place is left out.
             cut = shown.index("…")
-            tail = plain(shown[cut + 1 :])
-            assert printed[:cut] == plain(shown[:cut]), told
-            assert not tail or printed[-len(tail) :] == tail, told
-        else:
-            assert printed == plain(shown), told
+            lines = [*lines[:cut], *lines[len(lines) - len(wanted) + cut :]]
+        assert plain(lines) == plain(wanted), told
+        for here, there in zip(wanted, lines, strict=True):
+            digests.update(zip(DIGITS.findall(here), DIGITS.findall(there), strict=False))
