@@ -89,9 +89,14 @@ class LineBlame(Facet):
         path: str,
         *,
         at: ResolvedTurnSnapshot | None = None,
+        content: bytes | None = None,
         report: Report = lambda done, total: None,  # noqa: ARG005  (no progress wanted)
     ) -> FileBlame:
         """Return the author of each line of a file, as a turn left it or as it is now.
+
+        With ``content``, the lines of that text, which may come from anywhere: a commit that was
+        rebased or squashed, for instance. It continues the state that it is most similar to, and
+        only the words of a line count, not its spaces.
 
         Raises:
             NotFound: The file does not exist in that snapshot.
@@ -99,13 +104,25 @@ class LineBlame(Facet):
         """
         steps = await self._list_steps(resource, at)
         read = steps[-STATES_READ_MAX:]
+        is_cut = len(read) < len(steps)
         keeper = self.resources.file_keeper_of(resource)
         versions = await in_thread(partial(_follow, keeper, read, path, report))
         texts = [_lines_of(version, resource) for version in versions]
-        if versions[-1].content is None:
+        if versions[-1].content is None and content is None:
             raise NotFound(f"{path} does not exist in {resource.name} then")
         returns = {place for place, step in enumerate(read) if not step.active}
-        writers = trace_lines(texts, returns=returns)
+        if content is None:
+            writers = trace_lines(texts, returns=returns)
+        else:
+            given = _Version(path, content)
+            plain = [[_without_spaces(line) for line in text] for text in texts]
+            last = [_without_spaces(line) for line in _lines_of(given, resource)]
+            base = find_likeness(last, plain)
+            # What no state has was written outside of turns, after the last state that counts.
+            plain = [] if base is None else plain[: base + 1]
+            read = [*read[: len(plain)], StateChange(read[-1].state, read[-1].at, (), None)]
+            texts, versions = [_lines_of(given, resource)], [*versions[: len(plain)], given]
+            writers = await in_thread(partial(trace_lines, [*plain, last], returns=returns))
         named = await self._name_open(
             {
                 place: await self._writer(read[place], resource, versions[place].path)
@@ -116,7 +133,7 @@ class LineBlame(Facet):
             FileLine(number, text, named[place], versions[place].path)
             for number, (text, place) in enumerate(zip(texts[-1], writers, strict=True), start=1)
         )
-        return FileBlame(resource, path, lines, len(read) < len(steps))
+        return FileBlame(resource, path, lines, is_cut)
 
     async def list_changes(
         self,
@@ -248,6 +265,10 @@ def _stay(pinned: ResolvedTurnSnapshot) -> TurnInterval:
     pin = pinned.pin
     before = None if pinned.before is None else pinned.before.external
     return TurnInterval(pin.turn, pin.began_at, pin.ended_at, before, pinned.after.external)
+
+
+def _without_spaces(line: bytes) -> bytes:
+    return b"".join(line.split())
 
 
 def _lines_of(version: _Version, resource: Resource) -> list[bytes]:

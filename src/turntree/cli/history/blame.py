@@ -5,7 +5,9 @@ Gathers the data; ``cli.output.blame`` prints it.
 
 import os
 import re
+import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -32,6 +34,7 @@ from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import Digest, Timestamp
 from turntree.core.value import value
 from turntree.resources.resource import ResolvedTurnSnapshot, Resource
+from turntree.resources.service import in_thread
 from turntree.search.results import SnapshotChange
 from turntree.search.service import Blame
 from turntree.system.shell_words import quoted
@@ -48,6 +51,7 @@ class _BlameArgs:
     first: int | None
     last: int | None
     revision: str | None
+    commit: str | None = None
 
 
 @value
@@ -66,6 +70,7 @@ class _Uses:
 )
 @click.option("--at", "revision", metavar="REV", type=REVISION,
               help="Turn that left the file; by default as it is now.")  # fmt: skip
+@click.option("--commit", metavar="COMMIT", help="Git commit that has the file as you mean it.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=BLAME_DEFAULT, show_default=True,
               help="Maximum number of uses.")  # fmt: skip
 @click.pass_context
@@ -75,6 +80,7 @@ def blame(
     path: str,
     all_lines: bool,
     revision: str | None,
+    commit: str | None,
     limit: int,
 ) -> None:
     """Show which turns read or wrote a file, or which turn wrote a line.
@@ -83,9 +89,14 @@ def blame(
     turns: one turn, a change outside any turn, or one of several turns that ran at the same time.
     PATH alone is a path as recorded, the end of one, or a pattern with *: it lists what turns say
     they did, and, marked (pinned), what their snapshots show. Exits with 1 if no turn did.
+
+    With --commit these are the lines of a file in a git commit. They are compared with what turns
+    wrote, so that it does not matter whether the commit was amended, rebased, squashed or picked.
     """
-    asked = _understand(path, revision)
-    if asked.first is not None or all_lines or revision is not None:
+    if revision is not None and commit is not None:
+        raise click.UsageError("--at names a turn and --commit a commit; give one of them")
+    asked = replace(_understand(path, revision), commit=commit)
+    if asked.first is not None or all_lines or revision is not None or commit is not None:
         _blame_lines(terminal, asked)
         return
     with counting(terminal, "reading states") as report:
@@ -167,7 +178,10 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
     tree = opened.tree
     resource, at = await _find_history(opened, asked)
     inside = relative(resource, asked.path)
-    found = await tree.blame(resource, inside, at=at, report=report)
+    content = None
+    if asked.commit is not None:
+        content = await in_thread(_read_commit, resource, asked.commit, inside)
+    found = await tree.blame(resource, inside, at=at, content=content, report=report)
     shown = found.lines if asked.first is None else found.lines[asked.first - 1 : asked.last]
     if not shown:
         raise NotFound(
@@ -177,6 +191,24 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
     turns = {turn: await tree.turns.get(turn) for turn in named}
     return BlamedLines(inside, shown, turns, opened.now, found.is_cut)
+
+
+def _read_commit(resource: Resource, commit: str, inside: str) -> bytes:
+    """Return a file as a git commit has it.
+
+    Raises:
+        NotFound: There is no such commit or file, or no git.
+    """
+    words = ["git", "-C", resource.place, "show", "--end-of-options", f"{commit}:./{inside}"]
+    try:
+        shown = subprocess.run(words, capture_output=True, check=True)
+    except FileNotFoundError as error:
+        raise NotFound("git is not installed, which reads commits") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        why = said[0] if said else f"git ended with {error.returncode}"
+        raise NotFound(f"{shown_path(inside)} in commit {commit}: {why}") from error
+    return shown.stdout
 
 
 async def _find_history(
