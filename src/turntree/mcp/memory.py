@@ -37,7 +37,7 @@ OpenTree = Callable[[], AbstractAsyncContextManager[Tree]]
 """Opens the ledger for one call, as the user or the token that the server acts for."""
 HITS: Final = 5
 ROWS: Final = 15
-SNIPPET_CHARS: Final = 300
+SNIPPET_CHARS: Final = 220
 LINES_MAX: Final = 40
 LINES_COMPARED_MAX: Final = 5_000
 _LINES: Final = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?", re.ASCII)

@@ -4,13 +4,14 @@ A turn of 10 KB must not need an index of 10 KB, so a document holds a bounded n
 those that people remember: question and answer, names of tools, paths and commands, and the
 beginning of tool output. Each kind of text has a quota that the others cannot take away.
 
-A fact may stand anywhere in a long tool result, so every other word of those is kept too, but only
-as a *mark* of four characters: results are full of words that occur once, and each of them would
-be an entry of the index. Two words may share a mark; the texts of the candidates decide.
+A fact may stand anywhere in a long reply or tool result, so every other word is kept too, but only
+as a *mark* of four characters: texts are full of words that occur once, and each of them would be
+an entry of the index. Two words may share a mark; the texts of the candidates decide.
 
 Pure: the same turn gives the same document everywhere. Knows no database.
 """
 
+import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ OUTPUT_CHARS_MAX: Final = 300
 ARGUMENT_CHARS_MAX: Final = 300
 OUTPUTS_MAX: Final = 12
 MARKS_MAX: Final = 3_000
-"""Number of marks in a document; that many different words need about 60 KB of tool output."""
+"""Number of marks in a document; that many different words need about 60 KB of text."""
 LIFTED_BYTES_READ: Final = 128_000
 """What is read of a large part. Coding agents cut what a tool prints well below it."""
 _MARK_SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
@@ -59,7 +60,7 @@ MEANING_CHARS_MAX: Final = 1_200
 _ESCAPE: Final = re.compile(r"\\(?:u[0-9a-f]{4}|.)", re.IGNORECASE)
 _OWN_TOOLS: Final = re.compile(r"(?:^|[_./])turntree[_./]")
 """Our own tools, as agents name them: ``mcp__turntree__search``, ``turntree_search``."""
-_ENVELOPE: Final = re.compile(r'"kind":"[a-z_]*",?|"(?:args|call_id|output|status|text|tool)":')
+_ENVELOPE: Final = re.compile(r'"(?:call_id|kind|status)":"[^"]*",?|"(?:args|output|text|tool)":')
 
 
 @value
@@ -79,7 +80,7 @@ class SearchDocument:
     facets: tuple[str, ...]
     """Exact values that operators ask for: ``by=ana``, ``tool=bash``, ``failed=``."""
     marks: tuple[str, ...] = ()
-    """The words of tool results that are not among ``lexemes``."""
+    """The words that are not among ``lexemes``."""
 
 
 def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> SearchDocument:
@@ -97,16 +98,16 @@ def document_of(turn: Turn, lifted: Mapping[Digest, bytes] | None = None) -> Sea
 
 
 def mark_of(lexeme: str) -> str:
-    """Return the mark of a lexeme of a tool result; no lexeme and no facet looks like one."""
+    """Return the mark of a lexeme; no lexeme and no facet looks like one."""
     number = zlib.crc32(lexeme.encode())
     return "~" + "".join(_MARK_SIGNS[number >> shift & 63] for shift in (0, 6, 12))
 
 
 def _marks(turn: Turn, lifted: Mapping[Digest, bytes], known: Mapping[str, None]) -> Iterable[str]:
-    """Return the marks of all words of tool results that have no entry of their own."""
+    """Return the marks of all words that have no entry of their own."""
     marks: dict[str, None] = {}
-    for _, text in _outputs(turn, lifted):
-        for lexeme in distinct_lexemes(text):
+    for passage in _whole_texts(turn, lifted):
+        for lexeme in distinct_lexemes(passage.text):
             if lexeme not in known:
                 marks[mark_of(lexeme)] = None
             if len(marks) >= MARKS_MAX:
@@ -159,15 +160,16 @@ def passages_of(
 ) -> Iterator[SearchPassage]:
     """Yield the texts of a turn that are searched, in message order.
 
-    ``begun`` holds beginnings of words, in lower case: of each tool result, the passage with most
-    of them comes too.
+    ``begun`` holds beginnings of words, in lower case: of each long text, the passage with most of
+    them comes too.
     """
     weights = dict.fromkeys(begun, 1.0)
-    for index, text in _outputs(turn, lifted) if begun else ():
-        score, start = find_window(text[OUTPUT_CHARS_MAX:].lower(), weights)
+    for whole in _whole_texts(turn, lifted) if begun else ():
+        skipped = OUTPUT_CHARS_MAX if whole.where == "output" else TEXT_CHARS_MAX // 2
+        score, start = find_window(whole.text[skipped:].lower(), weights)
         if score:
-            start += OUTPUT_CHARS_MAX
-            yield SearchPassage("output", text[start : start + PASSAGE_CHARS], index)
+            text = whole.text[skipped + start :][:PASSAGE_CHARS]
+            yield SearchPassage(whole.where, text, whole.message)
     outputs, echoes = 0, _echoes(turn)
     for index, message in enumerate(turn.messages):
         if isinstance(message, ErasedMessage):
@@ -185,18 +187,23 @@ def passages_of(
                 yield passage
 
 
-def _outputs(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[tuple[int, str]]:
-    """Yield the message and the text of each tool result."""
+def _whole_texts(turn: Turn, lifted: Mapping[Digest, bytes]) -> Iterator[SearchPassage]:
+    """Yield what was said and what tools returned, each text as a whole."""
     echoes = _echoes(turn)
     for index, message in enumerate(turn.messages):
-        if isinstance(message, ErasedMessage):
+        if isinstance(message, ErasedMessage) or message.role == "system":
             continue
+        where: Where = "answered" if message.role == "assistant" else "asked"
         for part in message.parts:
             match part:
+                case Text(text):
+                    yield SearchPassage(where, text, index)
+                case ObjectRef(of="text", object=digest):
+                    yield SearchPassage(where, _unwrapped(lifted.get(digest, b"")), index)
                 case ToolResult(id, _, output) if id not in echoes:
-                    yield index, " ".join(_strings(output))
+                    yield SearchPassage("output", " ".join(_strings(output)), index)
                 case ObjectRef(of="tool_result", object=digest) if part.call_id not in echoes:
-                    yield index, _unwrapped(lifted.get(digest, b""))
+                    yield SearchPassage("output", _unwrapped(lifted.get(digest, b"")), index)
                 case _:
                     pass
 
@@ -244,9 +251,14 @@ def _lifted(message: Message, of: str, text: str, index: int) -> SearchPassage |
 
 
 def _unwrapped(beginning: bytes) -> str:
-    """Return the words of a truncated document, which cannot be parsed."""
-    text = _ENVELOPE.sub(" ", beginning[:LIFTED_BYTES_READ].decode(errors="ignore"))
-    return _ESCAPE.sub(" ", text).strip('{",} ')
+    """Return the words of a large part; one that was cut cannot be parsed."""
+    try:
+        document = json.loads(beginning)
+    except ValueError:
+        text = _ENVELOPE.sub(" ", beginning.decode(errors="ignore"))
+        return _ESCAPE.sub(" ", text).strip('{",} ')
+    members = [document[name] for name in ("tool", "args", "output", "text") if name in document]
+    return " ".join(_strings(members))
 
 
 def _ends(text: str) -> str:
@@ -254,7 +266,7 @@ def _ends(text: str) -> str:
     if len(text) <= TEXT_CHARS_MAX:
         return text
     half = TEXT_CHARS_MAX // 2
-    return f"{text[:half]}\n{text[-half:]}"
+    return f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def _strings(value: Json) -> Iterator[str]:
