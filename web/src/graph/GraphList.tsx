@@ -171,7 +171,10 @@ export function GraphList(props: Props) {
   const page = Math.max(1, Math.floor(view / ROW) - 2);
   const onKey = (event: React.KeyboardEvent) => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
-    const line = row >= 0 ? rows.at(row) : null;
+    // The cursor is ahead of the selection while keys are pressed.
+    const at = cursor.get();
+    const index = at ? rows.rowOf(at.segment, at.depth) : -1;
+    const line = index >= 0 ? rows.at(index) : null;
     const place = line ? { segment: line.segment, depth: line.depth } : null;
     const actions = new Map([
       ["ArrowDown", () => step(1)],
