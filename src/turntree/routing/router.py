@@ -206,6 +206,7 @@ class Router(Facet):
         # Without an agent that the sender may see, a bare model would answer in its session.
         if program is None or program.kind not in PERSONAS:
             raise NotFound(f"there is no persona {name!r}", hint=Hint("program.list"))
+        # Several labels: another principal may have taken the first one.
         own = own_session(name, who)
         found, may_begin = await self.matcher.reader.find_persona_session(
             program.id, label, [*islice(numbered_labels(own), OWN_MAX)], by=who

@@ -473,6 +473,7 @@ async def _find_agent(programs: Registry, options: Mapping[str, Json]) -> Progra
     if (name := options.get("agent")) is None:
         return None
     program = await programs.get(str(name))
+    # Checked again: access may have been revoked while the message waited.
     if not await programs.allows(program, str(programs.by), "invoke"):
         raise PermissionDenied(f"{programs.by} may not invoke {program.address}")
     return program

@@ -226,6 +226,8 @@ class Runs(Facet):
         else:
             text = "\n".join(message.text for message in queued)
             route = await self.route(target, text, key=key, by=by, source=queued[0].source)
+        # A tool call sends as its agent, to which programs are rarely granted: what counts is the
+        # access of the run that it is part of.
         reader = by if caller is None else caller.reader
         agent = await self.find_agent(route, named=asked.get("agent"), by=reader)
         # After the checks, so that a refused message creates no session.
