@@ -63,7 +63,8 @@ class MergeRequest:
 
     def choice(self, path: str) -> Choice | None:
         """Return what was chosen for a path."""
-        return self.choices.get(path, self.default)
+        chosen: Choice | None = self.choices.get(path)
+        return self.default if chosen is None else chosen
 
 
 @dataclass(slots=True)
@@ -107,6 +108,7 @@ class Merger:
     def _merge_path(self, change: FileChange, result: MergeResult) -> None:
         base, wanted = change.old, change.new
         present = self.present.get(change.path)
+        # A file that is gone may have been renamed since; then its new name gets the changes.
         if present is None and base is not None and base.kind == "file":
             moved = _find_like(base, self.appeared, self.read)
             if moved is not None:
@@ -251,6 +253,7 @@ class Merger:
             return wanted, None
         texts = [split_lines(b"" if side is None else self.read(side)) for side in (base, wanted)]
         hunks = hunks_of(*texts)
+        # All of them, or a change that has no lines, such as a mode: the entry as it is wanted.
         if len(set(numbers)) >= len(hunks):
             return wanted, None
         picked = [hunk for number, hunk in enumerate(hunks) if number in numbers]

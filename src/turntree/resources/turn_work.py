@@ -61,6 +61,7 @@ def find_work(
         patches.append(Patch(stretch.before, stretch.after, mine, unclear))
         explained |= {one.path for one in changes}
     theirs = {path for rival in rivals for path in _list_changed(files, rival)}
+    # A hook may have missed a call, so such a change may still be the turn's.
     lost = {one.path for one in whole.changes} | {*whole.unclear}
     unclear = tuple(sorted(lost - explained - theirs))
     named = {one.path for patch in patches for one in patch.changes}

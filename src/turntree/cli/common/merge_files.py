@@ -121,6 +121,7 @@ def merge_files(
         choices = replace(choices, hunks=hunks)
         shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
     if shown.plan.undecided and not how.dry_run:
+        # --yes answers whether to go on, not which side of a conflict to take.
         if not _has_person(terminal) or how.yes:
             raise _conflict(shown, command)
         decided = _ask_conflicts(terminal, shown)

@@ -192,6 +192,7 @@ async def _list_picked(opened: CliContext, revision: str) -> list[str]:
     if session is None or session.head is None:
         await tree.turns.get(revision)
         return [revision]
+    # A worktree's session begins as a fork; the turns above that are its source's.
     moves = await tree.sessions.list_moves(session.label, limit=10_000)
     start = next((one.after for one in moves if one.kind == "fork"), None)
     depth = 0 if start is None else (await tree.turns.get(start)).depth

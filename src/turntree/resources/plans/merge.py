@@ -146,6 +146,7 @@ class MergeProposer:
         for pinned in await self._list_pins(turn):
             work = await self._find_work(pinned, by_call=choices.hunks is None)
             merged: list[MergeItem] = []
+            # Newest first: an earlier call's lines may be inside those that a later one wrote.
             for patch in reversed(work.patches):
                 present = merged[-1].target.external if merged else None
                 item = await self._merge(
@@ -209,6 +210,7 @@ class MergeProposer:
 
     async def build(self, proposal: MergePlan) -> Plan:
         """Return the steps of a proposal, whose target states are recorded for it."""
+        # Recorded here and not when it was proposed, because a dry run must leave no trace.
         items = [item for item in proposal.items if item.changes]
         steps: list[Step] = [
             TakeSnapshot(site_of(item.resource), item.present.id) for item in items
@@ -253,6 +255,7 @@ class MergeProposer:
                 Rival(one, tuple(calls.get(id, ()))) for id, one in known.items() if id not in kin
             ]
             return await in_thread(find_work, files, whole, states, rivals)
+        # What a subagent did while its parent ran is part of the parent's own states.
         outlived = [one for one in mine if one.pin.ended_at > pin.ended_at]
         later = [await self._find_patch(one, kin) for one in outlived]
         return TurnWork(whole, (whole, *later))
@@ -415,6 +418,7 @@ def sort_merges(
 def _merge_states(
     files: EditsSnapshots, patch: Patch, present: ExtRef, request: MergeRequest
 ) -> MergeResult:
+    # Two comparisons instead of a list of all files: unchanged trees are never opened.
     since = {one.path: one for one in files.compare(patch.base, present)}
     here = {one.path: one.old for one in patch.changes if one.path not in since}
     entries = {**here, **{path: one.new for path, one in since.items()}}

@@ -60,6 +60,7 @@ def edit_state(store: ObjectStore, state: bytes, edits: Edits) -> CapturedState:
             edited, data = write_tree([top])
             writer.put(edited, data)
             writer.finish()
+        # Garbage collection spares recent states only if the log has them.
         log_state(store, edited)
         return CapturedState(edited, top.size, top.files, writer.written, "exact")
 
