@@ -103,9 +103,9 @@ async def prove(proof: Proof) -> None:
             await spare(proof, conninfo, folder / "history")
 
 
-def make_secrets(draw: random.Random) -> Iterator[tuple[str, str]]:
+def make_secrets(draw: random.Random, count: int = SECRETS) -> Iterator[tuple[str, str]]:
     """Yield secrets: the text to plant, and the part that must not be stored."""
-    for place in range(SECRETS):
+    for place in range(count):
         before, characters, length, after = [*FORMATS.values()][place % len(FORMATS)]
         # A letter and a digit, where a format has both: a rule may ask for them.
         secret = "".join(draw.choices(characters, k=length - 2)) + characters[0] + characters[-1]
