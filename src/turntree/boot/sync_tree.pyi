@@ -175,6 +175,14 @@ class _Ledger:
         Raises:
             NotFound: No such object.
         """
+    def get_objects(self, digests: Collection[Digest]) -> dict[Digest, bytes]:
+        """Return several objects, in one statement.
+
+        Raises:
+            NotFound: One of them does not exist.
+        """
+    def find_objects(self, digests: Collection[Digest]) -> dict[Digest, bytes]:
+        """Return those of the objects that exist, in one statement."""
     def list_objects(
         self, digests: Sequence[Digest], *, bytes_max: int
     ) -> dict[Digest, tuple[bytes, int]]:
