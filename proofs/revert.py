@@ -141,7 +141,7 @@ HISTORY = (
     Event("person", {"all": [line(23, "twenty-three, by hand")]}),
 )  # fmt: skip
 SHELL = (
-    "rm -rf scripts && mv old.py moved.py && sed -i '7s/.*/seven, by sed/' cart.py && "
+    "rm -r scripts && mv old.py moved.py && sed -i '7s/.*/seven, by sed/' cart.py && "
     "printf '\\000\\001\\002two!' > logo.bin && ln -sfn run.sh link && chmod 755 run.sh && "
     "printf 'untracked, changed\\n' > loose.txt && printf 'rebuilt\\n' > build/out.o"
 )
