@@ -158,7 +158,8 @@ async def fork_pair(stage: "Stage", chance: random.Random, number: int) -> Pair:
         query = f"{side} {draw_words(chance, 40, plain=True)} {side}"
         sessions.append(session.id)
         queries.append(query)
-        asked.append(await stage.ask(session.label, query))
+        # The ledger writes the agent that answers into the options of a message.
+        asked.append(await stage.ask(session.label, query, agent=f"agent{number}"))
     return Pair(tuple(sessions), tuple(queries), tuple(asked))
 
 
