@@ -283,6 +283,10 @@ def read(work: Path) -> Files:
 def take_turns(told: Hooked, editing: Editing, history: Sequence[Event]) -> None:
     """Play the history: the agent's turns, and the person's edits between them."""
     work, session = told.stage.work, ""
+    if len(history) == len(HISTORY):
+        # Codex acts within milliseconds, and the first hook of all has to start the hook daemon.
+        session = editing.begin(told.stage, "Hello.")
+        told.wait_until_read()
     for event in history:
         if event.by == "person":
             files = read(work)
