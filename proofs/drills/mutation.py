@@ -33,6 +33,7 @@ SUBJECTS: Final = (
     "fsync",
     "permissions",
     "records",
+    "board",
 )
 COPIED: Final = ("src", "tests", "proofs", "examples", "docs")
 RUN_MAX_S: Final = 600

@@ -17,7 +17,7 @@ CHILD = uuid7(BEGINNING + 70_000, 3)
 
 @dataclass
 class Rollout:
-    """Writes a rollout line by line, each a second after the one before."""
+    """Writes a rollout line by line, each a second after the one before by default."""
 
     thread: str = THREAD
     id: str | None = None
@@ -26,6 +26,7 @@ class Rollout:
     lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ordinal: int = 0
     turn: str | None = None
+    step_ms: int = 1000
 
     def __post_init__(self) -> None:
         told = {
@@ -41,7 +42,7 @@ class Rollout:
         return len(self.text())
 
     def add(self, kind: str, payload: dict[str, Any]) -> None:
-        self.clock += 1000
+        self.clock += self.step_ms
         line = {"timestamp": instant(self.clock), "ordinal": self.ordinal}
         self.lines.append({**line, "type": kind, "payload": payload})
         self.ordinal += 1

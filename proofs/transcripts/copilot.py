@@ -13,18 +13,22 @@ SESSION = "46598e24-9982-4e8d-9847-708d66d6c585"
 class EventLog:
     """Writes a session event by event, each a second after the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str = SESSION, cwd: str = "/srv/shop", step_ms: int = 1000) -> None:
+        self.step_ms = step_ms
         self.lines: list[dict[str, Any]] = []
+        self.session = session
+        self.clock = BEGINNING - step_ms
         self.tell(
             "session.start",
-            sessionId=SESSION,
+            sessionId=session,
             producer="copilot-agent",
             copilotVersion="1.0.102",
-            context={"cwd": "/srv/shop", "branch": "main"},
+            context={"cwd": cwd, "branch": "main"},
         )
 
     def tell(self, kind: str, **data: Any) -> None:
-        at = instant(BEGINNING + len(self.lines) * 1000)
+        self.clock += self.step_ms
+        at = instant(self.clock)
         before = self.lines[-1]["id"] if self.lines else None
         id = f"event-{len(self.lines)}"
         self.lines.append(
@@ -47,7 +51,7 @@ class EventLog:
         self.tell("tool.execution_complete", toolCallId=call, success=success, **told)
 
     def save(self, home: Path) -> Path:
-        file = home / "session-state" / SESSION / "events.jsonl"
+        file = home / "session-state" / self.session / "events.jsonl"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{json.dumps(line)}\n" for line in self.lines), encoding="utf-8")
         return file

@@ -15,13 +15,14 @@ META = {"sessionId": SESSION, "projectHash": "04", "startTime": instant(BEGINNIN
 class Chat:
     """Writes a chat line by line, each message a second after the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_ms: int = 1000) -> None:
+        self.step_ms = step_ms
         self.lines: list[dict[str, Any]] = [{**META, "lastUpdated": instant(BEGINNING)}]
         self.clock = BEGINNING
         self.restore([self.said("ctx", CONTEXT)])
 
     def said(self, id: str, words: object, kind: str = "user", **more: Any) -> dict[str, Any]:
-        self.clock += 1000
+        self.clock += self.step_ms
         content = [{"text": words}] if kind == "user" and isinstance(words, str) else words
         return {
             "id": id,

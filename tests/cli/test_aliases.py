@@ -13,7 +13,7 @@ from turntree.cli.root import MAIN_SECTIONS, root
 
 MAIN = [
     *("ui", "log", "show", "search", "diff", "blame", "why", "verify"),
-    *("fork", "switch", "rewind", "undo"),
+    *("ps", "fork", "switch", "rewind", "undo"),
     *("files", "revert", "pick", "redo", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel", "compact"),
     *("import", "handoff", "export", "share", "hook", "mcp"),

@@ -11,7 +11,7 @@ import pytest
 
 from turntree import __version__
 from turntree.hooks.coding_agents import CLAUDE_CODE, CODEX, OPENCODE, Tool
-from turntree.hooks.events import SIGHTING_KINDS
+from turntree.hooks.events import HOOK_KINDS
 
 PLUGINS = Path(str(files("turntree").joinpath("plugins")))
 
@@ -43,8 +43,8 @@ def test_the_plugin_has_the_version_of_the_package() -> None:
 
 def test_the_module_tells_nothing_but_kinds_there_are() -> None:
     text = (PLUGINS / "opencode/turntree.js").read_text(encoding="utf-8")
-    assert [kind for kind in SIGHTING_KINDS if f'tell("{kind}"' in text] == [
-        kind for kind in SIGHTING_KINDS if kind in OPENCODE.events.values()
+    assert [kind for kind in HOOK_KINDS if f'tell("{kind}"' in text] == [
+        kind for kind in HOOK_KINDS if kind in OPENCODE.events.values()
     ]
 
 

@@ -67,6 +67,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "verify": CommandEntry(
         "History", "maintenance.check", "Verify a thread, turn by turn, back to its root."
     ),
+    "ps": CommandEntry(
+        "Sessions",
+        "sessions.ps",
+        "List the agents on this machine: who works, who waits for you, who is done.",
+    ),
     "fork": CommandEntry(
         "Sessions", "sessions.move", "Create a session at any turn; nothing is copied."
     ),

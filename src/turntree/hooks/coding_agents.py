@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from turntree.core.value import value
-from turntree.hooks.events import SightingKind
+from turntree.hooks.events import HookKind
 from turntree.transcripts.importer import ToolPaths
 
 Scope = Literal["user", "project"]
@@ -30,7 +30,7 @@ class Tool:
     """The command that starts it."""
     folder: Callable[[ToolPaths], Path]
     """The folder of its settings, which it creates when it is first used."""
-    events: Mapping[str, SightingKind]
+    events: Mapping[str, HookKind]
     """Its own event names, in the order they are written."""
     timeout: int
     """Its timeout of a hook, in its own unit; 0 for the tool's default."""
@@ -103,6 +103,8 @@ CLAUDE_CODE: Final = Tool(
         "PostToolUseFailure": "return",
         "PreCompact": "cut",
         "SessionEnd": "close",
+        "PermissionRequest": "wait",
+        "Notification": "wait",
     },
     timeout=5,
     format="groups",
@@ -125,6 +127,7 @@ CODEX: Final = Tool(
         "SubagentStop": "end",
         "PreCompact": "cut",
         "SessionEnd": "close",
+        "PermissionRequest": "wait",
     },
     # A longer timeout would be cut to this at the end of a session.
     timeout=3,
@@ -138,7 +141,13 @@ GEMINI: Final = Tool(
     "gemini",
     gemini_folder,
     # PreCompress is left out: it comes before every request, whether or not anything is compressed.
-    {"SessionStart": "session", "BeforeAgent": "begin", "AfterAgent": "end", "SessionEnd": "close"},
+    {
+        "SessionStart": "session",
+        "BeforeAgent": "begin",
+        "AfterAgent": "end",
+        "SessionEnd": "close",
+        "Notification": "wait",
+    },
     timeout=5000,
     format="groups",
     user_file=lambda places: gemini_folder(places) / "settings.json",
@@ -149,7 +158,12 @@ OPENCODE: Final = Tool(
     "opencode",
     "opencode",
     opencode_folder,
-    {"session.created": "session", "chat.message": "begin", "session.idle": "end"},
+    {
+        "session.created": "session",
+        "chat.message": "begin",
+        "session.idle": "end",
+        "permission.asked": "wait",
+    },
     timeout=2000,
     format="module",
     user_file=lambda places: opencode_folder(places) / "plugins" / "turntree.js",
@@ -183,6 +197,8 @@ COPILOT: Final = Tool(
         "agentStop": "end",
         "preCompact": "cut",
         "sessionEnd": "close",
+        # Its permissionRequest also comes before what needs no permission.
+        "notification": "wait",
     },
     timeout=5,
     format="copilot",

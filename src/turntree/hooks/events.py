@@ -19,6 +19,11 @@ from turntree.core.value import value
 
 SightingKind = Literal["session", "begin", "end", "cut", "close", "call", "return"]
 SIGHTING_KINDS: Final[tuple[SightingKind, ...]] = get_args(SightingKind)
+HookKind = Literal[SightingKind, "wait"]
+"""What a hook can report. That an agent waits for its user is shown on the board, and belongs to no
+turn.
+"""
+HOOK_KINDS: Final[tuple[HookKind, ...]] = (*SIGHTING_KINDS, "wait")
 
 
 class AgentStream(NamedTuple):

@@ -23,6 +23,7 @@ from turntree.hooks.events import (
     join_spans,
     pair_calls,
 )
+from turntree.hooks.session_transcripts import list_transcripts
 from turntree.ledger.thread_store import ThreadStore
 from turntree.resources.driver import TakenSnapshot
 from turntree.resources.resource import CallStates
@@ -97,7 +98,9 @@ class HookReconciler:
             if importer is None:
                 settled.complaints.append(f"no importer reads what {sighting.stream.tool} writes")
                 continue
-            for bundle in _bundles(importer, sighting, self.places):
+            for bundle in list_transcripts(
+                importer, sighting.stream.session, sighting.transcript, self.places
+            ):
                 key = bundle.origin, bundle.id
                 found[key] = importer, bundle
                 until[key] = max(sighting.at, until.get(key, sighting.at), key=unix_ms)
@@ -265,19 +268,6 @@ def _list_calls(span: TurnSpan, states: Mapping[str, TakenSnapshot]) -> list[Cal
 def unwritten(importer: Importer, transcript: Path) -> TranscriptRef:
     """Return the reference to a transcript that its tool has not written yet."""
     return TranscriptRef(importer.origin, f"{transcript.parent.name}/{transcript.stem}", (), "", 0)
-
-
-def _bundles(importer: Importer, sighting: HookEvent, places: ToolPaths) -> Iterator[TranscriptRef]:
-    """Yield the transcripts of a session; without a path, search the tool's default folders."""
-    if sighting.transcript is None:
-        found = importer.discover(places)
-        yield from (
-            bundle
-            for bundle in found
-            if sighting.stream.session in bundle.id and bundle.part_of is None
-        )
-    elif Path(sighting.transcript).is_file():
-        yield from importer.open(Path(sighting.transcript))
 
 
 def _by_stream(spans: Iterable[TurnSpan]) -> Iterator[tuple[AgentStream, list[TurnSpan]]]:

@@ -4,6 +4,7 @@
     spool/<ns>-*.event     an event: which tool, which session, which folder
     spool/<ns>-*.snapshot  the snapshot of the workspace that was taken then
     spool/*.late           the agent did not wait for the snapshot of this tool call
+    spool/board/           the state of each session; see ``board``
     spool/daemon.fifo      the FIFO on which the hook daemon listens
     spool/drain.lock       held by the process that reads the spool
     spool/errors.log       errors, newest last

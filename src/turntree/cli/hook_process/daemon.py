@@ -22,7 +22,10 @@ from typing import Any, Final
 
 from turntree.cli.hook_process.entry import FIFO, is_listening, write_whole
 from turntree.core.errors import InvalidOperation, TurntreeError
+from turntree.hooks.board import FOLDER as BOARD
+from turntree.hooks.board import Board
 from turntree.hooks.coding_agents import TOOLS
+from turntree.hooks.events import HOOK_KINDS
 from turntree.hooks.spool import SIGHTING, STATE, VERSION, Spool
 from turntree.resources.drivers.directory import DirectoryDriver
 from turntree.system.processes import lock_file
@@ -32,6 +35,11 @@ WORKERS: Final = 4
 LINE_MAX_BYTES: Final = 4096
 LOCK: Final = "daemon.lock"
 """Lock file of the daemon; it holds the daemon's process id."""
+BOARD_FIELDS: Final = ("kind", "tool", "session", "at_ms", "place", "transcript")
+WAITING: Final = frozenset({
+    "permission_prompt", "elicitation_dialog", "agent_needs_input", "ToolPermission",
+})  # fmt: skip
+"""Types of notifications that wait for the user; others tell that a tool is idle, or greet."""
 STOP: Final = b"stop\n"
 """What the FIFO is sent to end the daemon. Not a signal: after a crash, or in another container,
 the process id may be that of another program.
@@ -101,6 +109,7 @@ class HookDaemon:
         """Serve one spool."""
         self._spool = spool
         self._home = spool.folder.parent
+        self._board = Board(spool.folder / BOARD)
         self._keeper = DirectoryDriver(self._home)
         self._places: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._busy: set[str] = set()
@@ -131,26 +140,43 @@ class HookDaemon:
             if path.name in self._busy:
                 continue
             self._busy.add(path.name)
-            if workers is None:
-                self._take(path)
+            # Not in a worker: a snapshot of a large workspace must not delay the board.
+            sighting = self._see(path)
+            if sighting is None:
+                self._finish(path)
+            elif workers is None:
+                self._take(path, sighting)
             else:
-                workers.submit(self._take, path)
+                workers.submit(self._take, path, sighting)
 
-    def _take(self, path: Path) -> None:
+    def _see(self, path: Path) -> dict[str, Any] | None:
+        """Put a report on the board; None if there is nothing else to do about it."""
         try:
-            with suppress(FileNotFoundError):
-                self._note(path)
+            sighting = read_said(path, str(self._home))
+            # The name comes from outside and becomes part of a path.
+            if sighting["tool"] in TOOLS:
+                self._spool.note_heard(sighting["tool"])
+            if sighting["agent"] is None and sighting["kind"] in HOOK_KINDS:
+                self._board.note(*(sighting[name] for name in BOARD_FIELDS))
+        except FileNotFoundError:
+            return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._spool.complain(f"hook: what was said is not understood: {error!r}")
-        finally:
-            path.unlink(missing_ok=True)
-            self._busy.discard(path.name)
+            return None
+        return None if sighting["kind"] in (None, "wait") else sighting
 
-    def _note(self, path: Path) -> None:
-        sighting = read_said(path, str(self._home))
-        # The name comes from outside and becomes part of a path.
-        if sighting["tool"] in TOOLS:
-            self._spool.note_heard(sighting["tool"])
+    def _take(self, path: Path, sighting: dict[str, Any]) -> None:
+        try:
+            with suppress(FileNotFoundError):
+                self._note(path, sighting)
+        finally:
+            self._finish(path)
+
+    def _finish(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._busy.discard(path.name)
+
+    def _note(self, path: Path, sighting: dict[str, Any]) -> None:
         place, at_ns = sighting["place"], path.stat().st_mtime_ns
         stem = str(path.with_name(f"{at_ns:020d}-{path.stem}"))
         write_whole(f"{stem}{SIGHTING}", json.dumps(sighting).encode())
@@ -183,7 +209,7 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
     return {
         "version": VERSION,
         "tool": tool,
-        "kind": kind,
+        "kind": kind if told.get("notification_type", "permission_prompt") in WAITING else None,
         "at_ms": path.stat().st_mtime_ns // 1_000_000,
         "session": told.get("session_id") or told.get("conversation_id") or told["sessionId"],
         "agent": told.get("agent_id"),

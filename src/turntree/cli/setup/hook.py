@@ -27,7 +27,7 @@ from turntree.core.errors import DatabaseUnavailable, InvalidOperation, NotFound
 from turntree.core.value import value
 from turntree.db.embedded.account import ServerError
 from turntree.hooks.coding_agents import TOOLS, Scope, Tool
-from turntree.hooks.events import SIGHTING_KINDS
+from turntree.hooks.events import HOOK_KINDS
 from turntree.hooks.install import Installer, InstallState, SettingsChange
 from turntree.hooks.launcher import launcher_path
 from turntree.hooks.reconcile import ReconcileResult
@@ -290,11 +290,11 @@ def sync(terminal: Terminal, quietly: bool) -> None:
 
 @verb(hidden=True)
 @click.argument("tool", metavar="TOOL", type=TOOL)
-@click.argument("kind", metavar="KIND", type=click.Choice(SIGHTING_KINDS))
+@click.argument("kind", metavar="KIND", type=click.Choice(HOOK_KINDS))
 def run(terminal: Terminal, tool: str, kind: str) -> None:
     """Record one hook event, with the tool's JSON on standard input.
 
-    This is what a hook calls. KIND is session, begin, end, cut or close.
+    This is what a hook calls. KIND is session, begin, end, cut, close or wait.
     """
     del terminal
     home = str(load_settings().home)

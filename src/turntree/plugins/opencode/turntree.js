@@ -1,4 +1,4 @@
-// Tells Turntree when a session is opened and when a turn begins and ends: turntree-hook.
+// Tells Turntree when a session is opened, a turn begins, waits and ends: turntree-hook.
 // Written by `turntree hook install opencode`; `turntree hook uninstall opencode` removes it.
 import { spawnSync } from "node:child_process"
 
@@ -33,6 +33,8 @@ export const Turntree = async ({ directory, worktree }) => {
         else if (told.info?.id) tell("session", told.info.id)
       } else if (event.type === "session.idle" && told.sessionID) {
         tell("end", told.sessionID)
+      } else if (/^permission\.(asked|updated)$/.test(event.type) && told.sessionID) {
+        tell("wait", told.sessionID)
       }
     },
     "chat.message": async (input) => {

@@ -1,0 +1,18 @@
+"""Find the transcripts of a session that a hook named."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
+
+
+def list_transcripts(
+    importer: Importer, session: str, transcript: str | None, places: ToolPaths
+) -> Iterator[TranscriptRef]:
+    """Yield the transcripts of a session; without a path, search the tool's default folders."""
+    if transcript is None:
+        for bundle in importer.discover(places):
+            if session in bundle.id and bundle.part_of is None:
+                yield bundle
+    elif Path(transcript).is_file():
+        yield from importer.open(Path(transcript))
