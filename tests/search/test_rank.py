@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from turntree.core.ids import Timestamp, TurnId
 from turntree.search.document import SearchPassage
 from turntree.search.query import parse_query
-from turntree.search.rank import MatchScore, judge, merge, near_enough
+from turntree.search.rank import MatchScore, judge, merge, near_enough, score_all
 
 NOW = Timestamp("2026-11-15T09:30:00.000Z")
 PASSAGES = [
@@ -71,7 +71,18 @@ def test_rank_query_text_above_tool_output() -> None:
     left, right = found("zebra", asked), found("zebra", printed)
     assert left is not None
     assert right is not None
-    assert left.score > right.score
+    first, second = score_all([left, right])
+    assert first > second
+
+
+def test_rank_rare_words_above_common_ones() -> None:
+    common = [SearchPassage("answered", "find the files", 0)]
+    rare = [SearchPassage("output", "bucket of coupons", 0)]
+    query = "find bucket files coupons"
+    matches = [found(query, passages) for passages in (rare, *[common] * 9)]
+    scores = score_all([match for match in matches if match is not None])
+    assert scores[0] == max(scores)
+    assert scores.count(scores[0]) == 1
 
 
 texts = st.lists(

@@ -85,7 +85,7 @@ class Memory:
             found = sorted(
                 [one async for one in tree.sessions.list_all()], key=lambda one: one.worked_at
             )[::-1][first:]
-            blocks = []
+            blocks = list[str]()
             for one in found[:ROWS]:
                 head = None if one.head is None else await tree.turns.get(one.head)
                 last = "empty" if head is None else f"[{short(head.turn.digest)}] {title(head)}"

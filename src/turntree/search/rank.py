@@ -4,6 +4,8 @@ An index holds bounded documents; here the texts themselves are read again, so t
 excluded words and the order of the results do not depend on what the index left out. Pure.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +47,8 @@ class MatchScore:
 
     matched: Mapping[str, tuple[Where, ...]]
     """Each word or phrase that was found, and in which kinds of text."""
-    score: float
+    closeness: float
+    """How much phrases, and words close together, add to the score."""
     snippet: Snippet | None
 
 
@@ -80,7 +83,23 @@ def judge(
             matched[term.text] = found_in
     places_by_word = {said: tuple(places) for said, places in matched.items()}
     snippet = _snippet(query, read, snippet_chars)
-    return MatchScore(places_by_word, _score(query, places_by_word, read), snippet)
+    return MatchScore(places_by_word, _closeness(query, read), snippet)
+
+
+def score_all(matches: Sequence[MatchScore]) -> list[float]:
+    """Return the score of each candidate: the fewer of them contain a word, the more it counts."""
+    counts = Counter(said for match in matches for said in match.matched)
+    rarity = {said: math.log(1 + len(matches) / count) for said, count in counts.items()}
+    total = sum(rarity.values()) or 1.0
+    return [
+        match.closeness
+        + sum(
+            rarity[said] * max(WEIGHTS[where] for where in places)
+            for said, places in match.matched.items()
+        )
+        / total
+        for match in matches
+    ]
 
 
 def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
@@ -152,16 +171,12 @@ def _places(term: Term, read: Sequence[_PassageHits]) -> dict[Where, None]:
     return partly if term.pieces and pieces >= set(term.pieces) else {}
 
 
-def _score(
-    query: Query, places_by_word: Mapping[str, tuple[Where, ...]], read: Sequence[_PassageHits]
-) -> float:
+def _closeness(query: Query, read: Sequence[_PassageHits]) -> float:
     items = len(query.terms) + len(query.phrases)
     if not items:
         return 0.0
-    best = sum(max(WEIGHTS[where] for where in places) for places in places_by_word.values())
-    phrases = PHRASE_WEIGHT * len(query.phrases)
     near = max((len({lexeme for _, lexeme in _window(passage)}) for passage in read), default=0)
-    return best / items + phrases + NEAR_WEIGHT * near / items
+    return PHRASE_WEIGHT * len(query.phrases) + NEAR_WEIGHT * near / items
 
 
 def _window(read: _PassageHits) -> list[tuple[Word, str]]:

@@ -19,7 +19,7 @@ from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
 from turntree.search.index_store import IndexStore
 from turntree.search.query import Query, parse_query
-from turntree.search.rank import SNIPPET_CHARS, MatchScore, judge, merge, near_enough
+from turntree.search.rank import SNIPPET_CHARS, MatchScore, judge, merge, near_enough, score_all
 from turntree.search.results import (
     WORDS,
     FileUseRecord,
@@ -177,7 +177,8 @@ class Search(Facet):
             if match is not None:
                 judged[item.placed.turn.id] = item, match
         turns = [turn for turn in words if turn in judged]
-        by_words = sorted(turns, key=lambda turn: -judged[turn][1].score)
+        scores = dict(zip(judged, score_all([match for _, match in judged.values()]), strict=True))
+        by_words = sorted(turns, key=lambda turn: -scores[turn])
         by_meaning = [turn for turn in near if turn in judged]
         # Two scores of different kinds cannot be added; ``merge`` uses only the two orders.
         order = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
