@@ -6,7 +6,7 @@ import pytest
 from turntree.api import Tree
 from turntree.core.message import assistant, user
 from turntree.server.live import Live
-from turntree.server.reads.skeleton import KEPT
+from turntree.server.skeleton import KEPT
 
 pytestmark = pytest.mark.anyio
 SECONDS_MAX = 20

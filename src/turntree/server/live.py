@@ -12,7 +12,7 @@ from turntree.core.errors import DatabaseUnavailable
 from turntree.server.following import Follower
 from turntree.server.importing import ImportJobs
 from turntree.server.machine import Machine
-from turntree.server.reads.skeleton import keep_skeleton
+from turntree.server.skeleton import keep_skeleton
 from turntree.server.stream import Stream
 
 DRAIN_S: Final = 0.5

@@ -200,7 +200,7 @@ class _ThreadArchiver:
         # The check of a ledger accepts a missing message only with a receipt that says who removed
         # it. It is in the copy alone: the message is still in this ledger.
         for turn, place in self._removed:
-            told = {"by": self._by, "reason": REASON, "sequence": place}
+            told: dict[str, Json] = {"by": self._by, "reason": REASON, "sequence": place}
             lines = found.setdefault(turn, [])
             receipt = record(Event(turn, len(lines), "message.erased", self._at, told))
             lines.append(event_line(receipt.id, receipt.body))

@@ -110,7 +110,7 @@ def uninstall(terminal: Terminal, with_data: bool, yes: bool, dry_run: bool) -> 
         _tell(terminal, plan, stays, removed=False)
         raise click.exceptions.Exit(1 if is_refused else 0)
     if not (yes or with_data) and _asks_for_data(home):
-        plan, stays = _plan(settings, with_data=True), []
+        plan, stays = _plan(settings, with_data=True), list[str]()
         if not _confirms_deletion():
             _tell(terminal, plan, stays, removed=False)
             raise click.exceptions.Exit(1)

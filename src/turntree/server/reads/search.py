@@ -17,8 +17,8 @@ from turntree.search.results import SearchHit
 from turntree.search.service import HITS_DEFAULT, HITS_MAX
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import one_line
-from turntree.server.reads.skeleton import KeptSkeleton, keep_skeleton
 from turntree.server.route import ApiRoute
+from turntree.server.skeleton import KeptSkeleton, keep_skeleton
 from turntree.wire.search import SearchHitDocument, SearchPage
 
 LIKENESS_MIN: Final = 0.75

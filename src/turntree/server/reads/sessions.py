@@ -14,8 +14,8 @@ from turntree.ledger.shape import Skeleton, SkeletonSession
 from turntree.server.context import ServerContext
 from turntree.server.reads.costs import price_spending
 from turntree.server.reads.parts import one_line
-from turntree.server.reads.skeleton import read_skeleton
 from turntree.server.route import ApiRoute
+from turntree.server.skeleton import read_skeleton
 from turntree.stats.spending import CONTEXT_BANDS, SpendingTotal, group
 from turntree.wire.sessions import SessionPage, SessionSummary
 

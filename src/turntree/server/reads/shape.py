@@ -14,8 +14,8 @@ from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
 from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.server.context import ServerContext
-from turntree.server.reads.skeleton import keep_skeleton
 from turntree.server.route import ApiRoute
+from turntree.server.skeleton import keep_skeleton
 from turntree.wire.shape import (
     ActivityDocument,
     MarkColumns,
