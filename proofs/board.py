@@ -154,6 +154,8 @@ def _play(
         file = chance.choice(FILES[: len(stage.sessions) // 2])
         stage.step(session, chance.choice(STEPS[session.state]), file)
     screen.stop_clock()
+    # The last changes can be seen as well before these sessions change again.
+    time.sleep(APART_S)
     for session in stage.sessions:
         if session.state == "working":
             stage.step(session, "wait", "")
