@@ -174,14 +174,14 @@ async def _tell_interrupted_run(tree: Tree, copy: int) -> None:
 
 async def _tell_inbox(tree: Tree, copy: int) -> None:
     """A run that is parked, a message that waits behind it, and one that nobody looked at."""
-    world, ledger = tree.revisions.world, tree.ledger
+    world, ledger, by = tree.revisions.world, tree.ledger, str(tree.sessions.by)
     assert isinstance(ledger, Ledger), "the story is told on PostgreSQL"
     inbox = InboxStore(ledger.database, InlineEngine(ledger.database.lend))
     asked = await tree.sessions.create(f"asked-{copy}")
     waiting = await tree.sessions.create(f"waiting-{copy}")
     for session, text in ((asked, "first"), (asked, "second"), (waiting, "third")):
         key = f"{text}-{copy}"
-        await inbox.post(session.id, user(text), by="human:ana", at=world.now(), key=key)
+        await inbox.post(session.id, user(text), by=by, at=world.now(), key=key)
     found = await inbox.next_work(asked.id, worker="w1")
     assert isinstance(found, StartRun), "nobody else works here"
     run = found.messages[0].run

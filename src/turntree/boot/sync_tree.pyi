@@ -882,9 +882,14 @@ class _LineBlame:
         path: str,
         *,
         at: ResolvedTurnSnapshot | None = ...,
+        content: bytes | None = ...,
         report: FilesReport = ...,
     ) -> FileBlame:
         """Return the author of each line of a file, as a turn left it or as it is now.
+
+        With ``content``, the lines of that text, which may come from anywhere: a commit that was
+        rebased or squashed, for instance. It continues the state that it is most similar to, and
+        only the words of a line count, not its spaces.
 
         Raises:
             NotFound: The file does not exist in that snapshot.
