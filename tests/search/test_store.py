@@ -12,7 +12,7 @@ from turntree.boot.open import Settings, tree_on
 from turntree.core.message import assistant, user
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
-from turntree.search.document import LEXEMES_MAX, RECIPE
+from turntree.search.document import LEXEMES_MAX, MARKS_MAX, RECIPE
 from turntree.search.store import ladder, quoted
 from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
@@ -206,12 +206,16 @@ async def test_search_replaces_documents_of_an_older_recipe(
 
 async def test_search_document_is_bounded_and_reproducible(tree: Tree, owner: Connection) -> None:
     await tree.turns.record(
-        "main", [user(" ".join(f"word{n:03}x" for n in range(500)))], [assistant("yes")]
+        "main", [user(" ".join(f"word{n:04}x" for n in range(5000)))], [assistant("yes")]
     )
     await tree.search.fill()
     before = owner.execute("SELECT lexemes::text FROM turntree.search_documents").fetchall()
-    ((count,),) = owner.execute("SELECT length(lexemes) FROM turntree.search_documents").fetchall()
-    assert count <= LEXEMES_MAX + 3
+    ((words,),) = owner.execute(
+        "SELECT tsvector_to_array(lexemes) FROM turntree.search_documents"
+    ).fetchall()
+    marks = [word for word in words if word.startswith("~")]
+    assert 0 < len(marks) <= MARKS_MAX
+    assert len(words) - len(marks) <= LEXEMES_MAX + 3
     await tree.search.forget()
     assert owner.execute("SELECT * FROM turntree.search_progress").fetchall() == []
     await tree.search.fill()
