@@ -38,7 +38,7 @@ VARYING = (
     (re.compile(r"price unknown|\$\d+\.\d+"), "PRICE"),
     (re.compile(r"\b\d+(\.\d+)? m?s\b"), "TIME"),
     (re.compile(r"(?<=\S)\s{2,}"), "  "),
-    (re.compile(r"\b(now|\d+[mh])\b"), "AGO"),
+    (re.compile(r"\b(now|\d+[mhdw])\b"), "AGO"),
 )
 COUNT = (re.compile(r"\b\d[\d,.]*(?: [kMG]?B|[kM])?\b"), "NUMBER")
 """What differs from one release to the next, where a page is not about the figures."""
