@@ -20,7 +20,7 @@ def embedded(bare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     return bare
 
 
-@pytest.mark.parametrize("words", ["session list", "up --no-import", "send main hello"])
+@pytest.mark.parametrize("words", ["session list", "on --no-import --no-hooks", "send main hello"])
 def test_the_embedded_server_is_used_as_its_own_user_alone(
     embedded: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
