@@ -10,9 +10,10 @@ Everything that happens in the database is counted: polls, beats and sweeps too.
 import asyncio
 import statistics
 import sys
+import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,9 @@ SCRIPT: dict[str, Json] = {
 }
 """Two rounds with a tool each and an answer: three model calls, two tool calls."""
 MODEL = "quick"
+WRITER = "writer"
 TRANSACTIONS_MAX = 22
+WITH_FILES_MAX = 26
 FIRST_FACT_MAX_MS = 100
 PARKED_CPU_MAX = 1.0
 SESSIONS = 24
@@ -59,7 +62,7 @@ FLUSH_S = 12.0
 """After so long without work every backend has told the server what it counted."""
 POSTING_AT_ONCE = 8
 PARKING = "risk"
-"""A word that asks for a tool which the worker's gate lets nobody call."""
+"""A word that asks for a tool whose calls the worker parks."""
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -88,9 +91,9 @@ class Place:
         """Begin sessions."""
         return [(await self.tree.sessions.create(f"{prefix}-{n}")).id for n in range(count)]
 
-    async def post(self, session: SessionId, text: str = TURN) -> RunId:
+    async def post(self, session: SessionId, text: str = TURN, model: str = MODEL) -> RunId:
         """Send a message."""
-        options: dict[str, Json] = {"model": MODEL}
+        options: dict[str, Json] = {"model": model}
         now = self.world.now()
         return (await self.inbox.post(session, user(text), by=BY, at=now, options=options)).run
 
@@ -109,7 +112,8 @@ async def prove(proof: Proof) -> None:
         if proof.begins("turn"):
             async with place_on(server, "turns") as place:
                 await take_latency(proof, place)
-                await take_transactions(proof, place)
+                idle = await take_transactions(proof, place)
+                await take_transactions_with_files(proof, place, idle)
                 await take_speed(proof, place)
         if proof.begins("parked"):
             await take_parked(proof, server)
@@ -173,31 +177,75 @@ async def take_latency(proof: Proof, place: Place) -> None:
     proof.note("first fact, p95", delays[int(len(delays) * 0.95)], "ms")
 
 
-async def take_transactions(proof: Proof, place: Place) -> None:
-    """How many transactions a turn takes, with its share of everything that is done anyway."""
+async def take_transactions(proof: Proof, place: Place) -> float:
+    """How many transactions a turn takes, with its share of everything that is done anyway.
+
+    Returns:
+        The transactions per second of a worker that has nothing to do.
+    """
     sessions = await place.sessions("counted", SESSIONS)
+    idle = await measure_idle(place)
+    spent = await count_transactions(proof, place, dict.fromkeys(sessions, TURN), idle)
+    proof.at_most("transactions a turn", spent, "transactions", TRANSACTIONS_MAX, of="time")
+    proof.note("transactions of an idle worker", idle, "1/s")
+    return idle
+
+
+async def take_transactions_with_files(proof: Proof, place: Place, idle: float) -> None:
+    """How many transactions a turn takes whose two calls each write a file of its own folder."""
+    with tempfile.TemporaryDirectory() as root:
+        sessions = await place.sessions("writing", SESSIONS)
+        asked: dict[SessionId, str] = {}
+        rules: list[Json] = []
+        for number, session in enumerate(sessions):
+            folder = tempfile.mkdtemp(dir=root)
+            await place.tree.resources.ensure_directory(folder, f"writing-{number}")
+            asked[session] = f"write in folder {number:02}"
+            write: Json = {"tools": [{"tool": "write", "args": {"path": f"{folder}/notes.txt"}}]}
+            rules.append({"when": asked[session], "replies": [write, write, {"text": "done"}]})
+        script: dict[str, Json] = {"provider_type": "scripted", "rules": rules}
+        await place.tree.programs.create("provider", "writers", script)
+        model: dict[str, Json] = {"model_id": "scripted-1", "provider": "@(writers)"}
+        await place.tree.programs.create("model", WRITER, model)
+        before = await place.count("pinned")
+        await asyncio.sleep(FLUSH_S)  # What the preparation took is not the turns'.
+        spent = await count_transactions(proof, place, asked, idle, model=WRITER)
+        proof.at_most(
+            "transactions a turn with files", spent, "transactions", WITH_FILES_MAX, of="time"
+        )
+        turns = waves_of(proof) * SESSIONS
+        pinned = await place.count("pinned") - before
+        proof.at_least("turns with both states of their folder", pinned, "turns", turns)
+
+
+async def measure_idle(place: Place) -> float:
+    """Return the transactions per second of a worker that has nothing to do."""
     await asyncio.sleep(FLUSH_S)
     before, begun = await place.count("transactions"), time.monotonic()
     await asyncio.sleep(FLUSH_S)
-    idle = (await place.count("transactions") - before) / (time.monotonic() - begun)
-    waves = 3 if proof.quick else 12
+    return (await place.count("transactions") - before) / (time.monotonic() - begun)
+
+
+async def count_transactions(
+    proof: Proof, place: Place, asked: Mapping[SessionId, str], idle: float, *, model: str = MODEL
+) -> float:
+    """Return how many transactions a turn takes when sessions are asked in waves."""
+    waves = waves_of(proof)
     turns, looks = await place.count("turns"), 0
     before, begun = await place.count("transactions"), time.monotonic()
     for wave in range(1, waves + 1):
-        await asyncio.gather(*(place.post(session) for session in sessions))
-        looks += await place.wait_until("turns", turns + wave * len(sessions))
+        await asyncio.gather(*(place.post(session, text, model) for session, text in asked.items()))
+        looks += await place.wait_until("turns", turns + wave * len(asked))
     busy_s = time.monotonic() - begun
     await asyncio.sleep(FLUSH_S)
     rest_s = time.monotonic() - begun - busy_s
     spent = await place.count("transactions") - before - looks - idle * rest_s
-    proof.at_most(
-        "transactions a turn",
-        spent / (waves * len(sessions)),
-        "transactions",
-        TRANSACTIONS_MAX,
-        of="time",
-    )
-    proof.note("transactions of an idle worker", idle, "1/s")
+    return spent / (waves * len(asked))
+
+
+def waves_of(proof: Proof) -> int:
+    """Return how often each session is asked."""
+    return 3 if proof.quick else 12
 
 
 async def take_speed(proof: Proof, place: Place) -> None:
@@ -223,7 +271,7 @@ async def take_speed(proof: Proof, place: Place) -> None:
 
 
 async def take_parked(proof: Proof, server: str) -> None:
-    """What runs cost that wait for somebody: nothing beyond what an idle worker costs."""
+    """What runs cost that wait for approval: nothing beyond what an idle worker costs."""
     count, window_s = (300, 20.0) if proof.quick else (10_000, 60.0)
     # The same minute on both sides: whatever else the machine does, it does to both.
     async with (
@@ -250,7 +298,7 @@ async def take_parked(proof: Proof, server: str) -> None:
 
 
 async def park(place: Place, count: int) -> None:
-    """Have runs begun that wait for somebody's approval."""
+    """Begin runs that wait for approval."""
     sessions = iter(await place.sessions("parked", count))
 
     async def post_next() -> None:

@@ -12,6 +12,11 @@ INSERT INTO public.bare (id, body) VALUES (gen_random_uuid(), repeat('x', 500));
 -- name: turns
 SELECT count(*) FROM turntree.turns;
 
+-- name: pinned
+SELECT count(*) FROM turntree.turn_snapshots
+ WHERE before_snapshot_id IS NOT NULL AND after_snapshot_id IS NOT NULL
+   AND before_snapshot_id <> after_snapshot_id;
+
 -- name: first_facts
 -- When the first fact of each run was committed, in seconds since 1970.
 SELECT stream_id::text, extract(epoch FROM pg_xact_commit_timestamp(xid::xid))::float8

@@ -2,8 +2,8 @@
 
     python -m proofs.engine_worker CONNINFO WORKSPACE NAME [--parking]
 
-It says ``ready`` when it serves and drains when its input ends. It is the product's own, with one
-tool; only a parking one is put together here, for it lets nobody write without being asked.
+It says ``ready`` when it serves and drains when its input ends. It is the product's own, with two
+tools; only a parking one is put together here, for it lets no run write without approval.
 """
 
 import sys
@@ -59,13 +59,19 @@ def nod() -> str:
     return "yes"
 
 
+def write(path: str) -> str:
+    """Write new contents to a file."""
+    Path(path).write_text(str(time.time_ns()), encoding="utf-8")
+    return "written"
+
+
 async def serve(conninfo: str, workspace: WorkspaceId, name: str) -> None:
-    """Serve as the product does until nobody holds the other end of our input."""
+    """Serve as the product does until our input ends."""
     world, settings = SystemClock(), Settings(Path(), user="ana", session="main")
     async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
         engine = engine_on(database)
         tree = tree_on(database, settings, world, engine=engine)
-        running = run_on(database, tree, settings, world, engine, [nod])
+        running = run_on(database, tree, settings, world, engine, [nod, write])
         async with running.serving(name=name):
             _say_ready()
             await anyio.to_thread.run_sync(sys.stdin.read)
@@ -73,7 +79,7 @@ async def serve(conninfo: str, workspace: WorkspaceId, name: str) -> None:
 
 
 async def serve_parking(conninfo: str, workspace: WorkspaceId, name: str) -> None:
-    """Serve and park whoever wants to write."""
+    """Serve and park every run that wants to write."""
     async with (
         open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
         open_database(conninfo, workspace, sight=EVERYTHING) as database,

@@ -28,7 +28,7 @@ def mcp(context: click.Context) -> None:
 
     Without a subcommand this is an MCP server on standard input and output, which an agent starts:
     it has eight tools, answers with at most 800 tokens, cites turns, and calls no model. It acts as
-    you, or with --token as whoever the token stands for, and sees what they may see.
+    you, or with --token as the principal it was issued to, and sees what that principal may see.
     """
     if context.invoked_subcommand is not None:
         return
