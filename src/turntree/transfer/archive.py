@@ -10,6 +10,7 @@ Pure: the caller reads and writes the lines.
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, cast
 from uuid import UUID
@@ -17,8 +18,9 @@ from uuid import UUID
 import orjson
 
 from turntree.core.canonical import Json, canonical, digest_bytes, is_digest
-from turntree.core.errors import InvalidOperation, NotCanonical
+from turntree.core.errors import InvalidOperation, InvalidRevision, NotCanonical
 from turntree.core.ids import TurnId
+from turntree.core.revision import check_label
 from turntree.core.turn import verify
 from turntree.core.value import value
 
@@ -102,6 +104,11 @@ SHARED: Final[Mapping[str, str]] = {
 
 Any other row would be a program, a session or a grant that the reader did not ask for.
 """
+FILE_KINDS: Final = ("directory", "file")
+"""The kinds of resources whose files a shared thread may have."""
+FILE_NAME_BYTES_MAX: Final = 255
+"""What every file system of today takes."""
+ATTACH_MODES: Final = ("ro", "rw")
 _FINISHED: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "run": lambda row: row["status"] == "finished",
     "queued_message": lambda row: row["payload"] is None,
@@ -137,6 +144,16 @@ class ArchiveLine:
     data: bytes = b""
     """The bytes of an object, a file or an event."""
     turn: TurnLine | None = None
+
+
+def is_file_name(name: object) -> bool:
+    """Return whether a value may be the last part of a path."""
+    return (
+        isinstance(name, str)
+        and name not in ("", ".", "..")
+        and not any(char in "/\0" for char in name)
+        and len(name.encode()) <= FILE_NAME_BYTES_MAX
+    )
 
 
 def line_of(kind: str, document: Mapping[str, Any]) -> bytes:
@@ -248,7 +265,7 @@ class ArchiveReader:
             document = orjson.loads(line)
             kind = document["kind"]
             found = self._check(kind, document)
-        except NotCanonical as error:
+        except (NotCanonical, InvalidRevision) as error:
             raise self._refusal(str(error)) from error
         except (KeyError, TypeError, ValueError, AttributeError, binascii.Error) as error:
             raise self._refusal("it cannot be read") from error
@@ -284,7 +301,8 @@ class ArchiveReader:
                 self.is_partial = bool(document.get("partial"))
                 if "share" in document:
                     head, label = (str(document["share"][name]) for name in ("head", "label"))
-                    self.shared = SharedThread(TurnId(str(UUID(head))), label)
+                    # A name from another machine is printed and typed here as any other one is.
+                    self.shared = SharedThread(TurnId(str(UUID(head))), check_label(label))
             case "turn":
                 return self._check_turn(document)
             case "event":
@@ -296,9 +314,7 @@ class ArchiveReader:
                 self._require(digest_bytes(data) == document["digest"], f"the {kind}")
                 return ArchiveLine(kind, document, data)
             case "turn_files":
-                states = [document["before"], document["after"]]
-                if not is_digest(states[1]) or not (states[0] is None or is_digest(states[0])):
-                    raise self._refusal("a state of files is not a digest")
+                self._check_files(document)
             case "end":
                 self._require(document["digest"] == f"sha256:{self._hash.hexdigest()}", "the file")
                 self.is_ended = True
@@ -310,6 +326,22 @@ class ArchiveReader:
                 if kind in _FINISHED and not _FINISHED[kind](row):
                     raise self._refusal(f"a {kind.replace('_', ' ')} that is not finished")
         return ArchiveLine(kind, document)
+
+    def _check_files(self, row: Mapping[str, Any]) -> None:
+        """Refuse states of files that no ledger can have recorded."""
+        if not is_digest(row["after"]) or not (row["before"] is None or is_digest(row["before"])):
+            raise self._refusal("a state of files is not a digest")
+        if row["of"] not in FILE_KINDS:
+            raise self._refusal(f"files of the kind {row['of']!r} cannot be shared")
+        name = row["name"]
+        if not is_file_name(name):
+            raise self._refusal(f"{name!r} is not the name of a file or a folder")
+        began, ended = (datetime.fromisoformat(row[side]) for side in ("began_at", "ended_at"))
+        # Without a time zone a time means another moment on each machine.
+        if row["mode"] not in ATTACH_MODES or began.tzinfo is None or began > ended:
+            raise self._refusal("a state of files that no turn can have left")
+        if str(UUID(row["resource"])) != row["resource"]:
+            raise self._refusal(f"{row['resource']!r} is not the id of a resource")
 
     def _check_shared(self, kind: str, document: Mapping[str, Any]) -> None:
         """Refuse what does not belong to the turns of the thread."""

@@ -1,9 +1,8 @@
 """``tree.archives``: a whole workspace as one file, and back."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import IO, Any, Final
-from uuid import UUID
 
 import anyio.lowlevel
 import anyio.to_thread
@@ -173,8 +172,10 @@ class Archives:
         session = None
         if reader.shared is not None:
             session = await self._begin_session(reader.shared, visibility)
+            known = await self._list_turns_with_files(turn_files)
             for row in turn_files:
-                added["turn_files"] = added.get("turn_files", 0) + await self._pin(row)
+                if row["turn"] not in known:
+                    added["turn_files"] = added.get("turn_files", 0) + await self._pin(row)
         return ImportResult(reader.lines, added, reader.is_partial, session)
 
     @property
@@ -191,13 +192,19 @@ class Archives:
         label = await sessions.find_free_label(shared.label)
         return await sessions.fork(shared.head, label, visibility=visibility)
 
+    async def _list_turns_with_files(self, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the turns whose files this ledger has recorded itself: it knows them better."""
+        pins = await self.resources.pins.list_pins([TurnId(row["turn"]) for row in rows])
+        shared = str(self.home / "shared")
+        return {one.pin.turn for one in pins if not one.resource.place.startswith(f"{shared}/")}
+
     async def _pin(self, row: Mapping[str, Any]) -> bool:
         """Record the files of a shared turn; False if they are recorded already.
 
         The folder was on another machine. Here it is one that does not exist, so a worktree can be
         created from it, and nothing that is here can be taken for it.
         """
-        place = self.home / "shared" / str(UUID(row["resource"])) / PurePath(row["name"]).name
+        place = self.home / "shared" / row["resource"] / row["name"]
         folder = await self.resources.ensure(row["of"], str(place))
         before, after = (
             None if row[side] is None else self._taken(parse_digest(row[side]))

@@ -6,6 +6,7 @@ the rest. Files are cleaned in place. Reads the ledger; must never change it.
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from pathlib import PurePath
 from typing import Any, Final
 
 import anyio.to_thread
@@ -29,6 +30,7 @@ from turntree.transfer.archive import (
     SharedThread,
     bytes_line,
     event_line,
+    is_file_name,
     line_of,
     row_to_line,
     turn_line,
@@ -38,6 +40,8 @@ from turntree.transfer.store import LedgerSnapshot, open_snapshot
 
 REASON: Final = "it held a secret when the thread was shared"
 ERASED_PATH: Final = "(erased)"
+UNNAMED: Final = "files"
+"""The folder of a resource whose name cannot be one of a folder."""
 
 
 @value
@@ -259,8 +263,15 @@ class _ThreadArchiver:
                 self._missing += 1
                 continue
             before, after = states.get("before"), states["after"]
-            self._add_line("turn_files", line_of("turn_files", {**row, **states}))
+            shown = {**row, **states, "name": _file_name(row["name"])}
+            self._add_line("turn_files", line_of("turn_files", shown))
             # Without a state before, all files would look as if the turn had written them.
             if before is not None:
                 diffs = await anyio.to_thread.run_sync(self._files.diff, before, after)
                 self._changes.setdefault(TurnId(row["turn"]), []).extend(diffs)
+
+
+def _file_name(name: str) -> str:
+    """Return the last part of a resource's name, which may be a whole path of this machine."""
+    last = PurePath(name).name
+    return last if is_file_name(last) else UNNAMED

@@ -1,18 +1,22 @@
 """``share`` and ``import PAGE``, as two people with two ledgers type them."""
 
+import json
 import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from hashlib import sha256
 from pathlib import Path
 
+import anyio
 import pytest
 
 from proofs.transcripts.claude_code import Tape, save
 from tests.cli.conftest import Call, choose_database
 from tests.cli.project import Project
 from tests.databases import Databases
+from turntree.boot.open import open_tree
 from turntree.transfer.share_page import BLOCK, BLOCK_END
 
 Elsewhere = Callable[[], AbstractContextManager[None]]
@@ -126,6 +130,89 @@ def test_a_page_that_was_cut_or_changed_is_refused(
         assert planted("session", "list", "--json").documents == []
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"name": "/etc"},
+        {"name": ".."},
+        {"name": "."},
+        {"name": ""},
+        {"name": "a/b"},
+        {"name": "a\0b"},
+        {"name": "x" * 300},
+        {"name": None},
+        {"of": "container"},
+        {"mode": "rwx"},
+        {"resource": "../../outside"},
+        {"resource": "{0198c2b2-0000-7000-8000-000000000000}"},
+        {"began_at": "soon"},
+        {"began_at": "2026-01-01T00:00:00"},
+        {"began_at": "9999-01-01T00:00:00+00:00"},
+        {"after": None},
+        {"after": "sha256:.."},
+        {"before": "../x"},
+    ],
+    ids=str,
+)
+def test_files_that_no_ledger_can_have_recorded_are_refused(
+    turntree: Call,
+    project: Project,
+    elsewhere: Elsewhere,
+    tmp_path: Path,
+    forged: dict[str, str | None],
+) -> None:
+    project.turn("begin", {"cart.py": "total = 1\n"})
+    page = tmp_path / "cart.html"
+    assert turntree("share", "main", "-o", str(page)).code == 0
+    text = page.read_text()
+    with elsewhere():
+        page.write_text(_packed(text, lambda data: _forge(data, "turn_files", forged)))
+        answer = turntree("import", str(page))
+        assert answer.code == 1
+        assert "of the archive" in answer.err
+        assert turntree("session", "list", "--json").documents == []
+        page.write_text(_packed(text, lambda data: _forge(data, "turn_files", {})))
+        assert turntree("import", str(page), "--json").code == 0
+
+
+@pytest.mark.parametrize("label", ["", "../x", "a b", "\x1b[2J", "main~1", "x" * 5000, "0" * 64])
+def test_a_shared_name_that_no_session_can_have_is_refused(
+    planted: Call, elsewhere: Elsewhere, tmp_path: Path, label: str
+) -> None:
+    page = tmp_path / "fix.html"
+    assert planted("share", "demo/fix-login", "-o", str(page)).code == 0
+    text = page.read_text()
+    with elsewhere():
+        page.write_text(_packed(text, lambda data: _relabel(data, label)))
+        assert "line 1 of the archive" in planted("import", str(page)).err
+        assert planted("session", "list", "--json").documents == []
+
+
+def test_a_page_names_folders_without_the_path_of_their_owner(
+    turntree: Call, project: Project, elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    async def name_by_path() -> None:
+        async with open_tree(project.settings) as tree:
+            await tree.resources.ensure_directory(str(project.folder), name=str(project.folder))
+
+    anyio.run(name_by_path)
+    project.turn("begin", {"cart.py": "total = 1\n"})
+    page = tmp_path / "cart.html"
+    assert turntree("share", "main", "-o", str(page)).code == 0
+    assert str(project.folder).encode() not in _unpacked(page.read_text())
+    with elsewhere():
+        assert turntree("import", str(page), "--json").code == 0
+
+
+def test_a_page_of_ones_own_thread_adds_no_second_folder(
+    turntree: Call, project: Project, tmp_path: Path
+) -> None:
+    project.turn("begin", {"cart.py": "total = 1\n"})
+    page = tmp_path / "cart.html"
+    assert turntree("share", "main", "-o", str(page)).code == 0
+    assert "turn_files" not in turntree("import", str(page), "--json").document["added"]
+
+
 def test_share_never_replaces_a_file_unless_it_is_named(planted: Call) -> None:
     assert planted("share", "demo/fix-login").code == 0
     again = planted("share", "demo/fix-login")
@@ -152,3 +239,33 @@ def _packed(text: str, change: Callable[[bytes], bytes]) -> str:
 def _insert(archive: bytes, row: bytes) -> bytes:
     *lines, last = archive.splitlines(keepends=True)
     return b"".join((*lines, row, last))
+
+
+def _forge(archive: bytes, kind: str, members: Mapping[str, object]) -> bytes:
+    """Replace members of every line of a kind, and the proof at the end with a matching one."""
+    *lines, _ = archive.splitlines()
+    forged = [{**json.loads(line), **members} if _kind(line) == kind else None for line in lines]
+    return _sealed(
+        [line if new is None else _text(new) for line, new in zip(lines, forged, strict=True)]
+    )
+
+
+def _relabel(archive: bytes, label: str) -> bytes:
+    first, *lines, _ = archive.splitlines()
+    document = json.loads(first)
+    document["share"]["label"] = label
+    return _sealed([_text(document), *lines])
+
+
+def _kind(line: bytes) -> str:
+    return str(json.loads(line)["kind"])
+
+
+def _text(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _sealed(lines: list[bytes]) -> bytes:
+    whole = b"".join(line + b"\n" for line in lines)
+    digest = f"sha256:{sha256(whole).hexdigest()}"
+    return whole + _text({"kind": "end", "digest": digest, "lines": len(lines)}) + b"\n"

@@ -77,10 +77,16 @@ def read_tree(data: bytes) -> list[TreeEntry]:
         NotFound: The bytes are not a tree, or a name in them could lead out of the folder.
     """
     nodes = _read_entries(data)
+    above = b""
     for node in nodes:
         # Trees come from archives and backups too, and every name becomes a part of a path.
         if node.name in _NOT_NAMES or b"/" in node.name or b"\0" in node.name:
             raise NotFound(f"corrupt object: {node.name!r} is not a name in a folder")
+        # `write_tree` sorts. A forged tree could have a link and a folder of the same name: what is
+        # restored below that folder would then follow the link.
+        if node.name <= above:
+            raise NotFound(f"corrupt object: {node.name!r} is twice or out of order in a folder")
+        above = node.name
     return nodes
 
 
