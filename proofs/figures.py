@@ -70,6 +70,8 @@ class Proof:
     """What else was asked for, by the names that the proof gave to ``run``."""
     keep: Path | None = None
     """Where to keep what takes long to write, for another run."""
+    first: int = 0
+    """The number of the first piece of random work, to go on with a run that was ended."""
     figures: list[Figure] = field(default_factory=list[Figure])
     part: str | None = None
     """The part that is being shown, where the proof names its parts by ``begins``."""
@@ -118,11 +120,12 @@ def run(
     flags: Mapping[str, str] | None = None,
     *,
     keeps: str | None = None,
+    numbers: str | None = None,
 ) -> NoReturn:
     """Run a proof from the command line and end with its verdict.
 
     ``flags`` are options of this proof alone, each with its help; ``keeps`` says what ``--keep``
-    leaves in a folder, if the proof takes it.
+    leaves in a folder, and ``numbers`` what ``--from`` counts, if the proof takes them.
     """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="end within 60 s")
@@ -134,9 +137,15 @@ def run(
         parser.add_argument(f"--{flag}", action="store_true", help=told)
     if keeps is not None:
         parser.add_argument("--keep", type=Path, metavar="FOLDER", help=keeps)
+    if numbers is not None:
+        told = f"number of the first of the {numbers}: those before it were seen already"
+        parser.add_argument("--from", type=int, dest="first", metavar="NUMBER", help=told)
     asked = parser.parse_args()
     wanted = frozenset(flag for flag in flags or {} if getattr(asked, flag))
-    proof = Proof(asked.quick, asked.seed, asked.only, wanted, vars(asked).get("keep"))
+    options = vars(asked)
+    proof = Proof(
+        asked.quick, asked.seed, asked.only, wanted, options.get("keep"), options.get("first") or 0
+    )
     asyncio.run(_awaited(prove(proof)))
     sys.exit(proof.conclude())
 

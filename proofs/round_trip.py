@@ -64,8 +64,9 @@ async def _prove_archives(proof: Proof, server: str, folder: Path) -> None:
     here, there = [_clone(server, name) for name in ("here", "there")]
     different, faulty, accepted, forged, lines, again = 0, 0, 0, 0, 0, 0
     transcripts = _samples(folder)
-    count = LEDGERS_QUICK if proof.quick else LEDGERS
-    for number in range(count):
+    numbers = range(proof.first, LEDGERS_QUICK if proof.quick else LEDGERS)
+    count = len(numbers)
+    for number in numbers:
         dice = random.Random(f"{proof.seed} {number}")
         async with _opened(here, folder / "a", number) as tree:
             await _live(tree, dice, number, folder)
@@ -294,4 +295,4 @@ def _fifteen(folder: Path) -> Generator[str, None, None]:
 
 
 if __name__ == "__main__":
-    run(prove, __doc__ or "")
+    run(prove, __doc__ or "", numbers="ledgers")

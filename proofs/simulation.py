@@ -93,7 +93,8 @@ class Told:
 
 async def prove(proof: Proof) -> None:
     """Tell stories in several processes."""
-    wanted = STORIES_QUICK if proof.quick else STORIES
+    numbers = range(proof.first, STORIES_QUICK if proof.quick else STORIES, BATCH)
+    wanted = len(numbers) * BATCH
     with temporary_server(FORGETFUL) as (server, _):
         conninfo = await ensure_database(server, "stories")
         await prepare_database(conninfo, "first", uuid7(START_MS, 0))
@@ -103,7 +104,7 @@ async def prove(proof: Proof) -> None:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             batches = [
                 pool.submit(tell_in_process, conninfo, proof.seed * 1_000_000 + first, BATCH)
-                for first in range(0, wanted, BATCH)
+                for first in numbers
             ]
             for batch in batches:
                 told.add(await asyncio.wrap_future(batch))
@@ -212,4 +213,4 @@ def say(words: str) -> None:
 
 
 if __name__ == "__main__":
-    run(prove, __doc__.partition("\n")[0])
+    run(prove, __doc__.partition("\n")[0], numbers="stories")
