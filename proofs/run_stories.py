@@ -126,6 +126,18 @@ class Player:
                     self.world.posted.append(posted.run)
 
             await self.world.surely(post)
+            await self._mistake(scene.session, text, key)
+
+    async def _mistake(self, session: str, text: str, key: str) -> None:
+        """Send other words under a key that is in use: they must be refused, not swallowed."""
+        self.world.mistakes += 1
+        try:
+            await self.world.inbox.post(
+                session_id(session), user(f"not {text}"), by=BY, at=self.at(), key=key
+            )
+        except InvalidOperation:
+            return
+        self.world.strays.append(f"other words were taken for {text!r}, under the key {key!r}")
 
     async def _begin(self, label: str, head: TurnId | None) -> None:
         if await self.world.sessions.find(label) is not None:

@@ -388,7 +388,10 @@ class RunWorld:
     epochs: dict[RunId, int] = field(default_factory=dict[RunId, int])
     """The latest epoch of each run that a process was given."""
     strays: list[str] = field(default_factory=list[str])
-    """What was written by processes that were no longer in charge."""
+    """What got through that must not: what a process wrote that was no longer in charge, and words
+    under a key of others."""
+    mistakes: int = 0
+    """Messages that were sent under a key of others."""
     paused: int = 0
     """How many processes wait for an older one, in the middle of what they took over."""
     _group: TaskGroup | None = None

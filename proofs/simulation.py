@@ -5,7 +5,7 @@ calm, and once where processes die before and after writes, in the middle of wha
 in tools, where another worker takes over from one that is only slow and comes back later or in the
 middle of it, and where wake-ups are delivered twice. The two pictures (turns, events and moves, all
 by their digests) must be equal, no session may be left awake, no worker that was overtaken may get
-a write through, and ``fsck`` must find nothing.
+a write through, no other words may be taken in under a key in use, and ``fsck`` must find nothing.
 
 Then faults are planted in the runtime itself, to see that stories would find them.
 """
@@ -73,6 +73,7 @@ class Told:
     deaths: int = 0
     takeovers: int = 0
     late: int = 0
+    mistakes: int = 0
     strays: list[str] = field(default_factory=list[str])
     differences: list[str] = field(default_factory=list[str])
     findings: list[str] = field(default_factory=list[str])
@@ -85,6 +86,7 @@ class Told:
         self.deaths += other.deaths
         self.takeovers += other.takeovers
         self.late += other.late
+        self.mistakes += other.mistakes
         self.strays += other.strays
         self.differences += other.differences
         self.findings += other.findings
@@ -148,7 +150,8 @@ def show(proof: Proof, told: Told, wanted: int) -> None:
     proof.at_least("processes that died", told.deaths, "deaths", wanted)
     proof.at_least("runs taken over from somebody who lived", told.takeovers, "runs", wanted / 4)
     proof.at_least("late writes while the next one was at work", told.late, "writes", wanted / 10)
-    proof.at_most("late writes that got through", len(told.strays), "writes", 0)
+    proof.at_least("messages under a key of others", told.mistakes, "messages", wanted)
+    proof.at_most("of both, what got through", len(told.strays), "writes", 0)
     proof.note("points at which a process could have died", told.points, "points")
     proof.at_most("stories whose pictures differ", len(told.differences), "stories", 0)
     proof.at_least("workspaces examined", told.examined, "workspaces", wanted // FSCK_EVERY)
@@ -184,6 +187,7 @@ async def tell(conninfo: str, seed: int, stories: int) -> Told:
         told.deaths += fates.deaths
         told.takeovers += fates.takeovers
         told.late += fates.late
+        told.mistakes += dying.mistakes
         told.strays += [f"story {number}: {stray}" for stray in dying.strays]
         if found != expected or expected["awake"] or expected["forgotten"]:
             told.differences.append(f"story {number} differs: {describe(story)}")
