@@ -66,6 +66,16 @@
       window.proofSees.observe(document.body, { subtree: true, childList: true, characterData: true });
     },
     heard: () => times,
+    // How much a list holds, and how many of its rows fit in it.
+    held() {
+      const list = document.querySelector(".graph-rows");
+      const rows = list.querySelectorAll(".graph-row");
+      return {
+        rows: rows.length,
+        fitting: list.clientHeight / rows[0].offsetHeight,
+        elements: list.querySelectorAll("*").length,
+      };
+    },
     // Wait until that many times were taken, but not for ever.
     until: (count, wait, pause) =>
       new Promise((done) => {

@@ -75,11 +75,18 @@ class UiWorld:
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
 
-    async def plant(self, plant: Plant = plant_demo, clock: Clock | None = None) -> None:
+    async def plant(
+        self,
+        plant: Plant = plant_demo,
+        clock: Clock | None = None,
+        *,
+        is_searched: bool = True,
+    ) -> None:
         """Write data through the library, by default the sample data at a fixed time."""
         async with turntree.open(self.settings, world=clock or FakeClock(7)) as tree:
             await plant(tree)
-            await tree.search.fill(everything=True)
+            if is_searched:
+                await tree.search.fill(everything=True)
 
     def run(self, *words: str) -> str:
         """Run a command as a person would, and return what it printed."""
