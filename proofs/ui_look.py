@@ -49,6 +49,19 @@ SIZES: tuple[tuple[Theme, int], ...] = tuple(
     (theme, width) for theme in THEMES for width in WIDTHS if width != WIDE
 )
 QUICK_SIZES: tuple[tuple[Theme, int], ...] = (("light", 1440), ("dark", 390), ("light", 1024))
+LAST_TO_COME = {
+    "canopy": ".canopy-head dd >> text=$",
+    "graph": ".graph-panel-facts",
+    "thread": "article .turn-acts",
+    "turn": "article .turn-acts",
+    "compare": "article",
+    "search": ".hit",
+    "sessions": ".session",
+    "costs": ".cost-table td",
+    "erased": "article .turn-acts",
+}
+"""What a route shows last. A server that has just started can take longer for it than a page that
+loads is silent: the canopy asks for costs only after its picture."""
 BESIDE_EACH_OTHER = 3
 """Pages that are open at once: two processors draw no more in the same time."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]
@@ -237,6 +250,9 @@ async def look_at_size(browser: Browser, url: str, views: list[View]) -> list[tu
         for view in views:
             watched.errors.clear()
             await watched.go(view.path)
+            if view.name in LAST_TO_COME:
+                await watched.page.locator(LAST_TO_COME[view.name]).first.wait_for()
+                await watched.quiet()
             pictures.append((view, await take(watched)))
         return pictures
 
