@@ -209,6 +209,18 @@ async def test_archive_names_what_conflicts(tree: Tree, empty: Tree) -> None:
     assert await export(empty) == before
 
 
+async def test_archive_does_not_give_a_private_agent_a_main_session_of_others(
+    tree: Tree, empty: Tree
+) -> None:
+    await empty.turns.record("atlas:main", [user("say it here")], [assistant("to all")])
+    theirs = await export(empty)
+    await tree.programs.create("agent", "atlas", {}, visibility="private")
+    before = await export(tree)
+    with pytest.raises(Conflict, match="atlas:main"):
+        await load(tree, theirs)
+    assert await export(tree) == before
+
+
 async def test_archive_does_not_bring_back_what_was_erased(tree: Tree, empty: Tree) -> None:
     said = "a regretted word " * 1000
     await tree.turns.record("main", [user(said)], [assistant("ok")])

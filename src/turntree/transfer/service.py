@@ -8,12 +8,12 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from turntree.core.canonical import digest_raw, parse_digest
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.program import Visibility
 from turntree.core.redaction import Redactor
 from turntree.core.ref import ExtRef
-from turntree.core.session import Session
+from turntree.core.session import Session, numbered_labels
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
@@ -23,6 +23,7 @@ from turntree.resources.driver import TakenSnapshot
 from turntree.resources.service import Resources
 from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import read_state
+from turntree.routing.target import MAIN
 from turntree.transfer.archive import ArchiveReader, ArchiveWriter, SharedThread
 from turntree.transfer.archive_files import FileImport, file_lines, list_needed
 from turntree.transfer.clean_files import CleanFiles
@@ -185,12 +186,18 @@ class Archives:
     async def _begin_session(self, shared: SharedThread, visibility: Visibility | None) -> Session:
         """Return the session at the head of a shared thread; importing again finds the same one."""
         sessions = self.resources.sessions
-        # A session of that name that stands elsewhere is the user's own work and stays as it is.
-        there = await sessions.ledger.find(shared.label)
-        if there is not None and there.head == shared.head:
-            return there
-        label = await sessions.find_free_label(shared.label)
-        return await sessions.fork(shared.head, label, visibility=visibility)
+        for label in numbered_labels(shared.label):
+            there = await sessions.ledger.find(label)
+            if there is not None and there.head == shared.head:
+                return there
+            # A session of that name that stands elsewhere is the user's own work and stays as it
+            # is. Whatever is said to an agent goes on in its main session: no page begins that.
+            if there is None and not label.endswith(f":{MAIN}"):
+                try:
+                    return await sessions.fork(shared.head, label, visibility=visibility)
+                except Conflict:
+                    continue  # A session that is hidden from the user has the name.
+        raise InvalidOperation(f"too many sessions are named {shared.label!r}")
 
     async def _list_turns_with_files(self, rows: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the turns whose files this ledger has recorded itself: it knows them better."""

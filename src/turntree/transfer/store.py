@@ -196,6 +196,7 @@ class ArchiveImport:
             Conflict: The ledger has something else in place of what the archive holds.
         """
         await self._flush()
+        self.conflicts += [f"name {name}" for (name,) in await self._fetch("exposed_agent")]
         if not self.conflicts:
             for name in ("import_reach", "import_queues", "import_links"):
                 await run(self.connection, SQL[name], {"workspace": self.workspace})
@@ -375,4 +376,5 @@ async def open_import(database: Database) -> AsyncGenerator[ArchiveImport, None]
         scope = {"workspace": database.workspace}
         ((*_, is_filled),) = await fetch(connection, SQL["import_begin"], **scope)
         await connection.execute(SQL["import_tables"])
+        await run(connection, SQL["list_agents"], scope)
         yield ArchiveImport(connection, database.workspace, is_filled)

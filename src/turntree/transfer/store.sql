@@ -242,6 +242,23 @@ SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)
 -- What the archive holds of each stream, and what the ledger had of it before; the objects that its messages refer to.
 CREATE TEMP TABLE archive_streams (id uuid PRIMARY KEY, given int NOT NULL, known int NOT NULL) ON COMMIT DROP;
 CREATE TEMP TABLE archive_references (digest bytea PRIMARY KEY) ON COMMIT DROP;
+CREATE TEMP TABLE archive_agents (name text PRIMARY KEY, owner text NOT NULL, main uuid) ON COMMIT DROP;
+
+-- name: list_agents
+-- The private agents that the ledger has before an import, each with its main session.
+INSERT INTO pg_temp.archive_agents (name, owner, main)
+  SELECT p.name, p.owner, n.session_id FROM turntree.programs p
+    LEFT JOIN turntree.session_names n ON n.workspace_id = p.workspace_id AND n.name = p.name || ':main'
+    WHERE p.workspace_id = %(workspace)s AND p.kind = 'agent' AND p.visibility = 'private';
+
+-- name: exposed_agent
+-- What is said to a private agent goes to its main session, which therefore is private and its owner's. An archive may
+-- not give it another one.
+SELECT n.name FROM pg_temp.archive_agents a
+  JOIN turntree.session_names n ON n.workspace_id = %(workspace)s AND n.name = a.name || ':main'
+  LEFT JOIN turntree.programs p ON p.workspace_id = n.workspace_id AND p.id = n.session_id
+  WHERE n.session_id IS DISTINCT FROM a.main AND (p.visibility, p.owner) IS DISTINCT FROM ('private', a.owner)
+  ORDER BY 1;
 
 -- name: take_role
 SELECT set_config('role', %(role)s, true);
