@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from turntree.core.ids import Timestamp, TurnId
 from turntree.search.document import SearchPassage
 from turntree.search.query import parse_query
-from turntree.search.rank import MatchScore, judge, merge, near_enough, score_all
+from turntree.search.rank import Judge, MatchScore, merge, near_enough
 
 NOW = Timestamp("2026-11-15T09:30:00.000Z")
 PASSAGES = [
@@ -17,8 +17,16 @@ PASSAGES = [
 ]
 
 
-def found(query: str, passages: list[SearchPassage] = PASSAGES) -> MatchScore | None:
-    return judge(parse_query(query, NOW), passages)
+def found(
+    query: str, passages: list[SearchPassage] = PASSAGES, rarity: dict[str, float] | None = None
+) -> MatchScore | None:
+    return Judge(parse_query(query, NOW), rarity).judge(passages)
+
+
+def score(query: str, rarity: dict[str, float] | None, *passages: SearchPassage) -> float:
+    match = found(query, list(passages), rarity)
+    assert match is not None
+    return match.score
 
 
 def matched(query: str) -> dict[str, tuple[str, ...]]:
@@ -67,22 +75,32 @@ def test_a_snippet_marks_the_words_it_shows() -> None:
 
 
 def test_rank_query_text_above_tool_output() -> None:
-    asked, printed = [SearchPassage("asked", "zebra", 0)], [SearchPassage("output", "zebra", 0)]
-    left, right = found("zebra", asked), found("zebra", printed)
-    assert left is not None
-    assert right is not None
-    first, second = score_all([left, right])
-    assert first > second
+    asked, printed = SearchPassage("asked", "zebra", 0), SearchPassage("output", "zebra", 0)
+    assert score("zebra", None, asked) > score("zebra", None, printed)
 
 
 def test_rank_rare_words_above_common_ones() -> None:
-    common = [SearchPassage("answered", "find the files", 0)]
-    rare = [SearchPassage("output", "bucket of coupons", 0)]
+    common = SearchPassage("answered", "find the files", 0)
+    rare = SearchPassage("output", "bucket of coupons", 0)
+    rarity = {"find": 0.2, "files": 0.2, "bucket": 3.0, "coupons": 2.0}
     query = "find bucket files coupons"
-    matches = [found(query, passages) for passages in (rare, *[common] * 9)]
-    scores = score_all([match for match in matches if match is not None])
-    assert scores[0] == max(scores)
-    assert scores.count(scores[0]) == 1
+    assert score(query, rarity, rare) > score(query, rarity, common)
+    assert score(query, None, common) > score(query, None, rare)
+
+
+def test_rank_words_close_together_above_words_far_apart() -> None:
+    near = SearchPassage("output", f"{'x ' * 300} the port of billing", 0)
+    apart = SearchPassage("output", f"billing {'x ' * 300} the port", 0)
+    assert score("billing port", None, near) > score("billing port", None, apart)
+
+
+def test_rank_closeness_after_many_common_words() -> None:
+    repeated = SearchPassage("output", f"{'find a file. ' * 60} bucket for billing", 0)
+    rarity = {"find": 0.1, "file": 0.1, "bucket": 3.0, "billing": 2.0}
+    match = found("find file bucket billing", [repeated], rarity)
+    assert match is not None
+    assert match.snippet is not None
+    assert "bucket for billing" in match.snippet.text
 
 
 texts = st.lists(

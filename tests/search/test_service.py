@@ -11,7 +11,6 @@ from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json
 from turntree.core.errors import Hint, InvalidOperation, InvalidQuery
-from turntree.core.ids import TurnId
 from turntree.core.message import Message, ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
 from turntree.core.principal import Principal
@@ -23,7 +22,7 @@ from turntree.search.document import document_of
 from turntree.search.embedder import TextKind
 from turntree.search.query import Query
 from turntree.search.results import SearchResult, Vector
-from turntree.search.store import SearchStore
+from turntree.search.store import SearchStore, WordMatches
 from turntree.testing.contracts.ledger import a_turn
 from turntree.testing.fakes import FakeClock
 from turntree.testing.hashing_embedder import HashingEmbedder
@@ -91,6 +90,17 @@ async def test_better_matches_come_first(tree: Tree) -> None:
     assert (await found(tree, "login redirect query"))[0] == "login redirect query"
 
 
+async def test_equal_matches_are_ordered_newest_first(tree: Tree) -> None:
+    words = ["amber", "birch", "cedar", "delta", "ebony", "flint", "grove"]
+    for number in range(40):
+        await record(tree, f"{number} {' '.join(words)}")
+        # Each word is rare in another way, so that the scores are sums of different numbers.
+        await record(tree, " ".join(words[: number % len(words)]) or "nothing")
+    expected = [f"{number} {' '.join(words)}" for number in reversed(range(20, 40))]
+    for query in (" ".join(words), " ".join(reversed(words)), " ".join(words[3:] + words[:3])):
+        assert await found(tree, query) == expected
+
+
 async def test_similarity_finds_turn_without_shared_words(tree: Tree) -> None:
     await record(tree, "the car broke down")
     await record(tree, "bake some bread")
@@ -139,7 +149,7 @@ class MeetingReader(SearchStore):
 
     meeting: Meeting | None = None
 
-    async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
+    async def list_by_words(self, query: Query, *, limit: int) -> WordMatches:
         if self.meeting is not None:
             await self.meeting.wait("words")
         return await SearchStore.list_by_words(self, query, limit=limit)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from turntree.search.tokenizer import (
     COMMON,
     WORD_CHARS_MAX,
+    WordFinder,
     lexemes_of,
     root,
     roots_begun,
@@ -98,3 +99,21 @@ def test_a_word_in_capitals_is_the_same_word(text: str) -> None:
     for word in text.split():
         if word.isalpha() and word.islower() and word not in COMMON:
             assert list(lexemes_of(word)) == list(lexemes_of(word.upper()))
+
+
+said = st.lists(
+    st.one_of(
+        st.sampled_from(["retries", "parse_revision", "RetryLater", "it's", "imported", "日本語"]),
+        st.text(max_size=12),
+    ),
+    max_size=20,
+).map(" ".join)
+
+
+@given(said, st.sampled_from(["retry", "parse-revision", "parserevision", "ported", "日本", "its"]))
+def test_finder_finds_each_word_with_the_lexeme_and_no_other(text: str, asked: str) -> None:
+    lexemes = frozenset(lexemes_of(asked))
+    expected = [word for word in words_of(text) if not lexemes.isdisjoint(word.lexemes)]
+    finder = WordFinder(lexemes)
+    assert list(finder.find(text)) == expected
+    assert list(finder.find(text)) == expected  # Words that it knows are found again.

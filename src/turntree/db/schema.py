@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 40
-DIGEST: Final = "f596b21de271604be96ea5ce4c176dd23df2fd0d413c0096f71a2e0178516f81"
+NUMBER: Final = 41
+DIGEST: Final = "bba02a74ae3274f0fbcba39d3eb40e4cc911da68d3e7017529f09186961147dc"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -30,6 +30,7 @@ from turntree.mcp.answer import cite, join_blocks, minute, page, short, title
 from turntree.resources.files import pair_states
 from turntree.search.passages import find_window
 from turntree.search.query import parse_query
+from turntree.search.rank import Judge
 from turntree.search.results import SearchHit
 from turntree.system.shell_words import joined
 
@@ -68,8 +69,8 @@ class Memory:
             (placed,) = await tree.turns.restore([await tree.turns.get(turn)])
             text = "\n".join(_words(placed))
             if near and not start:
-                begun = parse_query(near, placed.turn.header.started_at).beginnings
-                _, start = find_window(text.lower(), dict.fromkeys(begun, 1.0))
+                weights = Judge(parse_query(near, placed.turn.header.started_at)).weights
+                _, start = find_window(text, weights)
             return page(text, start=min(max(0, start), len(text)), head=cite(placed))
 
     async def list(self, session: str = "", skip: int = 0) -> str:

@@ -14,7 +14,7 @@ Pure: the same turn gives the same document everywhere. Knows no database.
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, get_args
 
 from turntree.core.canonical import Json
@@ -156,20 +156,19 @@ def _parts(turn: Turn) -> Iterator[object]:
 
 
 def passages_of(
-    turn: Turn, lifted: Mapping[Digest, bytes], begun: Sequence[str] = ()
+    turn: Turn, lifted: Mapping[Digest, bytes], weights: Mapping[str, float] | None = None
 ) -> Iterator[SearchPassage]:
     """Yield the texts of a turn that are searched, in message order.
 
-    ``begun`` holds beginnings of words, in lower case: of each long text, the passage with most of
-    them comes too.
+    ``weights`` has beginnings of words, in lower case: of each text that is too long to be read
+    whole, the passage with most of them comes too.
     """
-    weights = dict.fromkeys(begun, 1.0)
-    for whole in _whole_texts(turn, lifted) if begun else ():
-        skipped = OUTPUT_CHARS_MAX if whole.where == "output" else TEXT_CHARS_MAX // 2
-        score, start = find_window(whole.text[skipped:].lower(), weights)
-        if score:
-            text = whole.text[skipped + start :][:PASSAGE_CHARS]
-            yield SearchPassage(whole.where, text, whole.message)
+    for whole in _whole_texts(turn, lifted) if weights else ():
+        if len(whole.text) > (OUTPUT_CHARS_MAX if whole.where == "output" else TEXT_CHARS_MAX):
+            score, start = find_window(whole.text, weights or {})
+            if score:
+                text = whole.text[start : start + PASSAGE_CHARS]
+                yield SearchPassage(whole.where, text, whole.message)
     outputs, echoes = 0, _echoes(turn)
     for index, message in enumerate(turn.messages):
         if isinstance(message, ErasedMessage):

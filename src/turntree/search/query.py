@@ -19,7 +19,7 @@ from turntree.core.errors import InvalidQuery
 from turntree.core.ids import Timestamp
 from turntree.core.time_phrases import EXAMPLES, find_moment
 from turntree.core.value import value
-from turntree.search.tokenizer import begins_of, lexemes_of, words_of
+from turntree.search.tokenizer import words_of
 
 OPERATORS: Final[Mapping[str, str]] = {
     "in": "a session's label or alias; * stands for anything: in:fix-*",
@@ -79,13 +79,6 @@ class Query:
     def has_words(self) -> bool:
         """Whether it has words, and not only operators."""
         return bool(self.terms or self.phrases)
-
-    @property
-    def beginnings(self) -> list[str]:
-        """Letters with which the words that it names begin, in lower case."""
-        lexemes = [lexeme for term in self.terms for lexeme in (term.whole, *term.pieces)]
-        lexemes += [one for said in (*self.phrases, *self.without) for one in lexemes_of(said)]
-        return list(dict.fromkeys(map(begins_of, lexemes)))
 
     def __str__(self) -> str:
         """Return the text that parses to an equal query."""

@@ -4,7 +4,6 @@ An index holds bounded documents; here the texts themselves are read again, so t
 excluded words and the order of the results do not depend on what the index left out. Pure.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,14 @@ from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.search.document import SearchPassage, Where
 from turntree.search.query import Query, Term
-from turntree.search.tokenizer import Word, find_words, roots_begun, words_of
+from turntree.search.tokenizer import (
+    Word,
+    WordFinder,
+    begins_of,
+    lexemes_of,
+    roots_begun,
+    words_of,
+)
 
 RANK_OFFSET: Final = 60
 """Reciprocal rank fusion's constant: the higher, the less the first ranks dominate."""
@@ -22,12 +28,12 @@ WEIGHTS: Final[Mapping[Where, float]] = {
     "asked": 1.0, "file": 0.9, "answered": 0.8, "tool": 0.7, "output": 0.4,
 }  # fmt: skip
 PHRASE_WEIGHT: Final = 2.0
-NEAR_WEIGHT: Final = 0.5
+NEAR_WEIGHT: Final = 1.0
+SCORE_DIGITS: Final = 9
+"""Sums of the same numbers may differ in their last digits."""
 LIKENESS_MIN: Final = 0.3
 LIKENESS_SHARE: Final = 0.6
 SNIPPET_CHARS: Final = 160
-# Comparing hits pairwise is quadratic, and the snippet shows only one place.
-HITS_COMPARED_MAX: Final = 40
 _LEAD_CHARS: Final = 40
 
 
@@ -47,8 +53,8 @@ class MatchScore:
 
     matched: Mapping[str, tuple[Where, ...]]
     """Each word or phrase that was found, and in which kinds of text."""
-    closeness: float
-    """How much phrases, and words close together, add to the score."""
+    score: float
+    """How well it matches, compared with other turns for the same query."""
     snippet: Snippet | None
 
 
@@ -58,48 +64,118 @@ class _PassageHits:
 
     passage: SearchPassage
     hits: list[tuple[Word, str]]
+    nearest: list[tuple[Word, str]]
+    """Those that are close together."""
+    value: float
+    """How much they say together."""
 
 
-def judge(
-    query: Query, passages: Sequence[SearchPassage], snippet_chars: int = SNIPPET_CHARS
-) -> MatchScore | None:
-    """Return what a query matches in the texts of a turn, or None if the turn is excluded."""
-    # Case folding all texts is only worth it for phrases and excluded words.
-    spelt = query.phrases or any(len(said.split()) > 1 for said in query.without)
-    folded = [_fold(passage.text) if spelt else "" for passage in passages]
-    if any(_stands(said, passages, folded) for said in query.without):
-        return None
-    matched: dict[str, dict[Where, None]] = {}
-    for phrase in query.phrases:
-        places: list[Where] = [
-            p.where for p, text in zip(passages, folded, strict=True) if _fold(phrase) in text
-        ]
-        if not places:
-            return None
-        matched[f'"{phrase}"'] = dict.fromkeys(places)
-    read = [_read(query, passage) for passage in passages]
-    for term in query.terms:
-        if found_in := _places(term, read):
-            matched[term.text] = found_in
-    places_by_word = {said: tuple(places) for said, places in matched.items()}
-    snippet = _snippet(query, read, snippet_chars)
-    return MatchScore(places_by_word, _closeness(query, read), snippet)
+class Judge:
+    """Judges turns for one query."""
 
-
-def score_all(matches: Sequence[MatchScore]) -> list[float]:
-    """Return the score of each candidate: the fewer of them contain a word, the more it counts."""
-    counts = Counter(said for match in matches for said in match.matched)
-    rarity = {said: math.log(1 + len(matches) / count) for said, count in counts.items()}
-    total = sum(rarity.values()) or 1.0
-    return [
-        match.closeness
-        + sum(
-            rarity[said] * max(WEIGHTS[where] for where in places)
-            for said, places in match.matched.items()
+    def __init__(self, query: Query, rarity: Mapping[str, float] | None = None) -> None:
+        """Take a query, and how rare each of its words is; without it all count the same."""
+        self.query = query
+        self._rarity = {
+            term.text: 1.0 if rarity is None else rarity.get(term.text, 0.0) for term in query.terms
+        }
+        self._total = sum(self._rarity.values()) or 1.0
+        self._keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
+        self._opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
+        self._begun = {
+            lexeme: whole for start, whole in self._opened for lexeme in roots_begun(start)
+        }
+        self._finder = WordFinder(
+            frozenset(self._keys | self._begun.keys()), tuple(start for start, _ in self._opened)
         )
-        / total
-        for match in matches
-    ]
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How much each beginning of a word says about where the query is answered."""
+        weights: dict[str, float] = {}
+        for term in self.query.terms:
+            weights[begins_of(term.whole)] = self._rarity[term.text]
+            for piece in term.pieces:
+                weights.setdefault(begins_of(piece), self._rarity[term.text] / len(term.pieces))
+        # These decide whether a turn is found at all.
+        for said in (*self.query.phrases, *self.query.without):
+            weights.update((begins_of(lexeme), self._total) for lexeme in lexemes_of(said))
+        return weights
+
+    def judge(
+        self, passages: Sequence[SearchPassage], snippet_chars: int = SNIPPET_CHARS
+    ) -> MatchScore | None:
+        """Return what the query matches in the texts of a turn, or None if it is excluded."""
+        query = self.query
+        # Case folding all texts is only worth it for phrases and excluded words.
+        spelt = query.phrases or any(len(said.split()) > 1 for said in query.without)
+        folded = [_fold(passage.text) if spelt else "" for passage in passages]
+        if any(_stands(said, passages, folded) for said in query.without):
+            return None
+        matched: dict[str, dict[Where, None]] = {}
+        for phrase in query.phrases:
+            places: list[Where] = [
+                p.where for p, text in zip(passages, folded, strict=True) if _fold(phrase) in text
+            ]
+            if not places:
+                return None
+            matched[f'"{phrase}"'] = dict.fromkeys(places)
+        read = [self._read(passage) for passage in passages]
+        for term in query.terms:
+            if found_in := _places(term, read):
+                matched[term.text] = found_in
+        snippet = _snippet(query, read, snippet_chars)
+        places_by_word = {said: tuple(places) for said, places in matched.items()}
+        return MatchScore(places_by_word, self._score(places_by_word, read), snippet)
+
+    def _score(
+        self, matched: Mapping[str, tuple[Where, ...]], read: Sequence[_PassageHits]
+    ) -> float:
+        """Return a score: the rarer its words, and the more of them stand together, the higher."""
+        held = sum(
+            rarity * max(WEIGHTS[where] for where in matched[said])
+            for said, rarity in self._rarity.items()
+            if said in matched
+        )
+        near = max((passage.value for passage in read), default=0.0)
+        phrases = PHRASE_WEIGHT * len(self.query.phrases)
+        return round(phrases + (held + NEAR_WEIGHT * near) / self._total, SCORE_DIGITS)
+
+    def _read(self, passage: SearchPassage) -> _PassageHits:
+        hits: list[tuple[Word, str]] = []
+        for word in self._finder.find(passage.text):
+            matches = [lexeme for lexeme in word.lexemes if lexeme in self._keys]
+            matches += [self._begun[lexeme] for lexeme in word.lexemes if lexeme in self._begun]
+            # A completion of the last word counts as that word.
+            matches += [
+                whole for start, whole in self._opened if _begins(word, passage.text, start)
+            ]
+            hits += [(word, lexeme) for lexeme in dict.fromkeys(matches)]
+        return self._nearest(passage, hits)
+
+    def _nearest(self, passage: SearchPassage, hits: list[tuple[Word, str]]) -> _PassageHits:
+        """Find the hits that are close together and say the most."""
+        inside = Counter[str]()
+        best, low, high, first = 0.0, 0, 0, 0
+        for index, (word, lexeme) in enumerate(hits):
+            inside[lexeme] += 1
+            # A word that comes again is left behind: the rest stands closer together.
+            while first < index and (
+                inside[hits[first][1]] > 1 or word.end - hits[first][0].start > SNIPPET_CHARS
+            ):
+                inside[hits[first][1]] -= 1
+                first += 1
+            value = sum(self._rarity[term.text] * _share(term, inside) for term in self.query.terms)
+            if value > best:
+                best, low, high = value, first, index + 1
+        return _PassageHits(passage, hits, hits[low:high], best)
+
+
+def _share(term: Term, inside: Mapping[str, int]) -> float:
+    """Return how much of a term is among some lexemes."""
+    if inside[term.whole] or not term.pieces:
+        return float(inside[term.whole] > 0)
+    return sum(inside[piece] > 0 for piece in term.pieces) / len(term.pieces)
 
 
 def merge(*rankings: Iterable[TurnId]) -> list[TurnId]:
@@ -131,22 +207,8 @@ def _stands(said: str, passages: Sequence[SearchPassage], folded: Sequence[str])
     if len(said.split()) > 1:
         return any(_fold(said) in text for text in folded)
     roots = frozenset(word.whole for word in words_of(said))
-    return any(any(find_words(passage.text, roots)) for passage in passages)
-
-
-def _read(query: Query, passage: SearchPassage) -> _PassageHits:
-    keys = {lexeme for term in query.terms for lexeme in (term.whole, *term.pieces)}
-    opened = [(term.text.lower(), term.whole) for term in query.terms if term.is_open]
-    begun = {lexeme: whole for start, whole in opened for lexeme in roots_begun(start)}
-    hits: list[tuple[Word, str]] = []
-    prefixes = tuple(start for start, _ in opened)
-    for word in find_words(passage.text, frozenset(keys | begun.keys()), prefixes):
-        matches = [lexeme for lexeme in word.lexemes if lexeme in keys]
-        matches += [begun[lexeme] for lexeme in word.lexemes if lexeme in begun]
-        # A completion of the last word counts as that word.
-        matches += [whole for start, whole in opened if _begins(word, passage.text, start)]
-        hits += [(word, lexeme) for lexeme in dict.fromkeys(matches)]
-    return _PassageHits(passage, hits)
+    finder = WordFinder(roots)
+    return any(any(finder.find(passage.text)) for passage in passages)
 
 
 def _begins(word: Word, text: str, start: str) -> bool:
@@ -171,45 +233,19 @@ def _places(term: Term, read: Sequence[_PassageHits]) -> dict[Where, None]:
     return partly if term.pieces and pieces >= set(term.pieces) else {}
 
 
-def _closeness(query: Query, read: Sequence[_PassageHits]) -> float:
-    items = len(query.terms) + len(query.phrases)
-    if not items:
-        return 0.0
-    near = max((len({lexeme for _, lexeme in _window(passage)}) for passage in read), default=0)
-    return PHRASE_WEIGHT * len(query.phrases) + NEAR_WEIGHT * near / items
-
-
-def _window(read: _PassageHits) -> list[tuple[Word, str]]:
-    """Return the hits that are close together, where most different terms occur."""
-    best: list[tuple[Word, str]] = []
-    for index, (first, _) in enumerate(read.hits[:HITS_COMPARED_MAX]):
-        near = [
-            hit
-            for hit in read.hits[index : index + HITS_COMPARED_MAX]
-            if hit[0].end - first.start <= SNIPPET_CHARS
-        ]
-        if len({lexeme for _, lexeme in near}) > len({lexeme for _, lexeme in best}):
-            best = near
-    return best
-
-
 def _snippet(query: Query, read: Sequence[_PassageHits], chars: int) -> Snippet | None:
     for phrase in query.phrases:
         for passage in read:
             at = passage.passage.text.lower().find(phrase.lower())
             if at >= 0:
                 return _cut(passage.passage, at, [(at, at + len(phrase))], chars)
-    ranked = [(passage, _window(passage)) for passage in read]
-    candidates = [(passage, hits) for passage, hits in ranked if hits]
+    candidates = [passage for passage in read if passage.nearest]
     if not candidates:
         first = next((passage.passage for passage in read if passage.passage.text.strip()), None)
         return None if first is None else _cut(first, 0, [], chars)
-    passage, hits = max(
-        candidates,
-        key=lambda pair: (len({x for _, x in pair[1]}), WEIGHTS[pair[0].passage.where]),
-    )
-    spans = list(dict.fromkeys((word.start, word.end) for word, _ in passage.hits))
-    return _cut(passage.passage, hits[0][0].start, spans, chars)
+    best = max(candidates, key=lambda each: (each.value, WEIGHTS[each.passage.where]))
+    spans = list(dict.fromkeys((word.start, word.end) for word, _ in best.hits))
+    return _cut(best.passage, best.nearest[0][0].start, spans, chars)
 
 
 def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]], chars: int) -> Snippet:

@@ -19,7 +19,7 @@ from turntree.search.document import document_of, meaning_of, passages_of
 from turntree.search.embedder import Embedder
 from turntree.search.index_store import IndexStore
 from turntree.search.query import Query, parse_query
-from turntree.search.rank import SNIPPET_CHARS, MatchScore, judge, merge, near_enough, score_all
+from turntree.search.rank import SNIPPET_CHARS, Judge, MatchScore, merge, near_enough
 from turntree.search.results import (
     WORDS,
     FileUseRecord,
@@ -31,13 +31,13 @@ from turntree.search.results import (
     SnapshotChange,
     Vector,
 )
-from turntree.search.store import SearchStore
+from turntree.search.store import SearchStore, WordMatches
 
 HITS_DEFAULT: Final = 20
 HITS_MAX: Final = 200
 PLACES_MAX: Final = 20_000
 """How many hits a picture of the tree can show."""
-PROPOSED_BESIDES: Final = 10
+PROPOSED_BESIDES: Final = 20
 """How many more turns than results an index proposes: reading them costs most of a search."""
 TURNS_A_BATCH: Final = 250
 """With their large parts, all in memory."""
@@ -100,7 +100,8 @@ class Search(Facet):
             words, near = await self._propose_both(parsed, proposed)
         else:
             words, near = await self._propose(parsed, proposed, by_meaning=False), []
-        hits = await self._judge(parsed, words, near, count, snippet_chars)
+        judge = Judge(parsed, words.rarity if words.turns else None)
+        hits = await self._judge(judge, words.turns, near, count, snippet_chars)
         return SearchResult(parsed, tuple(hits), by_meaning, done.is_behind)
 
     async def places(self, query: str) -> SearchPlaces:
@@ -118,20 +119,21 @@ class Search(Facet):
             tuple(places), is_complete=len(places) < PLACES_MAX and not done.is_behind
         )
 
-    async def _propose(self, query: Query, limit: int, *, by_meaning: bool) -> list[TurnId]:
+    async def _propose(self, query: Query, limit: int, *, by_meaning: bool) -> WordMatches:
         if query.has_words:
             return await self.reader.list_by_words(query, limit=limit)
         # The query has only stop words, which semantic search understands.
-        return [] if by_meaning else await self.reader.list_by_names(query, limit=limit)
+        named = [] if by_meaning else await self.reader.list_by_names(query, limit=limit)
+        return WordMatches(named, {})
 
-    async def _propose_both(self, query: Query, limit: int) -> tuple[list[TurnId], list[TurnId]]:
+    async def _propose_both(self, query: Query, limit: int) -> tuple[WordMatches, list[TurnId]]:
         """Return turns by words and by meaning; the query is embedded while words are searched.
 
         Embedding is work for this process, and searching words is work for the database.
         """
         embedder = self.embedder
         assert embedder is not None, "it was asked whether there is one"
-        words: list[TurnId] = []
+        words = WordMatches([], {})
         vectors: list[Vector] = []
 
         async def read_question() -> None:
@@ -162,7 +164,7 @@ class Search(Facet):
 
     async def _judge(
         self,
-        query: Query,
+        judge: Judge,
         words: list[TurnId],
         near: list[TurnId],
         limit: int,
@@ -170,18 +172,18 @@ class Search(Facet):
     ) -> list[SearchHit]:
         read = await self.reader.read(list(dict.fromkeys((*words, *near))))
         judged: dict[TurnId, tuple[SearchableTurn, MatchScore]] = {}
-        begun = query.beginnings
+        weights = judge.weights
         for item in read:
-            passages = list(passages_of(item.placed.turn, item.lifted, begun))
-            match = judge(query, passages, snippet_chars)
+            passages = list(passages_of(item.placed.turn, item.lifted, weights))
+            match = judge.judge(passages, snippet_chars)
             if match is not None:
                 judged[item.placed.turn.id] = item, match
         turns = [turn for turn in words if turn in judged]
-        scores = dict(zip(judged, score_all([match for _, match in judged.values()]), strict=True))
-        by_words = sorted(turns, key=lambda turn: -scores[turn])
+        # Of equal turns the newest comes first: a later id is a later turn.
+        by_words = sorted(turns, key=lambda turn: (judged[turn][1].score, turn), reverse=True)
         by_meaning = [turn for turn in near if turn in judged]
         # Two scores of different kinds cannot be added; ``merge`` uses only the two orders.
-        order = merge(by_words, by_meaning)[:limit] if query.said else by_words[:limit]
+        order = merge(by_words, by_meaning)[:limit] if judge.query.said else by_words[:limit]
         holders = await self.reader.list_holders(order) if order else {}
         return [
             SearchHit(

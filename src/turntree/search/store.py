@@ -4,7 +4,7 @@ A ``tsquery`` is a value with its own grammar, built here from quoted lexemes; S
 files.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
@@ -35,12 +35,21 @@ SHORT_MAX: Final = 3
 
 
 @value
+class WordMatches:
+    """Turns with the words of a query, best first."""
+
+    turns: list[TurnId]
+    rarity: Mapping[str, float]
+    """How rare each word is in the turns that were compared; 0 if none of them has it."""
+
+
+@value
 class SearchStore:
     """Proposes turns. It may propose too many; the caller reads and ranks them."""
 
     database: Database
 
-    async def list_by_words(self, query: Query, *, limit: int) -> list[TurnId]:
+    async def list_by_words(self, query: Query, *, limit: int) -> WordMatches:
         """Return turns that contain the words of a query, best first."""
         terms = [_anywhere(term) for term in query.terms]
         needed = required(query)
@@ -55,7 +64,12 @@ class SearchStore:
             filtered=is_filtered(query),
             **filters(query),
         )
-        return [TurnId(id) for (id,) in rows]
+        # The same in each row, and the words of phrases come last.
+        rarities: Sequence[float | None] = rows[0][1] if rows else ()
+        return WordMatches(
+            [TurnId(id) for id, _ in rows],
+            {term.text: rarity or 0.0 for term, rarity in zip(query.terms, rarities, strict=False)},
+        )
 
     async def list_places(self, query: Query, *, limit: int) -> list[tuple[int, int]]:
         """Return the segments and depths of all turns that a query finds, newest first."""

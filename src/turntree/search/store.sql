@@ -1,7 +1,7 @@
 -- Searching for turns.
 
 -- name: search_words
-SELECT turn_id::text FROM turntree.search_words(
+SELECT turn_id::text, rarities FROM turntree.search_words(
   %(ladder)b::text[]::tsquery[], %(terms)b::text[]::tsquery[], %(terms_min)b::int, %(filtered)b::boolean,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
   %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(candidates)b::int, %(limit)b::int);

@@ -76,23 +76,48 @@ def words_of(text: str) -> Iterator[Word]:
             yield Word(run.start(), run.start() + len(text_run), lexemes[0], lexemes[1:])
 
 
-def find_words(text: str, lexemes: frozenset[str], begun: tuple[str, ...] = ()) -> Iterator[Word]:
-    """Yield the words of a text with one of some lexemes, or with one of some prefixes."""
-    for run in _RUN.finditer(text):
-        text_run = run[0]
-        if _is_unspaced(text_run):
-            yield from (w for w in _pairs(text_run, run.start()) if w.whole in lexemes)
-            continue
-        matches = _lexemes(
-            _APOSTROPHE.sub("", text_run) if "'" in text_run or "’" in text_run else text_run
-        )
-        if matches and (not lexemes.isdisjoint(matches) or _begins(text_run, matches, begun)):
-            end = run.start() + len(_APOSTROPHE.sub("", text_run))
-            yield Word(run.start(), end, matches[0], matches[1:])
+class WordFinder:
+    """Finds the words with one of some lexemes, or with one of some prefixes, in many texts.
+
+    A word is split once for all texts: they repeat most of their words.
+    """
+
+    def __init__(self, lexemes: frozenset[str], prefixes: tuple[str, ...] = ()) -> None:
+        """Start without having seen a word."""
+        self._lexemes = lexemes
+        self._prefixes = prefixes
+        self._letters = tuple({*map(begins_of, lexemes), *prefixes})
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def find(self, text: str) -> Iterator[Word]:
+        """Yield the words of a text that match, in order."""
+        known = self._known
+        for run in _RUN.finditer(text):
+            matches = known.get(text_run := run[0])
+            if matches is None:
+                matches = known[text_run] = self._match(text_run)
+            if not matches:
+                continue
+            if _is_unspaced(text_run):
+                pairs = _pairs(text_run, run.start())
+                yield from (word for word in pairs if word.whole in self._lexemes)
+            else:
+                end = run.start() + len(_APOSTROPHE.sub("", text_run))
+                yield Word(run.start(), end, matches[0], matches[1:])
+
+    def _match(self, text_run: str) -> tuple[str, ...]:
+        """Return the lexemes of a run of characters if it matches."""
+        joined = _JOINT.sub("", text_run).lower()
+        if not any(letters in joined for letters in self._letters):
+            return ()  # Few words come further, and splitting them takes much longer.
+        lexemes = tuple(lexemes_of(text_run))
+        if not self._lexemes.isdisjoint(lexemes):
+            return lexemes
+        return lexemes if _begins(text_run, lexemes, self._prefixes) else ()
 
 
 def _begins(text: str, lexemes: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
-    if not prefixes:
+    if not prefixes or not lexemes:
         return False
     return text.lower().startswith(prefixes) or any(
         lexeme.startswith(prefixes) for lexeme in lexemes

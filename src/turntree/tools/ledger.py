@@ -214,7 +214,7 @@ def find_passages(entries: Sequence[ThreadEntry], words: str) -> list[tuple[Thre
     for place, (entry, text) in enumerate(lowered):
         if not any(root in text for root in weights):
             continue
-        score, start = find_window(text, weights)
+        score, start = find_window(entry.text, weights)
         passage = entry.text[start : start + PASSAGE_CHARS]
         # Of equal passages the newest comes first.
         scored.append((score, place, entry, " ".join(passage.split())))

@@ -43,12 +43,15 @@ BEGIN
 END $$;
 
 -- Returns turns by their words, best first. p_ladder holds queries from the strictest, all words, to the loosest, a
--- few of them; the first that finds enough is ranked. The fewer candidates contain a word, the more it counts.
+-- few of them; the first that finds enough is ranked. The fewer candidates contain a word, the more it counts: each row
+-- says how much each word counts, null if no candidate has it.
+DROP FUNCTION IF EXISTS turntree.search_words(tsquery[], tsquery[], int, boolean, text[], text[], text[], text[],
+  timestamptz, timestamptz, int, int); -- its columns differ from earlier releases
 CREATE OR REPLACE FUNCTION turntree.search_words(
   p_ladder tsquery[], p_terms tsquery[], p_terms_min int, p_filtered boolean,
   p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
   p_candidates int, p_limit int)
-RETURNS TABLE (turn_id uuid, score float8) LANGUAGE plpgsql SECURITY DEFINER
+RETURNS TABLE (turn_id uuid, score numeric, rarities float8[]) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -87,7 +90,9 @@ BEGIN
   ), weight AS (
     SELECT h.place, ln(1 + (SELECT count(*) FROM newest)::float8 / count(*)) AS rarity FROM held h GROUP BY h.place
   )
-  SELECT h.turn_id, sum(w.rarity) FROM held h JOIN weight w USING (place)
+  -- Rounded, because sums of the same numbers in another order may differ in their last digits.
+  SELECT h.turn_id, round(sum(w.rarity)::numeric, 6), (SELECT array_agg(v.rarity ORDER BY x.place)
+      FROM generate_subscripts(p_terms, 1) x (place) LEFT JOIN weight v USING (place)) FROM held h JOIN weight w USING (place)
     GROUP BY h.turn_id HAVING count(*) >= p_terms_min
     ORDER BY 2 DESC, 1 DESC LIMIT p_limit;
 END $$;
@@ -195,7 +200,7 @@ BEGIN
     IF cardinality(v_few) < p_exact_max THEN
       RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.embeddings e
         WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.kind = 'turn' AND e.node_id = ANY (v_few)
-        ORDER BY 2 DESC LIMIT p_limit;
+        ORDER BY 2 DESC, 1 DESC LIMIT p_limit;
       RETURN;
     END IF;
   END IF;
@@ -206,7 +211,7 @@ BEGIN
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
          AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5)) AND ($7 OR turntree.can_see_turn($1, e.node_id))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
-     SELECT p.node_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC LIMIT $6',
+     SELECT p.node_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC, 1 DESC LIMIT $6',
     cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit, v_all;
 END $$;
 
