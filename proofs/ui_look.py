@@ -51,7 +51,7 @@ SIZES: tuple[tuple[Theme, int], ...] = tuple(
 QUICK_SIZES: tuple[tuple[Theme, int], ...] = (("light", 1440), ("dark", 390), ("light", 1024))
 LAST_TO_COME = {
     "canopy": ".canopy-head dd >> text=$",
-    "graph": ".graph-panel-facts",
+    "graph": ".graph-row .graph-text",
     "thread": "article .turn-acts",
     "turn": "article .turn-acts",
     "compare": "article",
@@ -251,7 +251,9 @@ async def look_at_size(browser: Browser, url: str, views: list[View]) -> list[tu
             watched.errors.clear()
             await watched.go(view.path)
             if view.name in LAST_TO_COME:
-                await watched.page.locator(LAST_TO_COME[view.name]).first.wait_for()
+                # A narrow page holds some of it without showing it.
+                last = watched.page.locator(LAST_TO_COME[view.name]).first
+                await last.wait_for(state="attached")
                 await watched.quiet()
             pictures.append((view, await take(watched)))
         return pictures
