@@ -40,12 +40,13 @@ class Project:
         *,
         session: str = "main",
         act: Callable[[Path], None] = lambda _: None,
+        late_ms: int | None = None,
     ) -> str:
         """Take a turn that changes files and pins what it found and left; return its digest."""
 
         async def work() -> str:
             async with open_tree(self.settings) as tree:
-                return await self._turn(tree, words, files or {}, session, act)
+                return await self._turn(tree, words, files or {}, session, act, late_ms)
 
         return anyio.run(work)
 
@@ -56,6 +57,7 @@ class Project:
         files: Mapping[str, Edit],
         session: str,
         act: Callable[[Path], None],
+        late_ms: int | None,
     ) -> str:
         await tree.sessions.get_or_create(session)
         resource = await tree.resources.ensure_directory(str(self.folder), session)
@@ -67,7 +69,9 @@ class Project:
         written = [TouchedFile("written", name).to_json() for name in files]
         reply = replace(assistant("done"), context={"files": list(written)})
         placed = await tree.turns.record(session, [user(words)], [reply])
-        await tree.resources.pin(placed.turn.id, resource, before, after, began, world.now())
+        await tree.resources.pin(
+            placed.turn.id, resource, before, after, began, world.now(), late_ms=late_ms
+        )
         return placed.turn.digest.removeprefix("sha256:")
 
     def say(self, words: str, *, session: str = "main") -> TurnId:

@@ -89,13 +89,21 @@ class Scene:
     states: dict[str, TakenSnapshot] = field(default_factory=dict[str, TakenSnapshot])
 
     def see(
-        self, at: int, kind: SightingKind, agent: str | None = None, session: str = "s1"
+        self,
+        at: int,
+        kind: SightingKind,
+        agent: str | None = None,
+        session: str = "s1",
+        late_ms: int | None = None,
     ) -> None:
         """Note a moment, and the state the folder is in."""
         id = f"{at:09d}-{len(self.sightings)}"
         stream = AgentStream("toy", session, agent)
         transcript = self.transcript.with_stem(session)
-        told = HookEvent(id, stream, kind, instant(at), str(self.work), str(transcript))
+        told = HookEvent(
+            id, stream, kind, instant(at), str(self.work), str(transcript),
+            is_late=late_ms is not None, late_ms=late_ms,
+        )  # fmt: skip
         self.sightings.append(told)
         self.states[id] = self.keeper.snapshot(str(self.work))
 
@@ -184,6 +192,19 @@ async def test_a_turn_is_pinned_in_the_states_it_was_begun_and_ended_in(scene: S
     settled = await scene.settle()
     assert (settled.pinned, scene.sightings) == (2, [])
     assert await scene.changed() == {"one": ["a"], "two": ["b"]}
+
+
+async def test_a_turn_whose_folder_was_recorded_late_is_marked(scene: Scene) -> None:
+    scene.see(100, "begin", late_ms=70)
+    scene.write("a", "1")
+    scene.see(200, "end")
+    scene.see(300, "begin")
+    scene.see(400, "end")
+    scene.tell(line("one", 101, 199), line("two", 301, 399))
+    assert (await scene.settle()).pinned == 2
+    turns = {one.turn.title: one.turn.id for one in await scene.tree.turns.list_newest()}
+    late = await scene.tree.resources.pins.list_late(list(turns.values()))
+    assert late == {turns["one"]: 70}
 
 
 async def test_settling_twice_changes_nothing(scene: Scene) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import LOCK, find_place, take_left
 from turntree.hooks.launcher import command, write_launcher
 from turntree.hooks.spool import PENDING_MAX_S, Spool, SpooledEvent
+from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.resources.snapshots.scan import TICK_NS
 
 TIMEOUT_S = 30
 
@@ -112,6 +115,75 @@ def test_the_launcher_says_the_same_without_starting_anything(home: Path, spool:
     assert [one.sighting.place for one in found] == [str(work)] * 3
     assert [one.sighting.stream.session for one in found] == ["s1"] * 3
     assert ["sh-" in one.sighting.id for one in found] == [False, True, True]
+
+
+@contextmanager
+def slow_snapshots(home: Path) -> Iterator[None]:
+    """Keep every snapshot from being taken for as long as the block lasts."""
+    with DirectoryDriver(home).store.lock("store", exclusive=True):
+        yield
+
+
+def start_of_turn(home: Path, work: Path) -> None:
+    """Begin a turn, as an agent does that writes its first file as soon as its hook returns."""
+    write_launcher(home, Path(sys.executable), Path(hook_entry.__file__))
+    env = {"PATH": os.defpath, "HOME": str(home.parent / "person")}
+    words = ["sh", "-c", command(home, "codex", "begin")]
+    said = json.dumps({"session_id": "s1"}).encode()
+    subprocess.run(words, input=said, env=env, cwd=work, check=True)
+
+
+def test_the_first_hook_of_all_returns_after_the_snapshot_or_says_that_it_did_not(
+    home: Path, spool: Spool
+) -> None:
+    work = home.parent / "work"
+    work.mkdir()
+    start_of_turn(home, work)
+    (work / "first.txt").write_text("by a fast agent", encoding="utf-8")
+    (found,) = wait_for(spool, 1)
+    assert found.taken is not None
+    # On a machine that needs more than two seconds for it, the turn has to be marked.
+    assert found.taken.files == 0 or found.sighting.late_ms is not None
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_a_beginning_whose_snapshot_came_after_the_first_change_is_marked(
+    home: Path, spool: Spool, *, is_warm: bool
+) -> None:
+    work = home.parent / "work"
+    work.mkdir()
+    if is_warm:
+        start_of_turn(home, work)
+        spool.remove([one.sighting for one in wait_for(spool, 1)])
+    with slow_snapshots(home):
+        start_of_turn(home, work)
+        (work / "first.txt").write_text("by a fast agent", encoding="utf-8")
+    (found,) = wait_for(spool, 1)
+    assert found.taken is not None
+    assert found.taken.files == 1, "the file was there before the folder was recorded"
+    assert found.sighting.is_late
+    assert found.sighting.late_ms is not None
+    assert found.sighting.late_ms > 0
+    spool.remove([found.sighting])
+    assert not list(spool.folder.glob("*.late"))
+
+
+def test_a_late_snapshot_before_any_change_leaves_nothing_to_say(home: Path, spool: Spool) -> None:
+    work = home.parent / "work"
+    work.mkdir()
+    (work / "old.txt").write_text("from before", encoding="utf-8")
+    old = time.time() - 60
+    for path in (work / "old.txt", work):
+        os.utime(path, (old, old))
+    # The time of a file's entry cannot be set, so it has to pass.
+    while time.time_ns() - work.stat().st_ctime_ns < 2 * TICK_NS:
+        pass
+    start_of_turn(home, work)
+    spool.remove([one.sighting for one in wait_for(spool, 1)])
+    with slow_snapshots(home):
+        start_of_turn(home, work)
+    (found,) = wait_for(spool, 1)
+    assert (found.sighting.is_late, found.sighting.late_ms) == (True, None)
 
 
 def test_what_an_attendant_left_undone_is_done_by_whoever_comes_next(

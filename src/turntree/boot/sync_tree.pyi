@@ -663,10 +663,12 @@ class _Resources:
         ended_at: Timestamp,
         mode: AttachMode = ...,
         calls: Sequence[CallStates] = ...,
+        late_ms: int | None = ...,
     ) -> bool:
         """Record the snapshots before and after a turn; False if they are recorded already.
 
-        ``calls`` are the states around its tool calls, as far as these were observed.
+        ``calls`` are the states around its tool calls, as far as these were observed. ``late_ms``
+        is how long after the turn began the first state was recorded, if files changed meanwhile.
 
         Raises:
             NotFound: No such turn.

@@ -29,6 +29,7 @@ from turntree.boot.open import (
 from turntree.cli.command import Terminal
 from turntree.cli.hook_process.entry import SPOOL
 from turntree.cli.settings import merged_environment
+from turntree.core.errors import DatabaseUnavailable
 from turntree.core.ids import SessionId, Timestamp
 from turntree.core.session import Session
 from turntree.core.value import value
@@ -53,6 +54,8 @@ AUDIENCE: Final = "cli"
 """The audience of tokens that commands are run with."""
 WORKER_AUDIENCE: Final = "worker"
 """The audience of tokens that workers are run with."""
+OPERATIONS: Final = "operations"
+"""The folder of the spool with what was done while the database was stopped."""
 _OWN_HISTORY: Final = ("on", "import", "hook")
 """Commands that record the user's own history, which never becomes part of the sample data."""
 
@@ -68,6 +71,8 @@ class CliContext:
     now: Timestamp
     chosen: str | None = None
     """The session that the user chose, with ``TURNTREE_SESSION`` or for this folder."""
+    is_online: bool = True
+    """Whether the database runs; otherwise the tree is what the files of this machine tell."""
 
     @property
     def running(self) -> "WorkerRuntime":
@@ -115,23 +120,28 @@ def load_settings(terminal: Terminal | None = None) -> Settings:
 
 
 def with_ledger(
-    terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool = True
+    terminal: Terminal,
+    act: Callable[[CliContext], Awaitable[T]],
+    *,
+    waits: bool = True,
+    offline: bool = False,
 ) -> T:
     """Run one call on the ledger and return its result.
 
     The first call of a command opens the ledger, and it stays open until the command ends. A
-    command that reads no session need not wait for a turn that is still being imported.
+    command that reads no session need not wait for a turn that is still being imported. With
+    ``offline``, a database that is stopped stays stopped if the files of this machine will do.
     """
     context = click.get_current_context(silent=True)
     if context is None:
         with closing(HeldLedger()) as held:
-            return held.run(terminal, act, waits=waits)
+            return held.run(terminal, act, waits=waits, offline=offline)
     root = context.find_root()
     if __name__ not in root.meta:
         root.meta[__name__] = HeldLedger()
         root.call_on_close(root.meta[__name__].close)
     ledger: HeldLedger = root.meta[__name__]
-    return ledger.run(terminal, act, waits=waits)
+    return ledger.run(terminal, act, waits=waits, offline=offline)
 
 
 class HeldLedger:
@@ -142,12 +152,19 @@ class HeldLedger:
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._database: Database | None = None
+        self._is_offline = False
+        """Whether a call of this command was answered without the database."""
 
     def run(
-        self, terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool
+        self,
+        terminal: Terminal,
+        act: Callable[[CliContext], Awaitable[T]],
+        *,
+        waits: bool,
+        offline: bool,
     ) -> T:
         """Run one call; the current session is resolved again each time."""
-        return self._runner.run(self._act(terminal, act, waits=waits))
+        return self._runner.run(self._act(terminal, act, waits=waits, offline=offline))
 
     def close(self) -> None:
         """Close the ledger, if it was opened."""
@@ -155,14 +172,78 @@ class HeldLedger:
             self._runner.run(self._stack.aclose())
 
     async def _act(
-        self, terminal: Terminal, act: Callable[[CliContext], Awaitable[T]], *, waits: bool
+        self,
+        terminal: Terminal,
+        act: Callable[[CliContext], Awaitable[T]],
+        *,
+        waits: bool,
+        offline: bool,
     ) -> T:
         settings, world = load_settings(terminal), SystemClock()
+        if self._database is None and offline and settings.token is None:
+            try:
+                return await self._act_offline(terminal, act, settings, world)
+            except _NeedsDatabase:
+                # Not all of it is in the files of this machine.
+                pass
         if self._database is None:
             opening = connect(settings, world, report=terminal.note, is_brief=True)
             self._database = await self._stack.enter_async_context(opening)
         async with _open_on(self._database, settings, terminal, world, waits=waits) as opened:
             return await act(opened)
+
+    async def _act_offline(
+        self,
+        terminal: Terminal,
+        act: Callable[[CliContext], Awaitable[T]],
+        settings: Settings,
+        world: SystemClock,
+    ) -> T:
+        """Run one call without the database, if that is stopped and the call can do without it."""
+        if not self._is_offline and not await self._is_stopped(terminal, settings, world):
+            raise _NeedsDatabase
+        from turntree.boot.offline import open_offline
+        from turntree.cli.settings import places_here
+
+        found = open_offline(settings, world, Path.cwd().resolve(), places_here())
+        if found is None:
+            raise _NeedsDatabase
+        tree, database = found
+        try:
+            result = await act(_offline_context(tree, database, settings, world))
+        except DatabaseUnavailable as error:
+            # What was shown to the user so far came from files, so the rest has to as well.
+            if self._is_offline:
+                raise
+            raise _NeedsDatabase from error
+        self._is_offline = True
+        return result
+
+    async def _is_stopped(self, terminal: Terminal, settings: Settings, world: SystemClock) -> bool:
+        """Return whether the database is stopped; if it is not, the connection stays open."""
+        if settings.database_url is None:
+            from turntree.db.embedded.server import EmbeddedServer
+
+            return EmbeddedServer(settings.home).find_ready() is None
+        try:
+            opening = connect(settings, world, report=terminal.note, is_brief=True)
+            self._database = await self._stack.enter_async_context(opening)
+        except DatabaseUnavailable:
+            return True
+        return False
+
+
+def _offline_context(
+    tree: Tree, database: "Database", settings: Settings, world: SystemClock
+) -> CliContext:
+    runtime = LazyRuntime(lambda: run_on(database, tree, settings, world, engine_on(database)))
+    # Which session is the current one is in the ledger.
+    settings = replace(settings, session=None)
+    return CliContext(tree, runtime, database, settings, world.now(), is_online=False)
+
+
+class _NeedsDatabase(Exception):
+    """A call cannot be answered from the files of this machine."""
 
 
 @asynccontextmanager
@@ -223,6 +304,8 @@ async def _open_on(
         return tree.with_facets(revisions=replace(tree.revisions, abbreviates=True))
 
     tree = open_tree()
+    if _has_operations(settings.home):
+        await _record_operations(tree, database, settings)
     seen = database.seen_by(sight_of(tree.sessions.by))
     chosen = await _find_choice(tree, settings)
     session = chosen
@@ -245,6 +328,31 @@ def _has_unread(spool: Path) -> bool:
         return any(path.suffix in {".raw", ".event"} for path in spool.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _has_operations(home: Path) -> bool:
+    """Whether something was done while the database was stopped."""
+    try:
+        return any(path.suffix == ".jsonl" for path in (home / SPOOL / OPERATIONS).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+async def _record_operations(tree: Tree, database: "Database", settings: Settings) -> None:
+    """Record what was done while the database was stopped, after the turns that it was about."""
+    from turntree.boot.offline import recorder_on
+    from turntree.cli.hook_process.daemon import take_left
+    from turntree.cli.hook_settle import settle_spool
+    from turntree.hooks.spool import Spool
+    from turntree.hooks.unread_turns import list_unread_ids
+
+    spool = Spool(settings.home / SPOOL)
+    await recorder_on(tree, settings).record_all(list_unread_ids(spool))
+    if _has_operations(settings.home):
+        with spool.reading() as is_mine:
+            if is_mine:
+                take_left(spool)
+                await settle_spool(spool, database, tree, settings)
 
 
 async def _find_choice(tree: Tree, settings: Settings) -> str | None:

@@ -53,6 +53,8 @@ class HookEvent:
     """The tool's id of the call that begins or ends."""
     is_late: bool = False
     """Whether the agent went on before the snapshot was taken."""
+    late_ms: int | None = None
+    """How long after the event the snapshot was complete, if files changed in between."""
 
 
 @value

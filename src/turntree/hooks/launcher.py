@@ -46,7 +46,10 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
     sleep {poll} 2>/dev/null
     tries=$((tries + 1))
   done
-  case "$2" in session | end | close)
+  case "$2" in begin | call | return)
+    # The agent goes on now. The snapshot may already contain what it does.
+    [ -e "$said.raw" ] && : >"$said.late" ;;
+  session | end | close)
     # A function's own redirections would leave the agent's pipe open as long as it runs.
     (exec </dev/null >/dev/null 2>&1; start --drain "$said") & ;;
   esac

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
-from turntree.core.ids import Timestamp, TurnId, unix_ms
+from turntree.core.ids import ResourceId, Timestamp, TurnId, unix_ms
 from turntree.core.turn import Header
 from turntree.hooks.events import (
     AgentStream,
@@ -26,7 +26,7 @@ from turntree.hooks.events import (
 from turntree.hooks.session_transcripts import list_transcripts
 from turntree.ledger.thread_store import ThreadStore
 from turntree.resources.driver import TakenSnapshot
-from turntree.resources.resource import CallStates
+from turntree.resources.resource import CallStates, Resource
 from turntree.resources.service import Resources
 from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
 from turntree.transcripts.imports import ImportService, Progress
@@ -49,6 +49,10 @@ class ReconcileResult:
     pinned: int = 0
     known: int = 0
     complaints: list[str] = field(default_factory=list[str])
+    turns: dict[HookEvent, TurnId] = field(default_factory=dict[HookEvent, TurnId])
+    """The turns that were found, by the events that ended their spans."""
+    resources: dict[ResourceId, Resource] = field(default_factory=dict[ResourceId, Resource])
+    """Resources that got turn snapshots."""
     progress: Progress = field(default_factory=Progress)
 
 
@@ -149,6 +153,7 @@ class HookReconciler:
         name, head = _where_stands(stream, cursors)
         turns = {} if head is None else await self._read_back(head, spans)
         found = [(find_turn(span, turns.values()), span) for span in spans]
+        settled.turns |= {span.end: turn for turn, span in found if turn is not None}
         joined = join_spans((turn, span) for turn, span in found if turn is not None)
         for turn, span in joined.items():
             try:
@@ -198,10 +203,12 @@ class HookReconciler:
         # A snapshot of another folder would show every file as changed.
         before = states.get(begin.id) if begin is not None and is_same else None
         began = turn.started_at if begin is None else begin.at
-        calls = _list_calls(span, states)
+        calls = list_call_states(span, states)
         pinned = await self.pinning.pin(
-            turn.id, resource, before, after, began, end.at, calls=calls
-        )
+            turn.id, resource, before, after, began, end.at, calls=calls,
+            late_ms=None if begin is None or before is None else begin.late_ms,
+        )  # fmt: skip
+        settled.resources[resource.id] = resource
         settled.pinned += pinned
         settled.known += not pinned
 
@@ -249,7 +256,7 @@ def _last_told(folded: HookTimeline) -> list[HookEvent]:
     return list(last.values())
 
 
-def _list_calls(span: TurnSpan, states: Mapping[str, TakenSnapshot]) -> list[CallStates]:
+def list_call_states(span: TurnSpan, states: Mapping[str, TakenSnapshot]) -> list[CallStates]:
     """Return the states around a turn's tool calls; none if one of them is not known for sure.
 
     With a part of the calls, changes of the others would look like those of another writer.

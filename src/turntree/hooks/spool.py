@@ -3,7 +3,7 @@
     spool/*.raw            what a tool sent; deleted once it is parsed
     spool/<ns>-*.event     an event: which tool, which session, which folder
     spool/<ns>-*.snapshot  the snapshot of the workspace that was taken then
-    spool/*.late           the agent did not wait for the snapshot of this tool call
+    spool/*.late           the agent did not wait for the snapshot of this event
     spool/board/           the state of each session; see ``board``
     spool/daemon.fifo      the FIFO on which the hook daemon listens
     spool/drain.lock       held by the process that reads the spool
@@ -198,13 +198,18 @@ def _spooled(path: Path, *, is_late: bool) -> SpooledEvent:
     if told["version"] != VERSION or kind not in SIGHTING_KINDS:
         raise ValueError(f"version {told['version']}, kind {kind}")
     stream = AgentStream(str(told["tool"]), str(told["session"]), _text(told["agent"]))
-    sighting = HookEvent(
-        path.stem, stream, kind, instant(told["at_ms"]), _text(told["place"]),
-        _text(told["transcript"]), _text(told.get("call")), is_late,
-    )  # fmt: skip
     try:
         state: dict[str, Any] = json.loads(path.with_suffix(STATE).read_bytes())
     except FileNotFoundError:
+        state = {}
+    # Between the hook and the snapshot, the agent may have changed files; the daemon has looked.
+    is_missing = is_late and state.get("is_touched", True)
+    late_ms = state.get("at_ms", told["at_ms"]) - told["at_ms"] if is_missing else None
+    sighting = HookEvent(
+        path.stem, stream, kind, instant(told["at_ms"]), _text(told["place"]),
+        _text(told["transcript"]), _text(told.get("call")), is_late, late_ms,
+    )  # fmt: skip
+    if not state:
         # The hook writes the event first and the snapshot's result later. Wait only while the
         # hook's process is alive, or a killed one would hold this event back for ever.
         is_pending = sighting.place is not None and _is_at_work(told["pid"], path)

@@ -129,6 +129,9 @@ class TurnSnapshot:
     ended_at: Timestamp
     calls: tuple[CallStates, ...] = ()
     """Its tool calls, if they were observed; ``list_calls`` reads them back."""
+    late_ms: int | None = None
+    """How long after its beginning the state before it was recorded, if files changed in between;
+    ``list_late`` reads it back."""
 
 
 EntryKind = Literal["file", "symlink", "directory"]
@@ -211,6 +214,7 @@ def describe_pin(pin: TurnSnapshot) -> dict[str, Json]:
         "started_at": pin.began_at,
         "ended_at": pin.ended_at,
         "calls": [_describe_call(call) for call in pin.calls] or None,
+        "late_ms": pin.late_ms,
     }
     return {name: value for name, value in said.items() if value is not None}
 

@@ -229,17 +229,21 @@ class Resources(Facet):
         ended_at: Timestamp,
         mode: AttachMode = "rw",
         calls: Sequence[CallStates] = (),
+        late_ms: int | None = None,
     ) -> bool:
         """Record the snapshots before and after a turn; False if they are recorded already.
 
-        ``calls`` are the states around its tool calls, as far as these were observed.
+        ``calls`` are the states around its tool calls, as far as these were observed. ``late_ms``
+        is how long after the turn began the first state was recorded, if files changed meanwhile.
 
         Raises:
             NotFound: No such turn.
         """
         found = None if before is None else (await self.note(resource, before)).id
         left = (await self.note(resource, after)).id
-        pin = TurnSnapshot(turn, resource.id, left, found, mode, began_at, ended_at, tuple(calls))
+        pin = TurnSnapshot(
+            turn, resource.id, left, found, mode, began_at, ended_at, tuple(calls), late_ms
+        )
         return await self.pins.pin(pin, by=str(self.by), at=self.world.now())
 
     async def pins_of(self, revision: str | TurnId) -> list[ResolvedTurnSnapshot]:

@@ -347,6 +347,15 @@ class TurnSnapshotStore:
                 found[TurnId(turn)] = [_call(told) for told in data.get("calls", ())]
         return found
 
+    async def list_late(self, turns: Sequence[TurnId]) -> dict[TurnId, int]:
+        """Return the turns whose first state was recorded too late, and by how many milliseconds.
+
+        What such a turn changed before that is missing in its changes.
+        """
+        rows = await self.database.fetch(SQL["list_calls"], turns=as_uuids(turns)) if turns else ()
+        told = [(TurnId(turn), orjson.loads(body)["data"].get("late_ms")) for turn, body in rows]
+        return {turn: late_ms for turn, late_ms in told if late_ms is not None}
+
     async def list_written(self, turns: Sequence[TurnId]) -> dict[TurnId, set[str]]:
         """Return the paths that turns themselves report writing, as their tools spelled them."""
         found: dict[TurnId, set[str]] = {}

@@ -333,3 +333,22 @@ def test_all_turns_of_a_worktree_are_applied(turntree: Call, shop: Project, tmp_
     assert answer.code == 0, answer.err
     text = (shop.folder / "cart.py").read_text()
     assert text == edited(_1="one", _5="five", _9="nine", _18="mine")
+
+
+def test_a_turn_that_was_recorded_late_says_what_may_be_missing(
+    turntree: Call, shop: Project
+) -> None:
+    shop.turn("Begin", {"cart.py": CART})
+    shop.write({"cart.py": edited(_2="two")})
+    turn = shop.turn("Fast", {"cart.py": edited(_2="two", _18="late")}, late_ms=1400)
+    said = "the folder was first recorded 1.4 s after the turn began"
+    preview = turntree("revert", turn, "--dry-run")
+    assert f"{said}; earlier changes of this turn may be missing" in preview.out
+    (place,) = turntree("revert", turn, "--dry-run", "--json").document["places"]
+    assert place["late_ms"] == 1400
+    assert said in turntree("show", turn).out
+    assert turntree("show", turn, "--json").document["late_ms"] == 1400
+    blamed = turntree("blame", "cart.py:2")
+    assert f"1.4 s after {turn[:8]} began; what it wrote before that" in blamed.err
+    shop.turn("Slow", {"cart.py": edited(_2="two", _18="later")})
+    assert "late" not in turntree("show", "HEAD").out.split("Slow")[0]

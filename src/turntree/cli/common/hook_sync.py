@@ -3,28 +3,17 @@
 Knows the spool, the ledger and how long it pays to wait. Must never print.
 """
 
-import time
-from typing import Final
-
 import anyio
 
-from turntree.boot.open import settling_on
 from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, open_ledger
 from turntree.cli.hook_process.daemon import take_left
 from turntree.cli.hook_process.entry import DRAINING
-from turntree.cli.settings import imports_privately, places_here
-from turntree.core.ids import unix_ms
+from turntree.cli.hook_settle import POLL_S, settle_spool
 from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.spool import FOLDER, Spool
-from turntree.resources.driver import TakenSnapshot
-from turntree.system.clock import SystemClock
 
-POLL_S: Final = 0.3
-PATIENCE_S: Final = 6.0
-"""How long a tool may take to write down a turn that has ended."""
-KEEPING_MAX_S: Final = 150.0
-"""How long the first snapshot of a large workspace may take."""
+__all__ = ["POLL_S", "drain_here", "has_news", "read_spool"]
 
 
 async def drain_here(opened: CliContext) -> ReconcileResult:
@@ -36,7 +25,7 @@ async def drain_here(opened: CliContext) -> ReconcileResult:
         if not is_mine:
             return ReconcileResult()
         take_left(spool)
-        return await _settle(spool, opened)
+        return await settle_spool(spool, opened.database, opened.tree, opened.settings)
 
 
 def read_spool(terminal: Terminal, spool: Spool) -> ReconcileResult:
@@ -51,7 +40,7 @@ def read_spool(terminal: Terminal, spool: Spool) -> ReconcileResult:
 
     async def settle() -> ReconcileResult:
         async with open_ledger(terminal) as opened:
-            return await _settle(spool, opened)
+            return await settle_spool(spool, opened.database, opened.tree, opened.settings)
 
     return anyio.run(settle)
 
@@ -62,58 +51,3 @@ def has_news(spool: Spool, settled: ReconcileResult) -> bool:
     return any(
         one.sighting.kind in DRAINING and one.sighting.id not in seen for one in spool.read()
     )
-
-
-async def _settle(spool: Spool, opened: CliContext) -> ReconcileResult:
-    total, began = ReconcileResult(), spool.now()
-    started, world = time.monotonic(), SystemClock()
-    settling = settling_on(
-        opened.database, opened.tree, world, places_here(), private=imports_privately()
-    )
-    while True:
-        said = spool.first_said()
-        found = spool.read()
-        states: dict[str, TakenSnapshot] = {
-            one.sighting.id: one.taken for one in found if one.taken is not None
-        }
-        # A turn waits for the snapshot of its workspace, and later turns wait for it.
-        unready = [one.sighting.id for one in found if one.is_pending]
-        if said is not None:
-            unready.append(said)
-        since = min(unready, default=None)
-        ready = [one.sighting for one in found if since is None or one.sighting.id < since]
-        settled = await settling().settle(ready, states)
-        _note(spool, settled, total, [one.error for one in found if one.error])
-        spool.remove(settled.done)
-        # A turn that just ended may be written down soon; one that ended long ago will not.
-        fresh = unix_ms(world.now()) - PATIENCE_S * 1000
-        is_coming = any(unix_ms(one.at) > fresh for one in settled.waiting)
-        is_keeping = since is not None and time.monotonic() - started < KEEPING_MAX_S
-        if not (is_coming or is_keeping):
-            break
-        await anyio.sleep(POLL_S)
-    if not total.complaints:
-        spool.overcome(began)
-    if total.progress.turns_added:
-        await opened.tree.search.fill()
-    return total
-
-
-def _note(
-    spool: Spool, settled: ReconcileResult, total: ReconcileResult, errors: list[str]
-) -> None:
-    for text in (*settled.complaints, *errors):
-        if text not in total.complaints:
-            total.complaints.append(text)
-            spool.complain(f"sync: {text}")
-    total.done += settled.done
-    total.waiting, total.open = settled.waiting, settled.open
-    total.pinned += settled.pinned
-    total.known += settled.known
-    total.progress.turns_added += settled.progress.turns_added
-    if settled.done:
-        last = settled.done[-1]
-        spool.note_last({
-            "tool": last.stream.tool, "session": last.stream.session, "kind": last.kind,
-            "at": last.at, "place": last.place,
-        })  # fmt: skip

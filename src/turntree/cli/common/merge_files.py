@@ -70,6 +70,8 @@ class MergeCommand:
     text: str
     """What to type again, with an option that decides about conflicts."""
     is_undo: bool = False
+    is_offline: bool = True
+    """Whether it does without the database while that is stopped."""
 
     @property
     def undo(self) -> str:
@@ -115,18 +117,24 @@ def merge_files(
         InvalidOperation: There are conflicts, and neither an option nor an answer decides.
     """
     choices = replace(choices, default=how.default)
-    shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
+    shown = with_ledger(
+        terminal, partial(_show, propose=propose, choices=choices), offline=command.is_offline
+    )
     if how.by_hunk:
         hunks = _ask_hunks(terminal, shown, command)
         choices = replace(choices, hunks=hunks)
-        shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
+        shown = with_ledger(
+            terminal, partial(_show, propose=propose, choices=choices), offline=command.is_offline
+        )
     if shown.plan.undecided and not how.dry_run:
         # --yes answers whether to go on, not which side of a conflict to take.
         if not _has_person(terminal) or how.yes:
             raise _conflict(shown, command)
         decided = _ask_conflicts(terminal, shown)
         choices = replace(choices, conflicts=decided)
-        shown = with_ledger(terminal, partial(_show, propose=propose, choices=choices))
+        shown = with_ledger(
+            terminal, partial(_show, propose=propose, choices=choices), offline=command.is_offline
+        )
     if how.dry_run or not shown.plan.acts:
         _tell_nothing_done(terminal, shown, command)
         return
@@ -137,10 +145,16 @@ def merge_files(
     async def act(opened: CliContext) -> tuple[str, ...]:
         outcome = await opened.tree.plans.carry_out(shown.plan)
         outcome.check()
+        if opened.is_online:
+            from turntree.boot.offline import recorder_on
+
+            recorder = recorder_on(opened.tree, opened.settings)
+            for item in shown.plan.items:
+                await recorder.remember(item.resource)
         return outcome.left
 
     with spinner(terminal, "changing files"):
-        left = with_ledger(terminal, act)
+        left = with_ledger(terminal, act, offline=command.is_offline)
     _tell(terminal, shown, command, left)
 
 
@@ -224,7 +238,7 @@ def _ask_hunks(
     """Show each hunk of the turn and ask whether it is meant."""
     chosen: dict[str, frozenset[int]] = {}
     for item in shown.plan.items:
-        diffs = with_ledger(terminal, partial(_list_asked, item=item))
+        diffs = with_ledger(terminal, partial(_list_asked, item=item), offline=command.is_offline)
         for diff in diffs:
             numbers, goes_on = _ask_file(terminal, diff, command.asks(shown.plan.kind))
             chosen[diff.path] = numbers

@@ -15,7 +15,17 @@ from turntree.cli.output.changes import (
     draw_table,
     shown_path,
 )
-from turntree.cli.output.text import age, clean, counted, cut, digits, table, title, who
+from turntree.cli.output.text import (
+    age,
+    clean,
+    counted,
+    cut,
+    digits,
+    late_sentence,
+    table,
+    title,
+    who,
+)
 from turntree.core.ids import Timestamp, TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
@@ -99,6 +109,8 @@ def draw_merge(shown: ShownMerge, done: str, terminal: Terminal) -> Iterator[str
             yield from draw_table(diffs, terminal, shown_max=PATHS_SHOWN_MAX)
         else:
             yield "  nothing has to change"
+        if item.late_ms is not None:
+            yield terminal.paint(f"  {late_sentence(item.late_ms)}", "warn")
         if item.unclear:
             many = counted(len(item.unclear), "path")
             yield terminal.paint(
@@ -153,6 +165,7 @@ def merge_document(shown: ShownMerge, *, with_lines: bool = True) -> dict[str, A
                 "conflicts": [_conflict_document(one, shown.turns) for one in item.conflicts],
                 "done_already": [shown_path(path) for path in item.done],
                 "unclear": [shown_path(path) for path in item.unclear],
+                "late_ms": item.late_ms,
             }
             for item, diffs in shown.diffs
         ],

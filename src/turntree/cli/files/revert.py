@@ -59,7 +59,8 @@ def revert(
     with -p single hunks. Files it changed are merged by line, so that later turns and your own
     edits stay. Where they changed the same lines, you choose. `undo` brings back what it took.
 
-    Without a TURN, lists the last turns of all agents in this folder and asks for one.
+    Without a TURN, lists the last turns of all agents in this folder and asks for one. While the
+    database is stopped, it works from the files that hooks left, and is recorded later.
     """
     if turn is None:
         turn = _choose_turn(terminal, limit)
@@ -115,7 +116,7 @@ def pick(
         place = await _find_place(opened, full)
         return await opened.tree.plans.propose_pick(turns, place, choices)
 
-    command = MergeCommand(f"turntree pick {quoted(revision)}")
+    command = MergeCommand(f"turntree pick {quoted(revision)}", is_offline=False)
     merge_files(terminal, propose, command, how)
 
 
@@ -138,7 +139,7 @@ def redo(terminal: Terminal, default: Choice | None, dry_run: bool, yes: bool) -
 
 def _choose_turn(terminal: Terminal, limit: int) -> str | None:
     """List the last turns in this folder and return the one that the user names."""
-    shown, now = with_ledger(terminal, partial(_list_turns, limit=limit))
+    shown, now = with_ledger(terminal, partial(_list_turns, limit=limit), offline=True)
     if terminal.as_json:
         terminal.documents(turn_document(one) for one in shown)
         return None

@@ -31,8 +31,9 @@ from turntree.cli.output.progress import Report, counting
 from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import DataMissing, NotFound
-from turntree.core.ids import Digest, Timestamp
+from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.value import value
+from turntree.resources.blame import FileLine
 from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 from turntree.resources.service import in_thread
 from turntree.search.results import SnapshotChange
@@ -40,6 +41,7 @@ from turntree.search.service import Blame
 from turntree.system.shell_words import quoted
 
 BLAME_DEFAULT: Final = 200
+TURNS_READ_MAX: Final = 500
 _LINES: Final = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?", re.ASCII)
 
 
@@ -164,6 +166,10 @@ def _blame_lines(terminal: Terminal, asked: _BlameArgs) -> None:
         terminal.page(draw_line(blamed.shown[0], blamed, terminal))
     else:
         terminal.page(draw_lines(blamed, terminal))
+    for turn, late_ms in blamed.late.items():
+        short, seconds = digits(blamed.turns[turn].turn.digest), late_ms / 1000
+        terminal.note(f"the folder was first recorded {seconds:.1f} s after {short} began; "
+                      "what it wrote before that counts as written outside of turns")  # fmt: skip
     if blamed.is_cut:
         terminal.note("older states were not looked at: what is said to be earlier may be a turn's")
     turns = [
@@ -189,8 +195,20 @@ async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) 
             hint=command_hint(f"turntree blame {quoted(asked.path)} --lines"),
         )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
-    turns = {turn: await tree.turns.get(turn) for turn in named}
-    return BlamedLines(inside, shown, turns, opened.now, found.is_cut)
+    late = await _list_late(opened, resource, shown, named)
+    turns = {turn: await tree.turns.get(turn) for turn in (*named, *late)}
+    return BlamedLines(inside, shown, turns, opened.now, found.is_cut, late)
+
+
+async def _list_late(
+    opened: CliContext, resource: Resource, shown: Sequence[FileLine], named: Sequence[TurnId]
+) -> dict[TurnId, int]:
+    """Return the turns that may have written a line before their folder was recorded."""
+    pins = opened.tree.resources.pins
+    if any(line.writer.kind in ("outside", "earlier") for line in shown):
+        newest = await pins.list_newest(resource.id, limit=TURNS_READ_MAX)
+        named = [one.pin.turn for one in newest]
+    return await pins.list_late(named)
 
 
 def _read_commit(resource: Resource, commit: str, inside: str) -> bytes:

@@ -114,6 +114,8 @@ async def _read(opened: CliContext, *, revision: str) -> TurnView | bytes:
     near = [placed, *read, *([] if parent is None else [parent])]
     holding = await tree.turns.threads.list_sessions_holding(found.turn)
     used, _ = await tree.threads.usage(found.turn)
+    pins = tuple(await tree.resources.pins.list_pins([found.turn]))
+    late = await tree.resources.pins.list_late([one.pin.turn for one in pins])
     return TurnView(
         placed=placed,
         parent=parent,
@@ -126,7 +128,8 @@ async def _read(opened: CliContext, *, revision: str) -> TurnView | bytes:
         calls=tuple(await list_call_documents(opened, found.turn)),
         spawned=await _list_spawned(opened, found.turn),
         part=found.part,
-        pins=tuple(await tree.resources.pins.list_pins([found.turn])),
+        pins=pins,
+        late_ms=late.get(found.turn),
     )
 
 
@@ -154,6 +157,7 @@ def _document(shown: TurnView) -> dict[str, Any]:
             }
             for pinned in shown.pins
         ],
+        "late_ms": shown.late_ms,
         "thread_tokens": shown.thread_used.total,
         "header": header_document(turn),
         "messages": [message_document(said) for said in turn.messages],

@@ -44,6 +44,8 @@ STOP: Final = b"stop\n"
 """What the FIFO is sent to end the daemon. Not a signal: after a crash, or in another container,
 the process id may be that of another program.
 """
+TOUCHED_MIN_MS: Final = 20
+"""A snapshot that took longer than this may contain what the agent did meanwhile."""
 STOP_MAX_S: Final = 30
 STOP_POLL_S: Final = 0.02
 
@@ -181,17 +183,22 @@ class HookDaemon:
         stem = str(path.with_name(f"{at_ns:020d}-{path.stem}"))
         write_whole(f"{stem}{SIGHTING}", json.dumps(sighting).encode())
         if place is not None:
-            write_whole(f"{stem}{STATE}", json.dumps(self._keep(place)).encode())
+            state = self._keep(place, at_ns if sighting["kind"] == "begin" else None)
+            write_whole(f"{stem}{STATE}", json.dumps(state).encode())
 
-    def _keep(self, place: str) -> dict[str, Any]:
-        """Take a snapshot of a folder and return its id."""
+    def _keep(self, place: str, since_ns: int | None) -> dict[str, Any]:
+        """Take a snapshot of a folder and return its id, and whether files changed since a time."""
         started = time.monotonic()
         try:
             with self._places[place]:
                 taken = self._keeper.snapshot(place)
         except (TurntreeError, OSError) as error:
             return {"error": f"{place} was not kept: {error}"}
-        return {**asdict(taken), "seconds": round(time.monotonic() - started, 3)}
+        at_ms = time.time_ns() // 1_000_000
+        state = {**asdict(taken), "seconds": round(time.monotonic() - started, 3), "at_ms": at_ms}
+        if since_ns is not None and at_ms - since_ns // 1_000_000 > TOUCHED_MIN_MS:
+            state["is_touched"] = self._keeper.is_touched(place, since_ns)
+        return state
 
 
 def read_said(path: Path, home: str) -> dict[str, Any]:

@@ -23,6 +23,10 @@ WAIT_MAX_S = 0.11
 
 Measured from the start of this process: on a busy machine, starting Python uses most of it.
 """
+COLD_WAIT_MAX_S = 2.0
+"""The same for the hook that had to start the daemon, once in a while, if the agent could change
+files next: a fast one writes its first file before a daemon has come up.
+"""
 BOOT_S = 0.03
 """Assumed start-up time of Python where the system cannot tell."""
 POLL_S = 0.002
@@ -36,8 +40,8 @@ FIFO = "daemon.fifo"
 """The FIFO on which the daemon is notified of reports."""
 DRAINING = frozenset({"session", "end", "close"})
 """Kinds of reports after which there is something to import."""
-CALLS = frozenset({"call", "return"})
-"""Kinds of reports whose snapshot is of use only if the agent waited for it."""
+AWAITED = frozenset({"begin", "call", "return"})
+"""Kinds of reports whose snapshot is complete only if the agent waited for it."""
 PACKAGES = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 )
@@ -63,15 +67,18 @@ def main() -> None:
     head = "\0".join((words[0], words[1], folder, os.getcwd())).encode("utf-8", "surrogateescape")
     path = os.path.join(spool, stem)
     write_whole(f"{path}.raw", head + b"\n" + said)
-    if not _tell(os.path.join(spool, FIFO), stem) and os.fork() == 0:
+    is_heard = _tell(os.path.join(spool, FIFO), stem)
+    if not is_heard and os.fork() == 0:
         _leave_behind()
         _attend(spool)
     if words[1] in DRAINING and os.fork() == 0:
         _leave_behind()
         _drain_after(path)
-    _wait(path, WAIT_MAX_S - _age_s(), POLL_S)
-    if words[1] in CALLS and os.path.exists(f"{path}.raw"):
-        # The tool runs now. The snapshot may already contain what it does.
+    is_awaited = words[1] in AWAITED
+    longest_s = COLD_WAIT_MAX_S if is_awaited and not is_heard else WAIT_MAX_S
+    _wait(path, longest_s - _age_s(), POLL_S)
+    if is_awaited and os.path.exists(f"{path}.raw"):
+        # The agent goes on now. The snapshot may already contain what it does.
         write_whole(f"{path}.late", b"")
     os._exit(0)
 

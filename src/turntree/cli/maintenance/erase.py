@@ -25,6 +25,7 @@ from turntree.core.revision import MessagePart
 from turntree.core.session import Session
 from turntree.core.turn import Turn
 from turntree.core.value import value
+from turntree.resources.offline.replica import forget_replicas
 from turntree.system.shell_words import quoted
 
 REASON_DEFAULT: Final = "on request"
@@ -139,6 +140,8 @@ async def _read(opened: CliContext, *, revision: str) -> Addressed:
 async def _erase(opened: CliContext, *, asked: Addressed, reason: str) -> tuple[bool, Event]:
     tree = opened.tree
     changed = await tree.turns.erase(asked.turn.id, asked.number, reason=reason)
+    # They hold the titles of turns. The next turn of each folder writes its replica again.
+    forget_replicas(opened.settings.home)
     receipts = [
         recorded.event
         for recorded in await tree.ledger.facts(asked.turn.id)

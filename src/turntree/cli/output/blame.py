@@ -47,6 +47,9 @@ class BlamedLines:
     turns: Mapping[TurnId, ThreadTurn]
     now: Timestamp
     is_cut: bool
+    late: Mapping[TurnId, int]
+    """Turns that may have written a line before their folder was recorded, and when that was, in
+    milliseconds after their beginning."""
 
 
 def draw_blame(
@@ -172,6 +175,7 @@ def line_document(line: FileLine, blamed: BlamedLines) -> dict[str, Any]:
         "by": line.writer.kind,
         "turns": [{"id": turn.id, "digest": turn.digest, "title": turn.title} for turn in turns],
         "path_then": shown_path(line.path),
+        "late_ms": {blamed.turns[turn].turn.id: late_ms for turn, late_ms in blamed.late.items()},
     }
 
 

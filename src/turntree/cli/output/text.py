@@ -268,3 +268,11 @@ def table(rows: Iterable[Sequence[str]], *, gap: str = "  ") -> list[str]:
         gap.join(pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in kept
     ]
+
+
+def late_sentence(late_ms: int) -> str:
+    """Return what to say about a turn whose folder was recorded too late."""
+    return (
+        f"the folder was first recorded {late_ms / 1000:.1f} s after the turn began; "
+        "earlier changes of this turn may be missing"
+    )

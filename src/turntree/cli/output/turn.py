@@ -30,6 +30,7 @@ from turntree.cli.output.text import (
     digest_spans,
     digits,
     duration,
+    late_sentence,
     lay,
     pad,
     title,
@@ -82,6 +83,8 @@ class TurnView:
     part: ToolPart | MessagePart | None
     pins: tuple[ResolvedTurnSnapshot, ...] = ()
     """The resources with snapshots before and after it."""
+    late_ms: int | None = None
+    """How long after its beginning its files were first recorded, if some changed meanwhile."""
 
 
 def draw_turn(shown: TurnView, level: Level, terminal: Terminal) -> Iterator[str]:
@@ -133,6 +136,8 @@ def _draw_facts(shown: TurnView, terminal: Terminal) -> Iterator[str]:
     for pinned in shown.pins:
         place = f"{shown_path(pinned.resource.place)}, {shown_size(pinned.after.size)}"
         yield _fact("files", f"{place}   (turntree files {digits(turn.digest)})", terminal)
+    if shown.late_ms is not None:
+        yield _fact("late", terminal.paint(late_sentence(shown.late_ms), "warn"), terminal)
 
 
 def _when(turn: Turn) -> str:

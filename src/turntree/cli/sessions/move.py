@@ -306,7 +306,7 @@ def undo(terminal: Terminal, session: str | None, **chosen: bool) -> None:
 
 def _undo_merge(terminal: Terminal, how: HowToMove) -> bool:
     """Undo the last revert or pick in this folder; False if that is not what an undo means."""
-    place = with_ledger(terminal, find_undoable)
+    place = with_ledger(terminal, find_undoable, offline=True)
     if place is None:
         return False
 

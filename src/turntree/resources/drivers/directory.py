@@ -12,7 +12,7 @@ from turntree.core.ref import ExtRef
 from turntree.resources.driver import SnapshotCost, TakenSnapshot
 from turntree.resources.drivers.snapshot_driver import SnapshotDriver, as_change, look_for, state_of
 from turntree.resources.resource import FileChange, Liveness
-from turntree.resources.snapshots.capture import keep_folder, measure_folder
+from turntree.resources.snapshots.capture import is_touched, keep_folder, measure_folder
 from turntree.resources.snapshots.packs import sync_folder
 from turntree.resources.snapshots.restore import bring_back
 from turntree.resources.snapshots.trees import (
@@ -51,6 +51,10 @@ class DirectoryDriver(SnapshotDriver):
             NotFound: There is no directory.
         """
         return self._taken(keep_folder(self.store, os.fsencode(place)))
+
+    def is_touched(self, place: str, since_ns: int) -> bool:
+        """Whether the last snapshot contains anything that changed after a time."""
+        return is_touched(self.store, os.fsencode(place), since_ns)
 
     def restore(
         self, external: ExtRef, place: str, *, only: Collection[str] | None = None

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Final, Literal, cast
 
-from turntree.core.errors import InvalidOperation, NotFound, Unsupported
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation, NotFound, Unsupported
 from turntree.core.ids import Digest, PlanId, ResourceId, Timestamp, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
@@ -88,6 +88,8 @@ class MergeItem:
     """Paths that already are as wanted."""
     unclear: tuple[str, ...] = ()
     """Paths that several turns changed at the same time: they stay."""
+    late_ms: int | None = None
+    """How long after the turn began its first state was recorded: earlier changes are not known."""
 
 
 @value
@@ -142,6 +144,7 @@ class MergeProposer:
         """
         turn = (await self.resources.revisions.resolve(revision)).turn
         labels = "now", f"before {await self._short(turn)}"
+        late_ms = (await self.resources.pins.list_late([turn])).get(turn)
         items: list[MergeItem] = []
         for pinned in await self._list_pins(turn):
             work = await self._find_work(pinned, by_call=choices.hunks is None)
@@ -153,7 +156,8 @@ class MergeProposer:
                     pinned.resource, _reverse(patch), choices, labels, present=present
                 )
                 merged.append(await self._name_conflicts(item))
-            items.append(await self._joined(merged, _reverse(_chosen(work.whole, choices))))
+            joined = await self._joined(merged, _reverse(_chosen(work.whole, choices)))
+            items.append(replace(joined, late_ms=late_ms))
         return MergePlan("revert", (turn,), tuple(items))
 
     async def propose_pick(
@@ -356,6 +360,8 @@ class MergeProposer:
     async def _name(self, resource: Resource, conflict: MergeConflict) -> MergeConflict:
         try:
             blamed = await self.blame(resource, conflict.path)
+        except DatabaseUnavailable:
+            return conflict  # The history goes back further than the files of this machine.
         except (NotFound, Unsupported):
             # The file is gone or not text. Its last change is the one in the way.
             changes = await self.blame.list_changes(resource, conflict.path)

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from turntree.core.errors import NotFound
 from turntree.resources.snapshots.codec import DIGEST_BYTES
 from turntree.resources.snapshots.dir_fd import NO_FOLLOW, NO_INHERIT, NO_WAIT
-from turntree.resources.snapshots.scan import SIGN, Scan, ScannedFolder, settled, sign_of
+from turntree.resources.snapshots.scan import SIGN, TICK_NS, Scan, ScannedFolder, settled, sign_of
 from turntree.resources.snapshots.stat_cache import NEVER_AGAIN, CachedFolder, Folders, StatCache
 from turntree.resources.snapshots.store import PIECE_BYTES, ObjectStore, ObjectWriter
 from turntree.resources.snapshots.trees import (
@@ -125,6 +125,23 @@ def measure_folder(store: ObjectStore, place: bytes) -> tuple[int, int, int]:
         files += len(sizes)
         changed += sum(sizes[number] for number in seen.stale)
     return size, files, changed
+
+
+def is_touched(store: ObjectStore, place: bytes, since_ns: int) -> bool:
+    """Return whether the last scan of a folder saw a file or folder that changed after a time.
+
+    A folder's own time tells of files that were removed.
+    """
+    memory = StatCache(os.path.join(store.folder, "places"), os.path.realpath(place))
+    since_ns -= TICK_NS
+    for folder in memory.load()[1].values():
+        # A change too recent to be told from the next one is stored without a time.
+        if folder.own[0] == NEVER_AGAIN or max(folder.own[:2]) >= since_ns:
+            return True
+        signs = SIGN.iter_unpack(folder.signs)
+        if any(sign[0] == NEVER_AGAIN or max(sign[:2]) >= since_ns for sign in signs):
+            return True
+    return False
 
 
 def log_state(store: ObjectStore, state: bytes) -> None:

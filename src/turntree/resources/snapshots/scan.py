@@ -28,7 +28,7 @@ SIGN: Final = struct.Struct("<5q")
 """Of a file: when its entry and its bytes changed (ns), its size, inode and mode."""
 sign_of: Final = attrgetter("st_ctime_ns", "st_mtime_ns", "st_size", "st_ino", "st_mode")
 _NS: Final = 1_000_000_000
-_TICK_NS: Final = 20_000_000
+TICK_NS: Final = 20_000_000
 """Two changes closer than this may have the same timestamp: the kernel's file clock is coarse."""
 _COARSE_TICK_NS: Final = 2 * _NS
 """The same, for file systems that store whole seconds."""
@@ -193,7 +193,7 @@ class _FolderListing:
 def settled(changed_ns: int, modified_ns: int, now_ns: int) -> int:
     """Return the time of a change, if every later one will have another timestamp."""
     latest = max(changed_ns, modified_ns)
-    tick = _TICK_NS if latest % _NS else _COARSE_TICK_NS
+    tick = TICK_NS if latest % _NS else _COARSE_TICK_NS
     return changed_ns if latest + tick < now_ns else NEVER_AGAIN
 
 
