@@ -32,6 +32,29 @@ def test_the_embedded_server_is_used_as_its_own_user_alone(
     assert not (tmp_path / "home" / "data").exists(), "no server was started"
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["on --yes", "up --yes", "hook install", "hook install codex --project", "mcp install codex",
+     "demo"],
+)  # fmt: skip
+def test_another_user_is_refused_before_anything_is_changed(
+    embedded: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    home = tmp_path / "person"
+    for name in (".claude", ".codex", "work"):
+        (home / name).mkdir(parents=True)
+    (home / ".claude/settings.json").write_text('{"model": "opus"}')
+    (home / ".codex/config.toml").write_text('model = "o3"\n')
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TURNTREE_USER", "somebody-else")
+    monkeypatch.chdir(home / "work")
+    before = _list_all(tmp_path)
+    told = embedded(*words.split())
+    assert told.code != 0
+    assert f"belongs to {LOGIN}" in told.err
+    assert _list_all(tmp_path) == before
+
+
 def test_a_settings_file_names_no_other_user_either(embedded: Call) -> None:
     assert embedded("config", "set", "user", "somebody-else").code == 0
     assert "turntree config unset user" in embedded("session", "list").err
@@ -44,3 +67,7 @@ def test_the_user_is_the_operating_systems_whatever_the_shell_says(
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(name, "somebody-else")
     assert embedded("config", "get", "user").out == f"{LOGIN}\n"
+
+
+def _list_all(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

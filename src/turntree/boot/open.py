@@ -592,6 +592,25 @@ def find_embedder(settings: Settings) -> Embedder | None:
     return find_minilm()
 
 
+def require_server_owner(settings: Settings) -> None:
+    """Refuse a user who cannot use the embedded server: it belongs to one person.
+
+    Access to files and keys is decided by user name, so the environment may not name another. A
+    command that changes something before it opens the ledger has to ask this first.
+
+    Raises:
+        InvalidOperation: The environment names a user other than the operating system's.
+    """
+    if not settings.is_user_declared or settings.user == _login():
+        return
+    raise InvalidOperation(
+        f"the embedded server belongs to {_login()} and cannot be used as "
+        f"{settings.user}: unset TURNTREE_USER and the setting user, or name a "
+        "PostgreSQL for several people with TURNTREE_DATABASE_URL",
+        hint=Hint("config.unset", {"key": "user"}),
+    )
+
+
 async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -> str:
     """Start the embedded server if it is not running, and return its connection string.
 
@@ -600,14 +619,7 @@ async def embedded_conninfo(settings: Settings, report: Callable[[str], None]) -
     """
     from turntree.db.embedded.server import EmbeddedServer
 
-    if settings.is_user_declared and settings.user != _login():
-        # The server belongs to one person, and access to files and keys is decided by user name.
-        raise InvalidOperation(
-            f"the embedded server belongs to {_login()} and cannot be used as "
-            f"{settings.user}: unset TURNTREE_USER and the setting user, or name a "
-            "PostgreSQL for several people with TURNTREE_DATABASE_URL",
-            hint=Hint("config.unset", {"key": "user"}),
-        )
+    require_server_owner(settings)
     server = EmbeddedServer(settings.home)
     if (conninfo := server.find_ready()) is not None:
         return conninfo

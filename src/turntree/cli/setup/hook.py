@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import click
 
-from turntree.boot.open import load_importers
+from turntree.boot.open import load_importers, require_server_owner
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import POLL_S, has_news, read_spool
 from turntree.cli.context import load_settings
@@ -123,8 +123,13 @@ def list_recording() -> list[str]:
 
 
 def install_hooks(tools: Iterable[Tool], scope: Scope, *, trust: bool = False) -> list[ToolInstall]:
-    """Install the hooks of some tools; one that fails does not keep the others from theirs."""
+    """Install the hooks of some tools; one that fails does not keep the others from theirs.
+
+    Raises:
+        InvalidOperation: The user named cannot use the embedded server. Nothing was installed.
+    """
     require_file_locks()
+    require_user()
     installer, results = make_installer(), list[ToolInstall]()
     for tool in tools:
         try:
@@ -134,6 +139,17 @@ def install_hooks(tools: Iterable[Tool], scope: Scope, *, trust: bool = False) -
         else:
             results.append(ToolInstall(tool, installer.state(tool, scope), changes))
     return results
+
+
+def require_user() -> None:
+    """Refuse to set agents up for a user whose ledger cannot be opened.
+
+    Raises:
+        InvalidOperation: The environment names another user than the embedded server's.
+    """
+    settings = load_settings()
+    if not settings.database_url:
+        require_server_owner(settings)
 
 
 def tell_installed(terminal: Terminal, results: Sequence[ToolInstall]) -> None:

@@ -15,7 +15,7 @@ import turntree
 from turntree.api import Tree
 from turntree.cli.command import CommandGroup, Terminal, verb
 from turntree.cli.context import open_ledger
-from turntree.cli.setup.hook import make_installer
+from turntree.cli.setup.hook import make_installer, require_user
 from turntree.hooks.mcp_clients import CLIENTS
 
 CLIENT: Final = click.Choice(list(CLIENTS))
@@ -53,8 +53,8 @@ def install(terminal: Terminal, client: str) -> None:
     One entry is added to the agent's own settings, for all your projects; everything else in the
     file stays as it is, and the old file is backed up. Installing again changes nothing.
     """
-    installer = make_installer()
-    change = installer.install_server(CLIENTS[client])
+    require_user()
+    change = make_installer().install_server(CLIENTS[client])
     title, changed = CLIENTS[client].title, "" if change.changed else " (nothing to change)"
     terminal.tell(
         f"{title} can ask Turntree: {change.path}{changed}",
