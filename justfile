@@ -59,9 +59,9 @@ docs *args:
 docs-site *args:
     NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict "$@"
 
-# Draw the README's picture again after its first session has changed.
-picture:
-    {{python}} -m tests.examples.picture
+# Record the README's first session again after it has changed.
+recording:
+    {{python}} -m proofs.recording --write
 
 # The figures: ratios to bare PostgreSQL in the same run.
 bench *args:

@@ -127,6 +127,7 @@ async def place_on(server: str, name: str, *flags: str) -> AsyncGenerator[Place,
     workspace = await prepare_database(conninfo, "proof", world.new_id())
     owner = await psycopg.AsyncConnection[tuple[Any, ...]].connect(conninfo, autocommit=True)
     async with (
+        scratch_folder() as home,
         owner,
         open_dbos(sqlalchemy_url(conninfo), workspace) as engine,
         open_database(conninfo, workspace, sight=EVERYTHING) as database,
@@ -135,12 +136,19 @@ async def place_on(server: str, name: str, *flags: str) -> AsyncGenerator[Place,
         inbox = InboxStore(database, engine)
         async with engine.transaction():
             pass  # Whatever is prepared once is prepared now.
-        tree = tree_on(database, Settings(Path(), user="ana", session="main"), world)
+        tree = tree_on(database, Settings(home, user="ana", session="main"), world)
         await tree.programs.create("provider", "script", SCRIPT)
         model: dict[str, Json] = {"model_id": "scripted-1", "provider": "@(script)"}
         await tree.programs.create("model", MODEL, model)
         async with working(conninfo, workspace, f"{name}-1", *flags) as worker:
             yield Place(database, inbox, tree, owner, worker, world)
+
+
+@asynccontextmanager
+async def scratch_folder() -> AsyncGenerator[Path, None]:
+    """Lend an empty folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 @asynccontextmanager

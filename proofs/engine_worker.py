@@ -7,6 +7,7 @@ tools; only a parking one is put together here, for it lets no run write without
 """
 
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -67,15 +68,17 @@ def write(path: str) -> str:
 
 async def serve(conninfo: str, workspace: WorkspaceId, name: str) -> None:
     """Serve as the product does until our input ends."""
-    world, settings = SystemClock(), Settings(Path(), user="ana", session="main")
-    async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
-        engine = engine_on(database)
-        tree = tree_on(database, settings, world, engine=engine)
-        running = run_on(database, tree, settings, world, engine, [nod, write])
-        async with running.serving(name=name):
-            _say_ready()
-            await anyio.to_thread.run_sync(sys.stdin.read)
-        await running.aclose()
+    world = SystemClock()
+    with tempfile.TemporaryDirectory() as home:
+        settings = Settings(Path(home), user="ana", session="main")
+        async with open_database(conninfo, workspace, sight=EVERYTHING) as database:
+            engine = engine_on(database)
+            tree = tree_on(database, settings, world, engine=engine)
+            running = run_on(database, tree, settings, world, engine, [nod, write])
+            async with running.serving(name=name):
+                _say_ready()
+                await anyio.to_thread.run_sync(sys.stdin.read)
+            await running.aclose()
 
 
 async def serve_parking(conninfo: str, workspace: WorkspaceId, name: str) -> None:

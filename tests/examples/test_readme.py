@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.picture import PICTURE
 from tests.examples.tutorial import (
     README,
     WITH_AN_AGENT,
@@ -19,6 +18,7 @@ from tests.examples.tutorial import (
 
 SCREENS_MAX = 3
 SCREEN_LINES = 60
+PICTURES = README.parent / "docs/images"
 TAG = re.compile(r"<[^>]+>")
 
 
@@ -35,12 +35,13 @@ def test_readme_without_an_agent_prints_what_it_shows(shell: Shell) -> None:
     type_session(shell, "".join(sections[it] for it in sections if it not in WITH_AN_AGENT))
 
 
-def test_readme_picture_shows_the_first_session() -> None:
-    lines = TAG.sub("", PICTURE.read_text(encoding="utf-8").replace("</text>", "\n"))
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_readme_recording_shows_the_first_session(theme: str) -> None:
+    picture = PICTURES / f"eight-commands-{theme}.svg"
+    lines = TAG.sub("", picture.read_text(encoding="utf-8").replace("</text>", "\n"))
     shown = html.unescape(lines).replace("\xa0", " ")
-    for command, printed in read_session(read_sections(README)[""]):
-        assert command in shown
-        assert [line for line in printed if line.strip() not in shown] == []
+    for command, _ in read_session(read_sections(README)[""]):
+        assert f"$ {command}\n" in shown
 
 
 def test_readme_fits_on_three_screens() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from proofs.agents import claude
 from proofs.agents.programs import ensure_claude
+from proofs.agents.shop import SETTINGS, rules
 from proofs.agents.stage import Stage
 from tests.examples.tutorial import (
     README,
@@ -17,54 +18,17 @@ from tests.examples.tutorial import (
     UNDO,
     WITH_AN_AGENT,
     Shell,
+    answers_in,
     read_sections,
+    read_session,
     reader,
     type_session,
 )
-from turntree.core.usage import Usage
 from turntree.hooks.spool import FOLDER, Spool
-from turntree.testing.scripted.server import Call, Reply, Rule, ScriptedModel
+from turntree.testing.scripted.server import ScriptedModel
 
 pytestmark = pytest.mark.slow
 AGENT_TIMEOUT_S = 120
-DEEDS: dict[str, dict[str, str | None]] = {
-    "Round the total to cents": {"cart.py": "def total(lines):\n    return round(sum(lines), 2)\n"},
-    "Write a test for it": {
-        "test_cart.py": "from cart import total\n\n\ndef test_total():\n"
-        "    assert total([0.1, 0.2]) == 0.3\n"
-    },
-    "Make it faster": {
-        "cart.py": "total = sum\n",
-        "test_cart.py": None,
-        "bench.sh": "#!/bin/sh\npython -m timeit 'sum([1])'\n",
-    },
-    "Keep the test, then make it faster": {
-        "cart.py": "def total(lines):\n    return round(float(sum(lines)), 2)\n"
-    },
-}
-"""What the agent does to files when it is asked to; None removes one."""
-
-
-def write(path: str, content: str) -> Call:
-    return Call("Write", {"file_path": path, "content": content})
-
-
-def calls_of(words: str) -> tuple[Call, ...]:
-    """Return the tools that the model asks for in order to do what it was asked to."""
-    return tuple(
-        claude.bash(f"rm {path}") if content is None else write(path, content)
-        for path, content in DEEDS[words].items()
-    )
-
-
-def rules() -> list[Rule]:
-    look = Reply("Let me see.", (Call("Read", {"file_path": "cart.py"}),), usage=Usage(7, 5, 100))
-    done = Reply("Done.", usage=Usage(11, 3, 100))
-    acts = [
-        Rule((look, Reply("", calls_of(words)), done), prompt=words, offers="Write", name=words)
-        for words in DEEDS
-    ]
-    return [*acts, *claude.SCENE.rules[-2:]]
 
 
 @pytest.fixture
@@ -121,5 +85,12 @@ def test_the_page_about_one_turn_shows_what_happens(shell: Shell) -> None:
 
 
 def test_readme_with_an_agent_prints_what_it_shows(shell: Shell) -> None:
+    # Claude Code has been used before, so that `turntree on` finds it, and may edit files.
+    settings = Path(os.environ["HOME"], ".claude/settings.json")
+    settings.parent.mkdir()
+    settings.write_text(SETTINGS)
     sections = read_sections(README)
-    type_session(shell, "".join(sections[heading] for heading in WITH_AN_AGENT))
+    # The proof `recording` compares the first session: `turntree on` starts a server of its own.
+    for command, shown in read_session(sections[""]):
+        shell.type(command, answers_in(shown))
+    type_session(shell, sections[WITH_AN_AGENT[1]])

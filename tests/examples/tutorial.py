@@ -14,6 +14,7 @@ import pexpect
 import pytest
 from click.testing import CliRunner
 
+from proofs.agents.shop import CART
 from turntree.cli.root import root
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,7 +46,7 @@ COUNT = (re.compile(r"\b\d[\d,.]*(?: [kMG]?B|[kM])?\b"), "NUMBER")
 # What moves a terminal's cursor: a new line, the line above, the same line once more.
 MOVE = re.compile(r"(\n|\x1b\[1A|\x1b\[2K)")
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
-ANSWER = re.compile(r"^(.*(?:\]|delete it): )(\S+)$")
+ANSWER = re.compile(r"^(.*(?:\]|delete it|0 for none\)): )(\S+)$")
 ANSWER_S = 60
 SHELL_WORDS = frozenset({"|", ">", "<", "&&"})
 SLUG_UNFIT = re.compile(r"[^A-Za-z0-9]")
@@ -72,6 +73,11 @@ def read_session(text: str) -> Session:
             else:
                 found[-1][1].append(line)
     return found
+
+
+def answers_in(shown: list[str]) -> dict[str, str]:
+    """Return the questions among the lines that a command prints, with their answers."""
+    return {found[1]: found[2] for line in shown if (found := ANSWER.search(line))}
 
 
 def normal(lines: list[str], *, with_counts: bool = True) -> list[str]:
@@ -149,7 +155,7 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
     """Make a reader's machine of this one: a home, a project, and a database."""
     home = root / "home/ana"
     (home / "shop").mkdir(parents=True)
-    (home / "shop/cart.py").write_text("def total(lines):\n    return sum(lines)\n")
+    (home / "shop/cart.py").write_text(CART)
     for name in [name for name in os.environ if name.startswith("TURNTREE_")]:
         patch.delenv(name)
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
@@ -179,7 +185,7 @@ def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> None:
     for command, shown in session:
         if command.startswith(NOT_HERE):
             continue
-        answers = {found[1]: found[2] for line in shown if (found := ANSWER.search(line))}
+        answers = answers_in(shown)
         typed = DIGITS.sub(lambda found: digests.get(found[0], found[0]), command)
         lines = shell.type(typed, answers)
         told = "\n".join([command, *plain(lines)])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -138,7 +139,8 @@ def merge_files(
     if how.dry_run or not shown.plan.acts:
         _tell_nothing_done(terminal, shown, command)
         return
-    if not how.yes and not _agrees(terminal, shown, command):
+    asks = not how.yes and _has_person(terminal)
+    if asks and not _agrees(terminal, shown, command):
         terminal.note("nothing was changed")
         return
 
@@ -155,7 +157,7 @@ def merge_files(
 
     with spinner(terminal, "changing files"):
         left = with_ledger(terminal, act, offline=command.is_offline)
-    _tell(terminal, shown, command, left)
+    _tell(terminal, shown, command, left, was_previewed=asks)
 
 
 async def find_merged(opened: CliContext) -> tuple[Resource, list[MergeOperation]] | None:
@@ -207,9 +209,7 @@ def _has_person(terminal: Terminal) -> bool:
 
 
 def _agrees(terminal: Terminal, shown: ShownMerge, command: MergeCommand) -> bool:
-    """Ask the user; without a terminal, running the command is consent."""
-    if not _has_person(terminal):
-        return True
+    """Show what would change, and ask. Without a terminal, running the command is consent."""
     for line in draw_lines(shown, terminal, lines_max=max(20, terminal.height - 20)):
         terminal.say(line)
     for line in draw_merge(shown, command.asks(shown.plan.kind), terminal):
@@ -296,7 +296,12 @@ def _tell_nothing_done(terminal: Terminal, shown: ShownMerge, command: MergeComm
 
 
 def _tell(
-    terminal: Terminal, shown: ShownMerge, command: MergeCommand, left: tuple[str, ...]
+    terminal: Terminal,
+    shown: ShownMerge,
+    command: MergeCommand,
+    left: tuple[str, ...],
+    *,
+    was_previewed: bool,
 ) -> None:
     undo = command.undo
     places = [item.resource for item in shown.plan.items if item.changes]
@@ -306,7 +311,9 @@ def _tell(
         document = merge_document(shown, with_lines=False)
         terminal.document({**document, "done": True, "left": list(left), "undo": undo})
         return
-    for line in draw_merge(shown, command.did(shown.plan.kind), terminal):
+    lines = draw_merge(shown, command.did(shown.plan.kind), terminal)
+    # The user has just read the table of paths; the turns come first.
+    for line in islice(lines, len(shown.plan.turns) if was_previewed else None):
         terminal.say(line)
     if left:
         terminal.note("changed meanwhile, and left as they are:")

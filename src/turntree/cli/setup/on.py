@@ -83,7 +83,7 @@ def on(terminal: Terminal, yes: bool, no_import: bool, hooks: bool) -> None:
         terminal.say(started.sentence)
     newest: str | None = None
     if not no_import and not found:
-        document |= _tell_nothing(terminal, importers)
+        document |= _tell_nothing(terminal, importers, is_recording=bool(installed))
     elif found:
         document["found"] = count_found(found)
         if not terminal.as_json:
@@ -182,14 +182,22 @@ async def _catch_up(terminal: Terminal, opened: CliContext) -> None:
         terminal.note(f"a {outcome.plan.kind} that was left in the middle was {ended}")
 
 
-def _tell_nothing(terminal: Terminal, importers: Mapping[str, Importer]) -> dict[str, Any]:
+def _tell_nothing(
+    terminal: Terminal, importers: Mapping[str, Importer], *, is_recording: bool
+) -> dict[str, Any]:
     places = places_here()
     looked = {
         name: [str(path) for path in one.usual_places(places)]
         for name, one in importers.items()
         if isinstance(one, HasDefaultPaths)
     }
-    if not terminal.as_json:
+    if terminal.as_json:
+        pass
+    elif is_recording:
+        # An agent that has just been installed has no history yet: nothing is wrong.
+        terminal.note("there are no earlier sessions to import")
+        terminal.note("next: turntree ui        new turns appear there by themselves")
+    else:
         terminal.note("no tool has left transcripts where they usually do; looked in")
         for name, paths in looked.items():
             for path in paths:
