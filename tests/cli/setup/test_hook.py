@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from turntree.cli.hook_process.entry import FIFO
-from turntree.cli.hook_wait import is_coming
+from turntree.cli.hook_wait import SILENCE_MAX_S, is_coming
 from turntree.core.ids import unix_ms
 from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import FOLDER, Spool
@@ -290,10 +290,11 @@ def test_status_shows_what_waits_and_what_went_wrong(bare: Call, home: Path) -> 
 def test_a_command_waits_for_a_turn_that_has_just_ended_and_says_so(
     turntree: Call, home: Path
 ) -> None:
+    turntree("session", "list")  # What is loaded once takes long on a busy machine.
     now_ms = time.time_ns() // 1_000_000
     leave(home, "end", now_ms, place=Path.cwd())
     told = home / FOLDER / f"{now_ms:020d}-1.event"
-    read = threading.Timer(1.5, told.unlink)
+    read = threading.Timer(SILENCE_MAX_S + 2, told.unlink)
     read.start()
     answer = turntree("session", "list")
     assert answer.code == 0
