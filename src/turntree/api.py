@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from turntree.search.embedder import Embedder
     from turntree.search.embeddings import Embeddings
     from turntree.search.service import Search
+    from turntree.transfer.branch import Branches
     from turntree.transfer.service import Archives
 
 
@@ -275,6 +276,16 @@ class Tree:
         from turntree.resources.blame import LineBlame
 
         return LineBlame(self.resources, self.files, self._on.clock)
+
+    @cached_property
+    def branches(self) -> Branches:
+        """The turns behind the commits of a branch."""
+        from turntree.transcripts.store import ImportStore
+        from turntree.transfer.branch import Branches
+
+        # What a user keeps at home is one decision, and what leaves the machine is another.
+        redactor = replace(self._on.redactor(), is_on=True)
+        return Branches(self.blame, self.turns, ImportStore(self._on.database), redactor)
 
     @cached_property
     def worktrees(self) -> Worktrees:

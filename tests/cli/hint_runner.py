@@ -35,15 +35,15 @@ FREE_WORDS = {
     "MESSAGE": "hinted", "SECONDS": "5", "QUERY": "'SELECT 1'", "AUDIENCE": "hinted",
     "TYPE": "scripted", "URL": "http://127.0.0.1:1", "NODE": "HEAD",
     "MODEL": "hinted-choice", "PROVIDER": "hinted-choice", "AGENT": "hinted-choice",
-    "TOOL": "codex", "SHORTER_PATH": "hinted", "ELSEWHERE": "hinted",
+    "TOOL": "codex", "BASE": "hinted", "SHORTER_PATH": "hinted", "ELSEWHERE": "hinted",
 }  # fmt: skip
 """What a reader may put for a word in capitals; a choice may not exist where the test runs."""
 # They wait for a person or a model, never end, download a model, import what a home holds, or stop
-# a server. A worktree is not removed while it holds what no snapshot has.
+# a server. A worktree is not removed while it holds what no snapshot has, and a branch is a choice.
 PARSED_ONLY = (
     ("chat",), ("send",), ("worker",), ("rerun",), ("tail", "-f"), ("agent", "assign"), ("down",),
     ("index", "embed"), ("search", "--like"), ("handoff",), ("on",), ("off",),
-    ("worktree", "--remove"),
+    ("worktree", "--remove"), ("pr",),
 )  # fmt: skip
 READ_ONLY = (
     ("log",), ("show",), ("search",), ("diff",), ("blame",), ("why",), ("verify",), ("files",),

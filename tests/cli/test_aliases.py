@@ -16,7 +16,7 @@ MAIN = [
     *("ps", "fork", "switch", "rewind", "undo"),
     *("files", "revert", "pick", "redo", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel", "compact"),
-    *("import", "handoff", "export", "share", "hook", "mcp"),
+    *("import", "handoff", "export", "share", "pr", "hook", "mcp"),
     *("on", "off", "status", "doctor", "config"),
 ]
 

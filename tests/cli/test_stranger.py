@@ -136,6 +136,7 @@ ASKED: Calls = {
     ),
     "export": (("--all",), ("LABEL",), ("TURN",)),
     "share": (("LABEL", "-o", "-"), ("TURN", "-o", "-")),
+    "pr": ((), ("main..HEAD", "--json")),
     "status": ((),),
     "index build": ((),),
     "gc": (("--dry-run",),),

@@ -13,6 +13,7 @@ from proofs.agents.programs import ensure_claude
 from proofs.agents.shop import SETTINGS, rules
 from proofs.agents.stage import Stage
 from tests.examples.tutorial import (
+    PULL_REQUEST,
     README,
     REVERT,
     UNDO,
@@ -78,6 +79,16 @@ def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
     assert "(HEAD -> claude-code/" in newest
     assert "Make it faster" in newest
     assert len(older) == len(("round", "test", "faster"))
+
+
+def test_the_page_about_pull_requests_shows_what_happens(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Ana")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "ana@example.org")
+    text = PULL_REQUEST.read_text(encoding="utf-8")
+    type_session(shell, text, with_counts=False)
 
 
 def test_the_page_about_one_turn_shows_what_happens(shell: Shell) -> None:

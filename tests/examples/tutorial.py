@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 UNDO = ROOT / "docs/tutorial/undo-your-agent.md"
 REVERT = ROOT / "docs/howto/undo-one-turn.md"
+PULL_REQUEST = ROOT / "docs/howto/describe-a-pull-request.md"
 WITH_AN_AGENT = ("", "Three things no other tool does")
 """The sections of the README whose commands need an agent that has worked in the folder."""
 SECTION = re.compile(r"^## ", re.MULTILINE)

@@ -61,7 +61,8 @@ from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.changes import Change, NextVersion
 from turntree.programs.program_kind import ProgramKind
 from turntree.programs.service import Spoken
-from turntree.resources.blame import AmbiguousChange, FileBlame
+from turntree.resources.blame import AmbiguousChange, CommitBlame, FileBlame
+from turntree.resources.commits import Repository
 from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.files import Report as FilesReport
@@ -96,6 +97,7 @@ from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 from turntree.search.results import IndexProgress, SearchPlaces, SearchResult, SnapshotChange
 from turntree.search.service import Blame
 from turntree.transfer.archive import ArchiveReader
+from turntree.transfer.branch import BranchReport
 from turntree.transfer.service import ExportResult, ImportResult
 from turntree.transfer.service import Report as ServiceReport
 from turntree.transfer.share import ThreadArchive
@@ -884,18 +886,30 @@ class _LineBlame:
         path: str,
         *,
         at: ResolvedTurnSnapshot | None = ...,
-        content: bytes | None = ...,
         report: FilesReport = ...,
     ) -> FileBlame:
         """Return the author of each line of a file, as a turn left it or as it is now.
 
-        With ``content``, the lines of that text, which may come from anywhere: a commit that was
-        rebased or squashed, for instance. It continues the state that it is most similar to, and
-        only the words of a line count, not its spaces.
-
         Raises:
             NotFound: The file does not exist in that snapshot.
             Unsupported: The file is not text, or too large to read line by line.
+        """
+    def of_commit(
+        self,
+        repository: Repository,
+        commit: str,
+        paths: Collection[str],
+        *,
+        report: FilesReport = ...,
+    ) -> CommitBlame:
+        """Return the author of each line of some files of a git commit, by what turns wrote.
+
+        Only the words of a line count, so it does not matter what git made of the commits: they may
+        be rebased, squashed, amended or picked. Nor does it matter in which of the repository's
+        folders a turn worked, or whether a formatter laid the lines out differently.
+
+        Raises:
+            NotFound: The commit or a file does not exist, or no turn has a snapshot here.
         """
     def list_changes(
         self, resource: Resource, path: str, *, report: FilesReport = ...
@@ -910,6 +924,21 @@ class _LineBlame:
         """Return a turn with those of ``others`` that spawned its session or that it spawned."""
     def has_history(self, resource: Resource) -> bool:
         """Return whether any turn has a snapshot of a resource or of the one it was forked from."""
+
+class _Branches:
+    def describe(
+        self, folder: str = ..., commits: str | None = ..., *, report: FilesReport = ...
+    ) -> BranchReport:
+        """Return the turns behind a branch of the git repository around a folder.
+
+        ``commits`` is ``BASE..HEAD``; by default the commits since the branch left main, or
+        whatever the repository's first branch is called. A turn is behind a branch if it wrote a
+        line that the branch adds or changes.
+
+        Raises:
+            NotFound: There is no repository, no such commit, or no turn wrote any of it.
+            InvalidOperation: There are no commits in between.
+        """
 
 class _Worktrees:
     def list_all(self, *, gone: bool = ...) -> list[Worktree]:
@@ -1656,6 +1685,9 @@ class SyncTree:
     @property
     def blame(self) -> _LineBlame:
         """Which turn wrote a line."""
+    @property
+    def branches(self) -> _Branches:
+        """The turns behind the commits of a branch."""
     @property
     def worktrees(self) -> _Worktrees:
         """Folders with the files of any turn."""

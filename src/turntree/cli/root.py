@@ -135,6 +135,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "transcripts.share",
         "Write a thread as one page that others can read and continue.",
     ),
+    "pr": CommandEntry(
+        "Import and export",
+        "history.pr",
+        "Write the turns behind a branch as Markdown for a pull request.",
+    ),
     "hook": CommandEntry(
         "Import and export", "setup.hook", "Record coding agents while they work."
     ),

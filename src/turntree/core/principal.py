@@ -17,6 +17,14 @@ class Principal:
     id: str
     on_behalf_of: "Principal | None" = None
 
+    @property
+    def person(self) -> "Principal | None":
+        """The human who acts, or on whose behalf it is done; None if that is not known."""
+        behind: Principal | None = self
+        while behind is not None and behind.kind != "human":
+            behind = behind.on_behalf_of
+        return behind
+
     def __str__(self) -> str:
         """Return the short form used in reflogs: ``human:ana``."""
         return f"{self.kind}:{self.id}"

@@ -5,24 +5,28 @@ two agents in one directory write the same file. Blame never guesses: a line tha
 have written is reported as ``mixed``. It never names a turn that is hidden from the viewer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from turntree.core.clock import Clock
-from turntree.core.errors import DataMissing, NotFound, Unsupported
-from turntree.core.ids import Timestamp, TurnId
+from turntree.core.errors import DataMissing, Hint, NotFound, Unsupported
+from turntree.core.ids import ResourceId, Timestamp, TurnId, unix_ms
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.value import Facet, value
+from turntree.ledger.thread_store import ID_MIN
 from turntree.resources.attribution import ChangedByTurn
 from turntree.resources.changes_since import ChangeAttribution
+from turntree.resources.commit_blame import RepositoryPart, find_part, trace_files
+from turntree.resources.commits import CommitFiles, Repository
 from turntree.resources.driver import HasFiles
 from turntree.resources.file_diff import LARGE_BYTES_MAX
 from turntree.resources.file_history import ChangeAuthor, StateChange, TurnInterval, list_steps
 from turntree.resources.files import Files, Report
 from turntree.resources.line_diff import is_binary, split_lines
+from turntree.resources.line_origins import BEFORE, LineOrigin
 from turntree.resources.line_trace import find_likeness, trace_lines
 from turntree.resources.lineage import list_origins, origin_of
 from turntree.resources.resource import ResolvedTurnSnapshot, Resource
@@ -76,6 +80,16 @@ class FileBlame:
 
 
 @value
+class CommitBlame:
+    """The blame of some files of a commit, line by line."""
+
+    files: Mapping[str, tuple[FileLine, ...]]
+    """By path from the top of the repository."""
+    is_cut: bool
+    """Whether older snapshots exist that were not read."""
+
+
+@value
 class LineBlame(Facet):
     """``tree.blame``: the author of each line."""
 
@@ -89,14 +103,9 @@ class LineBlame(Facet):
         path: str,
         *,
         at: ResolvedTurnSnapshot | None = None,
-        content: bytes | None = None,
         report: Report = lambda done, total: None,  # noqa: ARG005  (no progress wanted)
     ) -> FileBlame:
         """Return the author of each line of a file, as a turn left it or as it is now.
-
-        With ``content``, the lines of that text, which may come from anywhere: a commit that was
-        rebased or squashed, for instance. It continues the state that it is most similar to, and
-        only the words of a line count, not its spaces.
 
         Raises:
             NotFound: The file does not exist in that snapshot.
@@ -107,22 +116,11 @@ class LineBlame(Facet):
         is_cut = len(read) < len(steps)
         keeper = self.resources.file_keeper_of(resource)
         versions = await in_thread(partial(_follow, keeper, read, path, report))
-        texts = [_lines_of(version, resource) for version in versions]
-        if versions[-1].content is None and content is None:
+        texts = [_lines_of(version, resource.name) for version in versions]
+        if versions[-1].content is None:
             raise NotFound(f"{path} does not exist in {resource.name} then")
         returns = {place for place, step in enumerate(read) if not step.active}
-        if content is None:
-            writers = trace_lines(texts, returns=returns)
-        else:
-            given = _Version(path, content)
-            plain = [[_without_spaces(line) for line in text] for text in texts]
-            last = [_without_spaces(line) for line in _lines_of(given, resource)]
-            base = find_likeness(last, plain)
-            # What no state has was written outside of turns, after the last state that counts.
-            plain = [] if base is None else plain[: base + 1]
-            read = [*read[: len(plain)], StateChange(read[-1].state, read[-1].at, (), None)]
-            texts, versions = [_lines_of(given, resource)], [*versions[: len(plain)], given]
-            writers = await in_thread(partial(trace_lines, [*plain, last], returns=returns))
+        writers = trace_lines(texts, returns=returns)
         named = await self._name_open(
             {
                 place: await self._writer(read[place], resource, versions[place].path)
@@ -134,6 +132,58 @@ class LineBlame(Facet):
             for number, (text, place) in enumerate(zip(texts[-1], writers, strict=True), start=1)
         )
         return FileBlame(resource, path, lines, is_cut)
+
+    async def of_commit(
+        self,
+        repository: Repository,
+        commit: str,
+        paths: Collection[str],
+        *,
+        report: Report = lambda done, total: None,  # noqa: ARG005
+    ) -> CommitBlame:
+        """Return the author of each line of some files of a git commit, by what turns wrote.
+
+        Only the words of a line count, so it does not matter what git made of the commits: they may
+        be rebased, squashed, amended or picked. Nor does it matter in which of the repository's
+        folders a turn worked, or whether a formatter laid the lines out differently.
+
+        Raises:
+            NotFound: The commit or a file does not exist, or no turn has a snapshot here.
+        """
+        files = await in_thread(repository.get_files, commit)
+        texts = dict[str, list[bytes]]()
+        for path in paths:
+            content = await in_thread(files.find, path)
+            if content is None:
+                raise NotFound(f"{path} does not exist in commit {commit}")
+            texts[path] = _lines_of(_Version(path, content), f"commit {commit}")
+        parts = await self._list_parts(repository, files)
+        if not parts:
+            raise NotFound(f"no turn has a snapshot of {repository.top}", hint=Hint("hook.install"))
+        authors = [[_LineAuthor(_UNKNOWN, path)] * len(text) for path, text in texts.items()]
+        is_cut = False
+        for part, steps in parts:
+            read = steps[-STATES_READ_MAX:]
+            is_cut |= len(read) < len(steps)
+            keeper = self.resources.file_keeper_of(part.resource)
+            origins = await in_thread(
+                partial(trace_files, keeper, read, part, texts, files, report)
+            )
+            named = await self._name_origins(part, read, {one for row in origins for one in row})
+            authors = [
+                [max(best, named[origin], key=_rank) for best, origin in zip(row, new, strict=True)]
+                for row, new in zip(authors, origins, strict=True)
+            ]
+        return CommitBlame(
+            {
+                path: tuple(
+                    FileLine(number, line, one.author, one.path)
+                    for number, (line, one) in enumerate(zip(text, row, strict=True), start=1)
+                )
+                for (path, text), row in zip(texts.items(), authors, strict=True)
+            },
+            is_cut,
+        )
 
     async def list_changes(
         self,
@@ -235,6 +285,56 @@ class LineBlame(Facet):
             resource = older
         return steps
 
+    async def _list_parts(
+        self, repository: Repository, files: CommitFiles
+    ) -> list[tuple[RepositoryPart, list[StateChange]]]:
+        """Return the folders of a repository that turns worked in, with their states."""
+        folders = await in_thread(lambda: repository.folders)
+        parts = dict[ResourceId, RepositoryPart]()
+        after: str = ID_MIN
+        while page := await self.resources.ledger.list_page(after=after):
+            after = page[-1].id
+            for resource in page:
+                if (resource.kind, resource.host) != ("directory", self.resources.host):
+                    continue
+                part = find_part(resource, folders, files)
+                origin = origin_of(resource)
+                if part is None and origin is not None and origin[0] in parts:
+                    part = replace(parts[origin[0]], resource=resource)
+                if part is not None:
+                    parts[resource.id] = part
+        now = self.world.now()
+        found = list[tuple[RepositoryPart, list[StateChange]]]()
+        for part in parts.values():
+            steps, _ = await self._steps_until(part.resource, now)
+            steps = await self._with_origins(part.resource, steps)
+            found += [(part, steps)] if steps else []
+        return found
+
+    async def _name_origins(
+        self,
+        part: RepositoryPart,
+        steps: Sequence[StateChange],
+        origins: Collection[LineOrigin | None],
+    ) -> dict[LineOrigin | None, "_LineAuthor"]:
+        """Return who made the states that wrote lines, as far as the viewer may know."""
+        known = [origin for origin in origins if origin is not None and origin.state != BEFORE]
+        writers = [await self._writer(steps[one.state], part.resource, one.path) for one in known]
+        named = await self._name_open(dict(enumerate(writers)))
+        found: dict[LineOrigin | None, _LineAuthor] = {
+            origin: _LineAuthor(
+                named[place], part.find_outside(origin.path) or origin.path, steps[origin.state].at
+            )
+            for place, origin in enumerate(known)
+        }
+        for origin in origins:
+            if origin is None:
+                found[None] = _LineAuthor(ChangeAuthor("outside"), "")
+            elif origin.state == BEFORE:
+                path = part.find_outside(origin.path) or origin.path
+                found[origin] = _LineAuthor(ChangeAuthor("earlier"), path)
+        return found
+
     async def _writer(self, step: StateChange, resource: Resource, path: str) -> ChangeAuthor:
         is_plain = len(step.active) <= 1 and not step.is_unseen
         naming = set[TurnId]() if is_plain else await self._naming(step.active, resource, path)
@@ -254,6 +354,28 @@ class LineBlame(Facet):
 
 
 @value
+class _LineAuthor:
+    """Who wrote a line of a commit, in which file, and when."""
+
+    author: ChangeAuthor
+    path: str
+    at: Timestamp | None = None
+
+
+_UNKNOWN: Final = ChangeAuthor("outside")
+
+
+def _rank(one: _LineAuthor) -> tuple[int, int]:
+    """Return how much a folder knows about a line: it may have come there from another folder.
+
+    What one folder's turn wrote, git brings to the others, where it looks as if no turn wrote it.
+    Of two turns the earlier one wrote it.
+    """
+    weight = {"turn": 3, "mixed": 2, "earlier": 1, "outside": 0}[one.author.kind]
+    return weight, 0 if one.at is None else -unix_ms(one.at)
+
+
+@value
 class _Version:
     """A file in one state: its path there and its content, or None if it did not exist."""
 
@@ -267,15 +389,11 @@ def _stay(pinned: ResolvedTurnSnapshot) -> TurnInterval:
     return TurnInterval(pin.turn, pin.began_at, pin.ended_at, before, pinned.after.external)
 
 
-def _without_spaces(line: bytes) -> bytes:
-    return b"".join(line.split())
-
-
-def _lines_of(version: _Version, resource: Resource) -> list[bytes]:
+def _lines_of(version: _Version, place: str) -> list[bytes]:
     content = version.content or b""
     if is_binary(content) or len(content) > LARGE_BYTES_MAX:
         why = "not text" if is_binary(content) else "too large to be read line by line"
-        raise Unsupported(f"{version.path} in {resource.name} is {why}")
+        raise Unsupported(f"{version.path} in {place} is {why}")
     return split_lines(content)
 
 

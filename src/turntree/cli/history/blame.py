@@ -5,7 +5,6 @@ Gathers the data; ``cli.output.blame`` prints it.
 
 import os
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -34,6 +33,7 @@ from turntree.core.errors import DataMissing, NotFound
 from turntree.core.ids import Digest, Timestamp, TurnId
 from turntree.core.value import value
 from turntree.resources.blame import FileLine
+from turntree.resources.commits import find_file
 from turntree.resources.resource import ResolvedTurnSnapshot, Resource
 from turntree.resources.service import in_thread
 from turntree.search.results import SnapshotChange
@@ -182,22 +182,26 @@ def _blame_lines(terminal: Terminal, asked: _BlameArgs) -> None:
 
 async def _read_lines(opened: CliContext, *, asked: _BlameArgs, report: Report) -> BlamedLines:
     tree = opened.tree
-    resource, at = await _find_history(opened, asked)
-    inside = relative(resource, asked.path)
-    content = None
+    resource: Resource | None
     if asked.commit is not None:
-        content = await in_thread(_read_commit, resource, asked.commit, inside)
-    found = await tree.blame(resource, inside, at=at, content=content, report=report)
-    shown = found.lines if asked.first is None else found.lines[asked.first - 1 : asked.last]
+        inside, lines, is_cut = await _read_commit(opened, asked, asked.commit, report)
+        resource = await _find_around(opened, asked)
+    else:
+        resource, at = await _find_history(opened, asked)
+        inside = relative(resource, asked.path)
+        found = await tree.blame(resource, inside, at=at, report=report)
+        lines, is_cut = found.lines, found.is_cut
+    shown = lines if asked.first is None else lines[asked.first - 1 : asked.last]
     if not shown:
+        in_commit = "" if asked.commit is None else f" --commit {quoted(asked.commit)}"
         raise NotFound(
-            f"{shown_path(inside)} has only {counted(len(found.lines), 'line')}",
-            hint=command_hint(f"turntree blame {quoted(asked.path)} --lines"),
+            f"{shown_path(inside)} has only {counted(len(lines), 'line')}",
+            hint=command_hint(f"turntree blame {quoted(asked.path)} --lines{in_commit}"),
         )
     named = list(dict.fromkeys(turn for line in shown for turn in line.writer.turns))
-    late = await _list_late(opened, resource, shown, named)
+    late = {} if resource is None else await _list_late(opened, resource, shown, named)
     turns = {turn: await tree.turns.get(turn) for turn in (*named, *late)}
-    return BlamedLines(inside, shown, turns, opened.now, found.is_cut, late)
+    return BlamedLines(inside, shown, turns, opened.now, is_cut, late)
 
 
 async def _list_late(
@@ -211,31 +215,38 @@ async def _list_late(
     return await pins.list_late(named)
 
 
-def _read_commit(resource: Resource, commit: str, inside: str) -> bytes:
-    """Return a file as a git commit has it.
+async def _read_commit(
+    opened: CliContext, asked: _BlameArgs, commit: str, report: Report
+) -> tuple[str, tuple[FileLine, ...], bool]:
+    """Return a file of a git commit: its path in the repository, and its lines.
 
     Raises:
         NotFound: There is no such commit or file, or no git.
     """
-    words = ["git", "-C", resource.place, "show", "--end-of-options", f"{commit}:./{inside}"]
+    repository, inside = await in_thread(find_file, str(asked.full))
     try:
-        shown = subprocess.run(words, capture_output=True, check=True)
-    except FileNotFoundError as error:
-        raise NotFound("git is not installed, which reads commits") from error
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        why = said[0] if said else f"git ended with {error.returncode}"
-        raise NotFound(f"{shown_path(inside)} in commit {commit}: {why}") from error
-    return shown.stdout
+        await in_thread(repository.get_commit, commit)
+        found = await opened.tree.blame.of_commit(repository, commit, [inside], report=report)
+    except NotFound as error:
+        if error.hint is not None:
+            raise
+        raise NotFound(f"{shown_path(inside)} in commit {commit}: {error}") from error
+    return inside, found.files[inside], found.is_cut
 
 
 async def _find_history(
     opened: CliContext, asked: _BlameArgs
 ) -> tuple[Resource, ResolvedTurnSnapshot | None]:
     """Return where a file's history is: in the resource around it, or in a turn's snapshot."""
-    if asked.revision is None:
-        for resource in await opened.tree.resources.list_around(str(asked.full)):
-            if await opened.tree.blame.has_history(resource):
-                return resource, None
+    around = None if asked.revision is not None else await _find_around(opened, asked)
+    if around is not None:
+        return around, None
     pinned = choose_pin(await stand(opened, asked.revision or "HEAD"), asked.full)
     return pinned.resource, None if asked.revision is None else pinned
+
+
+async def _find_around(opened: CliContext, asked: _BlameArgs) -> Resource | None:
+    for resource in await opened.tree.resources.list_around(str(asked.full)):
+        if await opened.tree.blame.has_history(resource):
+            return resource
+    return None

@@ -219,10 +219,8 @@ def tool_of(principal: Principal) -> str:
 
 def asker(turn: Turn, askers: Mapping[TurnId, str]) -> str:
     """Return the person who asked for a turn; empty if that is not known."""
-    behind: Principal | None = turn.header.by
-    while behind is not None and behind.kind != "human":
-        behind = behind.on_behalf_of
-    return clean(askers.get(turn.id, "")) if behind is None else clean(behind.id)
+    person = turn.header.by.person
+    return clean(askers.get(turn.id, "")) if person is None else clean(person.id)
 
 
 def asked_by(turn: Turn, askers: Mapping[TurnId, str]) -> str:

@@ -13,7 +13,6 @@ from turntree.boot.open import imports_on, load_prices
 from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import ObjectRef
 from turntree.core.message_context import files_of
-from turntree.core.principal import Principal
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall, Usage
@@ -88,10 +87,8 @@ def sum_known(costs: Sequence[Decimal | None]) -> Decimal | None:
 
 def asker_of(turn: Turn, askers: Mapping[TurnId, str]) -> str:
     """Return the person who asked for a turn; empty if that is not known."""
-    behind: Principal | None = turn.header.by
-    while behind is not None and behind.kind != "human":
-        behind = behind.on_behalf_of
-    return askers.get(turn.id, "") if behind is None else behind.id
+    person = turn.header.by.person
+    return askers.get(turn.id, "") if person is None else person.id
 
 
 async def read_documents(
