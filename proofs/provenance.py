@@ -32,10 +32,12 @@ from turntree.core.message import assistant, user
 from turntree.db.database import ensure_database
 from turntree.resources.commits import Repository
 
-HISTORIES, HISTORIES_QUICK = 500, 6
+HISTORIES, HISTORIES_QUICK = 500, 4
 EPISODES: Final = (4, 7)
 PRECISION_MIN, RECALL_MIN = 0.98, 0.95
-SKIPPED_MAX: Final = 0.25
+SKIPPED_MAX: Final = 0.05
+TRIES: Final = 6
+"""How often a way is tried with other edits, until git finds no conflict."""
 MARK_BITS: Final = 20
 MARK: Final = str.maketrans("01", " \t")
 LINE_LENGTH: Final = "72"
@@ -361,13 +363,16 @@ async def prove(proof: Proof) -> None:
 
 
 async def _judge(history: History, name: str, tally: Tally) -> None:
-    history.git("checkout", "-q", "-f", "-B", "work", "feature")
-    before = history.read()
-    if not WAYS[name](history):
-        # Two sides changed the same lines: what a person makes of it has no author to check.
-        tally.skipped += 1
+    # Where two sides change the same lines, what a person makes of it has no author to check.
+    for _ in range(TRIES):
+        history.git("checkout", "-q", "-f", "-B", "work", "feature")
+        before = history.read()
+        if WAYS[name](history):
+            break
         for words in (("rebase", "--abort"), ("cherry-pick", "--abort"), ("reset", "-q", "--hard")):
             history.git(*words, check=False)
+    else:
+        tally.skipped += 1
         return
     tally.commits += 1
     after = {path: lines for path, lines in history.read().items() if lines}
