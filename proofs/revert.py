@@ -1,12 +1,13 @@
 """The claim: any single turn can be taken back, and nobody else's bytes with it.
 
-Real Claude Code and real Codex, against a scripted model on loopback, take turns in one repository:
-with their edit tools, with rm, mv, sed, ln and chmod in the shell, and with a subagent. A person
-edits the same files in between. Then single turns are taken back, the last one and ones in the
-middle, whole, by file and by hunk. The files have to be what they would be without that part of
-the history, byte by byte and mode by mode. The oracle does not know Turntree: it replays the same
-history on a dictionary and leaves the part out. Undo, redo and undo again have to be exact. Last,
-two agents work in the folder at the same time.
+Real Claude Code, Codex, opencode and Gemini CLI, against a scripted model on loopback, take turns
+in one repository: with their edit tools, with rm, mv, sed, ln and chmod in the shell, and with a
+subagent. A person edits the same files in between. Then single turns are taken back, the last one
+and ones in the middle, whole, by file and by hunk. The files have to be what they would be without
+that part of the history, byte by byte and mode by mode. The oracle does not know Turntree: it
+replays the same history on a dictionary and leaves the part out. Undo, redo and undo again have to
+be exact. Then the same with PostgreSQL stopped: the ledger, once it is back, has to know every
+operation once. Last, two agents work in the folder at the same time.
 """
 
 import asyncio
@@ -15,13 +16,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import turntree
-from proofs.agents import claude, codex
+from proofs.agents import claude, codex, gemini, opencode
 from proofs.agents.editing import EDITING, Editing
 from proofs.agents.hooked import COMMAND, TOOLS, Hooked, hooked
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
@@ -187,6 +189,31 @@ def story(*, quick: bool) -> Sequence[Event]:
     return [event for event in HISTORY if not quick or event.by not in LONG]
 
 
+def _begin_gemini(stage: Stage, text: str) -> str:
+    session = str(uuid.uuid4())
+    gemini.run(stage, text, "--session-id", session)
+    return session
+
+
+def _resume_gemini(stage: Stage, session: str, text: str) -> str:
+    gemini.run(stage, text, "--resume", session)
+    return session
+
+
+DRIVEN: Final[Mapping[str, Editing]] = {
+    **EDITING,
+    "gemini": Editing(gemini.SCENE, _begin_gemini, _resume_gemini),
+    "opencode": Editing(
+        opencode.SCENE,
+        opencode.run,
+        lambda stage, session, text: opencode.run(stage, text, "--session", session),
+    ),
+}
+WITHOUT_SUBAGENTS: Final = ("gemini",)
+"""Agents that cannot be made to delegate from the command line."""
+NOWHERE: Final = "postgresql://nobody@127.0.0.1:1/nothing"
+
+
 def list_cases(*, quick: bool) -> Sequence[Case]:
     """Return what is taken back."""
     return [case for case in CASES[:QUICK] if case.turn not in LONG] if quick else CASES
@@ -212,7 +239,7 @@ async def prove(proof: Proof) -> None:
         tempfile.TemporaryDirectory(prefix="turntree-revert-") as folder,
     ):
         for program in PROGRAMS:
-            if program.name not in EDITING or not proof.wants(program.name):
+            if program.name not in DRIVEN or not proof.wants(program.name):
                 continue
             if proof.quick and program.name != "claude":
                 continue
@@ -227,10 +254,13 @@ def prove_agent(proof: Proof, program: Program, folder: Path, server: str) -> No
         path = program.ensure()
     except NotInstalled as error:
         say(f"{program.name} is not installed: {error}")
+        if not program.required:
+            proof.note(f"{program.name} skipped", 1, "agents")
+            return
         proof.at_least(f"{program.name}, turns", 0, "turns", 1)
         return
-    editing = EDITING[program.name]
-    rules = claude_rules() if program.name == "claude" else codex_rules()
+    editing = DRIVEN[program.name]
+    rules = RULES[program.name]()
     with ScriptedModel(rules=rules) as model:
         stage = Stage(path, folder, model, editing.scene.settings(model.url))
         stage.set_up()
@@ -240,9 +270,15 @@ def prove_agent(proof: Proof, program: Program, folder: Path, server: str) -> No
         told.call("hook", "install", TOOLS[program.name], *trust)
         begin_repository(told.stage.work)
         try:
-            history = story(quick=proof.quick)
+            delegates = program.name not in WITHOUT_SUBAGENTS
+            history = [
+                event for event in story(quick=proof.quick) if delegates or event.by != "DELEGATE"
+            ]
             take_turns(told, editing, history)
-            take_back(proof, program.name, told, history)
+            turns = asyncio.run(find_turns(told))
+            cases = [case for case in list_cases(quick=proof.quick) if case.turn in turns]
+            take_back(proof, program.name, told, history, turns, cases)
+            take_back_offline(proof, program.name, told, history, turns, cases)
             if not proof.quick:
                 work_at_once(proof, program.name, told, editing)
         finally:
@@ -283,7 +319,7 @@ def read(work: Path) -> Files:
 def take_turns(told: Hooked, editing: Editing, history: Sequence[Event]) -> None:
     """Play the history: the agent's turns, and the person's edits between them."""
     work, session = told.stage.work, ""
-    if len(history) == len(HISTORY):
+    if any(event.by == "LAST" for event in history):
         # Codex acts within milliseconds, and the first hook of all has to start the hook daemon.
         session = editing.begin(told.stage, "Hello.")
         told.wait_until_read()
@@ -300,16 +336,49 @@ def take_turns(told: Hooked, editing: Editing, history: Sequence[Event]) -> None
         told.wait_until_read()
 
 
-def take_back(proof: Proof, agent: str, told: Hooked, history: Sequence[Event]) -> None:
-    """Take back each case, and compare with the oracle; then undo, redo and undo."""
-    work = told.stage.work
+def take_back_offline(
+    proof: Proof,
+    agent: str,
+    told: Hooked,
+    history: Sequence[Event],
+    turns: Mapping[str, str],
+    cases: Sequence[Case],
+) -> None:
+    """Do the same while the database refuses connections, and compare with the ledger after."""
+    settings = {**told.stage.settings, "TURNTREE_DATABASE_URL": NOWHERE}
+    stopped = replace(told, stage=replace(told.stage, settings=settings))
+    before = len(asyncio.run(list_operations(told)))
+    chosen = cases[:1] if proof.quick else cases
+    done = take_back(proof, f"{agent}, stopped", stopped, history, turns, chosen)
+    told.call("session", "list")
+    after = asyncio.run(list_operations(told))
+    known = len(after) - before
+    missed = abs(done - known) + len(after) - len({*after})
+    proof.note(f"{agent}, operations while PostgreSQL was stopped", done, "operations")
+    proof.at_most(f"{agent}, of these not in the ledger once", missed, "operations", 0)
+
+
+async def list_operations(told: Hooked) -> list[str]:
+    """Return the plans of the ledger."""
+    async with turntree.open(told.settings) as tree:
+        return [str(state.plan.id) for state in await tree.plans.list_newest(10_000)]
+
+
+def take_back(
+    proof: Proof,
+    agent: str,
+    told: Hooked,
+    history: Sequence[Event],
+    turns: Mapping[str, str],
+    cases: Sequence[Case],
+) -> int:
+    """Take back each case, compare with the oracle, undo, redo, undo; return how often."""
+    work, done = told.stage.work, 0
     proof.at_most(
         f"{agent}, paths unlike the story", differ(replay(history), read(work)), "paths", 0
     )
-    turns = asyncio.run(find_turns(told))
     present, git = look(work), look(work / ".git")
     wrong = undone = redone = human = 0
-    cases = list_cases(quick=proof.quick)
     for number, case in enumerate(cases):
         revert(told, turns[case.turn], *case.words, answers=case.answers)
         found, expected = read(work), replay(history, case)
@@ -318,11 +387,13 @@ def take_back(proof: Proof, agent: str, told: Hooked, history: Sequence[Event]) 
         after = look(work)
         told.call("undo", "--yes")
         undone += differ(present, look(work))
+        done += 2
         if number == 0 or not proof.quick:
             told.call("redo", "--yes")
             redone += differ(after, look(work))
             told.call("undo", "--yes")
             undone += differ(present, look(work))
+            done += 2
     proof.note(f"{agent}, parts taken back", len(cases), "parts")
     proof.at_most(f"{agent}, paths unlike the oracle's", wrong, "paths", 0)
     proof.at_most(f"{agent}, edits of a person that were lost", human, "edits", 0)
@@ -330,6 +401,7 @@ def take_back(proof: Proof, agent: str, told: Hooked, history: Sequence[Event]) 
     proof.at_most(f"{agent}, paths unlike the revert after a redo", redone, "paths", 0)
     touched = differ(git, look(work / ".git"))
     proof.at_most(f"{agent}, files of .git that changed", touched, "files", 0)
+    return done
 
 
 def count_lost(files: Files, present: Files) -> int:
@@ -480,6 +552,81 @@ def codex_rules() -> list[Rule]:
         together("right", make, codex.shell),
         codex.SCENE.rules[-1],
     ]
+
+
+def opencode_rules() -> list[Rule]:
+    """Return how opencode is answered in each turn."""
+
+    def edit(number: int, text: str) -> Call:
+        told = {"filePath": "cart.py", "oldString": f"line {number}\n", "newString": f"{text}\n"}
+        return Call("edit", told)
+
+    def make(path: str) -> Call:
+        return Call("write", {"filePath": path, "content": "by a tool\n"})
+
+    task = {"description": "Count", "prompt": "COUNT the files.", "subagent_type": "general"}
+    tool = (
+        Reply("Reading.", (Call("read", {"filePath": "cart.py"}),)),
+        Reply("Editing.", (edit(3, "three, by a tool"),)),
+        Reply("Editing.", (edit(19, "nineteen, by a tool"),)),
+        Reply("Adding.", (make("added.txt"),)),
+        Reply("Done."),
+    )
+    aside, *_, plain = opencode.SCENE.rules
+    return [
+        aside,
+        Rule(tool, prompt="TOOL"),
+        Rule((Reply("", (opencode.bash(SHELL),)), Reply("Done.")), prompt="SHELL"),
+        Rule((Reply("", (Call("task", task),)), Reply("Done.")), prompt="DELEGATE"),
+        Rule((Reply("", (opencode.bash(COUNT),)), Reply("One.")), prompt="COUNT"),
+        Rule((Reply("", (opencode.bash(LAST),)), Reply("Done.")), prompt="LAST"),
+        together("left", make, opencode.bash),
+        together("right", make, opencode.bash),
+        plain,
+    ]
+
+
+def gemini_rules() -> list[Rule]:
+    """Return how Gemini CLI is answered in each turn."""
+
+    def edit(number: int, text: str) -> Call:
+        told = {
+            "file_path": "cart.py", "instruction": f"Say {text}.",
+            "old_string": f"line {number}\n", "new_string": f"{text}\n",
+        }  # fmt: skip
+        return Call("replace", told)
+
+    def make(path: str) -> Call:
+        return Call("write_file", {"file_path": path, "content": "by a tool\n"})
+
+    def rule(prompt: str, *replies: Reply) -> Rule:
+        return Rule(replies, prompt=prompt, offers="run_shell_command")
+
+    *_, plain, aside = gemini.SCENE.rules
+    return [
+        rule(
+            "TOOL",
+            Reply("Reading.", (Call("read_file", {"file_path": "cart.py"}),)),
+            Reply("Editing.", (edit(3, "three, by a tool"),)),
+            Reply("Editing.", (edit(19, "nineteen, by a tool"),)),
+            Reply("Adding.", (make("added.txt"),)),
+            Reply("Done."),
+        ),
+        rule("SHELL", Reply("", (gemini.shell(SHELL),)), Reply("Done.")),
+        rule("LAST", Reply("", (gemini.shell(LAST),)), Reply("Done.")),
+        together("left", make, gemini.shell),
+        together("right", make, gemini.shell),
+        plain,
+        aside,
+    ]
+
+
+RULES: Final[Mapping[str, Callable[[], list[Rule]]]] = {
+    "claude": claude_rules,
+    "codex": codex_rules,
+    "opencode": opencode_rules,
+    "gemini": gemini_rules,
+}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from turntree.testing.scripted.server import Call, Reply, Rule
 MODEL = "gemini-2.5-flash"
 
 
-def _shell(command: str) -> Call:
+def shell(command: str) -> Call:
+    """Return a call of its shell."""
     return Call("run_shell_command", {"command": command, "description": f"Run {command}"})
 
 
@@ -26,7 +27,7 @@ def _rules() -> list[Rule]:
             (
                 Reply(
                     "Let me look.",
-                    (_shell("echo one"), _shell("echo two")),
+                    (shell("echo one"), shell("echo two")),
                     "**Looking** Two things, at once.",
                     Usage(11, 41, 4_000, reasoning=9),
                 ),
@@ -86,15 +87,16 @@ def _prepare(stage: Stage) -> None:
 
 def _play(stage: Stage, story: Story) -> None:
     session = str(uuid.uuid4())
-    _run(stage, "LOOK at two things.", "--session-id", session)
+    run(stage, "LOOK at two things.", "--session-id", session)
     look = story.add("prompt", session, None, "LOOK at two things.")
-    _run(stage, "WRITE a note.", "--resume", session)
+    run(stage, "WRITE a note.", "--resume", session)
     write = story.add("prompt", session, look, "WRITE a note.")
-    _run(stage, "And after that?", "--resume", session)
+    run(stage, "And after that?", "--resume", session)
     story.add("prompt", session, write, "And after that?")
 
 
-def _run(stage: Stage, text: str, *words: str) -> None:
+def run(stage: Stage, text: str, *words: str) -> None:
+    """Run one prompt."""
     stage.run("-p", text, "-m", MODEL, "--approval-mode", "yolo", "-o", "json", *words)
 
 

@@ -22,7 +22,8 @@ ANSWER_TIMEOUT_S = 2
 SUMMARY_TIMEOUT_S = 60
 
 
-def _bash(command: str) -> Call:
+def bash(command: str) -> Call:
+    """Return a call of its shell."""
     return Call("bash", {"command": command, "description": f"Run {command}"})
 
 
@@ -47,7 +48,7 @@ def _rules() -> list[Rule]:
             (
                 Reply(
                     "Let me look.",
-                    (_bash("echo one"), _bash("echo two")),
+                    (bash("echo one"), bash("echo two")),
                     "Two things, at once.",
                     Usage(11, 41, 4_000, reasoning=9),
                 ),
@@ -58,10 +59,10 @@ def _rules() -> list[Rule]:
         ),
         Rule(
             (
-                Reply("Writing.", (_bash("echo first > note.txt"),), usage=Usage(19, 23, 4_400)),
+                Reply("Writing.", (bash("echo first > note.txt"),), usage=Usage(19, 23, 4_400)),
                 Reply(
                     "",
-                    (_bash("cat note.txt"), Call("read", {"filePath": "absent.txt"})),
+                    (bash("cat note.txt"), Call("read", {"filePath": "absent.txt"})),
                     usage=Usage(29, 31, 4_500),
                 ),
                 Reply("Written; one call failed.", usage=Usage(37, 43, 4_600)),
@@ -79,7 +80,7 @@ def _rules() -> list[Rule]:
         ),
         Rule(
             (
-                Reply("Looking.", (_bash("ls"),), usage=Usage(67, 73, 100)),
+                Reply("Looking.", (bash("ls"),), usage=Usage(67, 73, 100)),
                 Reply("One file.", usage=Usage(79, 83, 200)),
             ),
             prompt="COUNT",
@@ -122,22 +123,22 @@ def _prepare(_: Stage) -> None:
 
 
 def _play(stage: Stage, story: Story) -> None:
-    session = _run(stage, "LOOK at two things.")
+    session = run(stage, "LOOK at two things.")
     look = story.add("prompt", session, None, "LOOK at two things.")
-    _run(stage, "WRITE a note.", "--session", session)
+    run(stage, "WRITE a note.", "--session", session)
     write = story.add("prompt", session, look, "WRITE a note.")
-    fork = _run(stage, "Another way.", "--session", session, "--fork")
+    fork = run(stage, "Another way.", "--session", session, "--fork")
     story.add("prompt", fork, write, "Another way.")
-    _run(stage, "DELEGATE the counting.", "--session", session)
+    run(stage, "DELEGATE the counting.", "--session", session)
     delegate = story.add("prompt", session, write, "DELEGATE the counting.")
     story.add("subagent", session, delegate, "COUNT the files here.")
     _compact(stage, session)
     compaction = story.add("compaction", session, delegate, "summarize")
-    _run(stage, "And after that?", "--session", session)
+    run(stage, "And after that?", "--session", session)
     story.add("prompt", session, compaction, "And after that?")
 
 
-def _run(stage: Stage, text: str, *words: str) -> str:
+def run(stage: Stage, text: str, *words: str) -> str:
     """Run one prompt and return the id of the session that it was part of."""
     # It puts quotation marks around a word with spaces, and keeps them.
     out = stage.run("run", "--format", "json", "--auto", *words, *text.split())

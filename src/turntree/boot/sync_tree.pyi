@@ -67,7 +67,8 @@ from turntree.resources.driver import HasFiles, ResourceDriver, TakenSnapshot
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.files import Report as FilesReport
 from turntree.resources.plans.fork import Choice, ForkPlan
-from turntree.resources.plans.merge import MergeChoices, MergeOperation, MergePlan
+from turntree.resources.plans.merge import MergeChoices, MergePlan
+from turntree.resources.plans.merge_log import MergeOperation
 from turntree.resources.plans.plan import PlanState
 from turntree.resources.plans.restore import RestoreKind, RestorePlan
 from turntree.resources.plans.saga import PlanOutcome
@@ -875,9 +876,13 @@ class _Files:
         new: ExtRef | None,
         *,
         only: Collection[FileChange] | None = ...,
+        with_lines: bool = ...,
         report: FilesReport = ...,
     ) -> list[FileDiff]:
-        """Return how two snapshots differ, line by line; with ``only``, just these changes."""
+        """Return how two snapshots differ, line by line; with ``only``, just these changes.
+
+        Without lines, no file is read.
+        """
 
 class _LineBlame:
     def __call__(

@@ -62,9 +62,13 @@ class Files(Facet):
         new: ExtRef | None,
         *,
         only: Collection[FileChange] | None = None,
+        with_lines: bool = True,
         report: Report = lambda done, total: None,  # noqa: ARG005  (no progress wanted)
     ) -> list[FileDiff]:
-        """Return how two snapshots differ, line by line; with ``only``, just these changes."""
+        """Return how two snapshots differ, line by line; with ``only``, just these changes.
+
+        Without lines, no file is read.
+        """
         keeper = self.resources.file_keeper_of(resource)
 
         def read_all() -> list[FileDiff]:
@@ -73,7 +77,7 @@ class Files(Facet):
             diffs: list[FileDiff] = []
             for place, pair in enumerate(pairs):
                 report(place, len(pairs))
-                diffs.append(_diff_one(keeper, old, new, pair))
+                diffs.append(_diff_one(keeper, old, new, pair, with_lines=with_lines))
             return diffs
 
         return await in_thread(read_all)
@@ -105,10 +109,12 @@ def _diff_one(
     old: ExtRef | None,
     new: ExtRef | None,
     pair: FileChange | tuple[FileChange, FileChange],
+    *,
+    with_lines: bool,
 ) -> FileDiff:
     if isinstance(pair, tuple):
         return diff_file(pair[1], None, None, moved_from=pair[0])
-    sides = [None, None] if not has_to_be_read(pair) else [
+    sides = [None, None] if not (with_lines and has_to_be_read(pair)) else [
         None if state is None or entry is None or entry.kind == "directory"
         else keeper.read(state, entry.path)
         for state, entry in ((old, pair.old), (new, pair.new))

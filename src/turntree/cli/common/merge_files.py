@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from turntree.cli.command import Function, Terminal
+from turntree.cli.command import Terminal
 from turntree.cli.common.merge_preview import (
     ShownMerge,
     draw_conflict,
@@ -35,10 +35,9 @@ from turntree.resources.plans.merge import (
     MergeChoices,
     MergeItem,
     MergeKind,
-    MergeOperation,
     MergePlan,
-    sort_merges,
 )
+from turntree.resources.plans.merge_log import MergeOperation, sort_merges
 from turntree.resources.resource import Resource
 from turntree.system.shell_words import quoted
 
@@ -86,23 +85,6 @@ class MergeCommand:
     def did(self, kind: MergeKind) -> str:
         """Return what it did to a turn."""
         return VERBS[kind, self.is_undo][1]
-
-
-def merge_options(function: Function) -> Function:
-    """Add the options of a revert or pick."""
-    for add in (
-        click.option("--yes", "-y", is_flag=True, help="No confirmation before files change."),
-        click.option("--dry-run", is_flag=True,
-                     help="Preview of the changes to files; nothing is done."),
-        click.option("--mark", "default", flag_value="mark",
-                     help="Conflicts marked in the file, with both versions."),
-        click.option("--exact", "default", flag_value="exact",
-                     help="Conflicts decided for the turn's version, over what was changed since."),
-        click.option("--keep", "default", flag_value="keep",
-                     help="Conflicts decided for what is there now."),
-    ):  # fmt: skip
-        function = add(function)
-    return function
 
 
 def merge_files(

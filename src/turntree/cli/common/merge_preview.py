@@ -3,30 +3,25 @@
 Pure, like ``cli.output.text``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.changes import (
     PATHS_SHOWN_MAX,
-    SIGNS,
     diff_document,
     draw_diffs,
     draw_table,
     shown_path,
 )
 from turntree.cli.output.text import (
-    age,
-    clean,
     counted,
     cut,
     digits,
     late_sentence,
-    table,
     title,
-    who,
 )
-from turntree.core.ids import Timestamp, TurnId
+from turntree.core.ids import TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.resources.file_diff import FileDiff
@@ -34,7 +29,6 @@ from turntree.resources.file_merge import MergeConflict, Why
 from turntree.resources.plans.merge import MergeItem, MergePlan
 
 TITLE_MAX: Final = 40
-FILES_SHOWN_MAX: Final = 3
 UNCLEAR_SHOWN_MAX: Final = 8
 REASONS: Final[Mapping[Why, str]] = {
     "lines": "the same lines were changed since",
@@ -56,46 +50,6 @@ class ShownMerge:
     """The turns it is about, and those that its conflicts name."""
     diffs: tuple[tuple[MergeItem, tuple[FileDiff, ...]], ...]
     """What would change in each resource, line by line."""
-
-
-@value
-class ShownTurn:
-    """A turn that worked in a folder, and what changed while it ran."""
-
-    placed: ThreadTurn
-    ended_at: Timestamp
-    diffs: tuple[FileDiff, ...]
-    is_reverted: bool
-
-
-def draw_turns(shown: Sequence[ShownTurn], now: Timestamp, terminal: Terminal) -> list[str]:
-    """Return one line per turn: its number, age, agent, title and files."""
-    rows = [
-        (
-            f"{number:>3}",
-            age(one.ended_at, now),
-            who(one.placed.turn.header.by),
-            digits(one.placed.turn.digest),
-            cut(title(one.placed.turn), TITLE_MAX, ellipsis=terminal.spell("…")),
-            _files(one, terminal),
-        )
-        for number, one in enumerate(shown, start=1)
-    ]
-    return table(rows)
-
-
-def turn_document(one: ShownTurn) -> dict[str, Any]:
-    """Return a turn that can be taken back as a JSON document."""
-    turn = one.placed.turn
-    return {
-        "turn": turn.id,
-        "digest": turn.digest,
-        "title": title(turn),
-        "by": who(turn.header.by),
-        "ended_at": one.ended_at,
-        "reverted": one.is_reverted,
-        "changes": [diff_document(diff, with_lines=False) for diff in one.diffs],
-    }
 
 
 def draw_merge(shown: ShownMerge, done: str, terminal: Terminal) -> Iterator[str]:
@@ -182,12 +136,3 @@ def _conflict_document(
         "turns": [turns[turn].turn.digest for turn in conflict.turns if turn in turns],
         "outside": conflict.outside,
     }
-
-
-def _files(one: ShownTurn, terminal: Terminal) -> str:
-    named = [f"{SIGNS[diff.kind]} {clean(shown_path(diff.path))}" for diff in one.diffs]
-    more = len(named) - FILES_SHOWN_MAX
-    listed = "  ".join(named[:FILES_SHOWN_MAX])
-    if more > 0:
-        listed += terminal.spell(f"  … {more:,} more")
-    return f"{listed}   (taken back)" if one.is_reverted else listed

@@ -3,36 +3,29 @@
 Gathers and asks; ``cli.common.merge_preview`` prints.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from turntree.cli.command import Terminal, is_asked, verb
-from turntree.cli.common.merge_files import (
-    HowToMerge,
-    MergeCommand,
-    find_merged,
-    merge_files,
-    merge_options,
-)
-from turntree.cli.common.merge_preview import ShownTurn, draw_turns, turn_document
-from turntree.cli.common.turn_files import nothing_pinned, relative
+from turntree.cli.common.merge_options import merge_options
+from turntree.cli.common.turn_list import TURNS_READ_MAX, draw_turns, list_turns, turn_document
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import digits
 from turntree.cli.param_types import REVISION
 from turntree.core.errors import InvalidOperation, NotFound
-from turntree.core.ids import Timestamp, TurnId
-from turntree.resources.file_merge import Choice
-from turntree.resources.plans.merge import MergeChoices, MergePlan, sort_merges
-from turntree.resources.resource import Resource
 from turntree.system.shell_words import quoted
 
+if TYPE_CHECKING:
+    from turntree.resources.file_merge import Choice
+    from turntree.resources.plans.merge import MergeChoices, MergePlan
+
 TURNS_DEFAULT: Final = 10
-TURNS_READ_MAX: Final = 500
-"""Turns that changed no file are not listed; at most this many are looked at."""
 
 
 @verb()
@@ -66,6 +59,10 @@ def revert(
         turn = _choose_turn(terminal, limit)
         if turn is None:
             return
+    from turntree.cli.common.merge_files import HowToMerge, MergeCommand, merge_files
+    from turntree.cli.common.turn_files import relative
+    from turntree.resources.plans.merge import MergeChoices
+
     how = HowToMerge(default, dry_run, yes, by_hunk)
 
     async def propose(opened: CliContext, choices: MergeChoices) -> MergePlan:
@@ -109,6 +106,8 @@ def pick(
     you choose. `pick SESSION` applies all turns of the session since it was forked: what was done
     in a worktree comes back in one step. `undo` takes it back.
     """
+    from turntree.cli.common.merge_files import HowToMerge, MergeCommand, merge_files
+
     how, full = HowToMerge(default, dry_run, yes), Path(folder).resolve()
 
     async def propose(opened: CliContext, choices: MergeChoices) -> MergePlan:
@@ -124,6 +123,8 @@ def pick(
 @merge_options
 def redo(terminal: Terminal, default: Choice | None, dry_run: bool, yes: bool) -> None:
     """Redo the revert or pick in this folder that was undone last."""
+    from turntree.cli.common.merge_files import HowToMerge, MergeCommand, find_merged, merge_files
+    from turntree.resources.plans.merge_log import sort_merges
 
     async def propose(opened: CliContext, choices: MergeChoices) -> MergePlan:
         found = await find_merged(opened)
@@ -139,7 +140,11 @@ def redo(terminal: Terminal, default: Choice | None, dry_run: bool, yes: bool) -
 
 def _choose_turn(terminal: Terminal, limit: int) -> str | None:
     """List the last turns in this folder and return the one that the user names."""
-    shown, now = with_ledger(terminal, partial(_list_turns, limit=limit), offline=True)
+    shown, now = with_ledger(
+        terminal,
+        partial(list_turns, limit=limit, with_lines=terminal.as_json),
+        offline=True,
+    )
     if terminal.as_json:
         terminal.documents(turn_document(one) for one in shown)
         return None
@@ -154,34 +159,9 @@ def _choose_turn(terminal: Terminal, limit: int) -> str | None:
     return str(shown[number - 1].placed.turn.id) if number else None
 
 
-async def _list_turns(opened: CliContext, *, limit: int) -> tuple[list[ShownTurn], Timestamp]:
-    tree = opened.tree
-    for resource in await opened.tree.resources.list_around(str(Path.cwd())):
-        taken_back = await _list_reverted(opened, resource)
-        found: list[ShownTurn] = []
-        for pinned in await tree.resources.pins.list_newest(resource.id, limit=TURNS_READ_MAX):
-            if pinned.before is None or pinned.before.external == pinned.after.external:
-                continue
-            diffs = await tree.files.diff(resource, pinned.before.external, pinned.after.external)
-            placed = await tree.turns.get(pinned.pin.turn)
-            is_reverted = pinned.pin.turn in taken_back
-            found.append(ShownTurn(placed, pinned.pin.ended_at, tuple(diffs), is_reverted))
-            if len(found) == limit:
-                break
-        if found:
-            return found, opened.now
-    raise NotFound(
-        "no turn changed files in this folder, as far as snapshots show",
-        hint=command_hint("turntree hook status"),
-    )
-
-
-async def _list_reverted(opened: CliContext, resource: Resource) -> frozenset[TurnId]:
-    done, _ = sort_merges(await opened.tree.plans.list_merges(resource.id))
-    return frozenset(turn for one in done if one.state.plan.kind == "revert" for turn in one.turns)
-
-
 async def _nothing_known(opened: CliContext, revision: str) -> NotFound:
+    from turntree.cli.common.turn_files import nothing_pinned
+
     short = digits((await opened.tree.turns.get(revision)).turn.digest)
     return nothing_pinned(short)
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Literal, cast
 
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation, NotFound, Unsupported
-from turntree.core.ids import Digest, PlanId, ResourceId, Timestamp, TurnId
+from turntree.core.ids import Digest, PlanId, ResourceId, TurnId
 from turntree.core.message_context import ChangeKind
 from turntree.core.ref import ExtRef
 from turntree.core.value import value
@@ -30,7 +30,12 @@ from turntree.resources.file_merge import (
     MergeResult,
     above_of,
 )
-from turntree.resources.plans.plan import PlanState, fold
+from turntree.resources.plans.merge_log import (
+    MERGES_READ_MAX,
+    MergeOperation,
+    read_merges,
+    sort_merges,
+)
 from turntree.resources.plans.restore import CONFLICTS_SHOWN_MAX, site_of
 from turntree.resources.plans.step_executor import StepExecutor
 from turntree.resources.plans.steps import (
@@ -48,8 +53,6 @@ from turntree.resources.turn_work import Patch, Rival, TurnWork, find_work
 MergeKind = Literal["revert", "pick"]
 DIGITS: Final = 8
 """How much of a digest the markers of a conflict show."""
-MERGES_READ_MAX: Final = 200
-"""Of more reverts and picks, only the newest can be undone or redone."""
 
 
 @value
@@ -110,21 +113,6 @@ class MergePlan:
     def acts(self) -> bool:
         """Whether any file would change."""
         return any(item.changes for item in self.items)
-
-
-@value
-class MergeOperation:
-    """A revert or pick that was carried out."""
-
-    state: PlanState
-    at: Timestamp
-    turns: tuple[TurnId, ...]
-    undoes: PlanId | None
-
-    @property
-    def id(self) -> PlanId:
-        """The id of its plan."""
-        return self.state.plan.id
 
 
 @value
@@ -204,13 +192,7 @@ class MergeProposer:
 
     async def list_merges(self, resource: ResourceId) -> list[MergeOperation]:
         """Return the reverts and picks that changed a resource, oldest first."""
-        found: list[MergeOperation] = []
-        for events in await self.plans.list_merges(limit=MERGES_READ_MAX):
-            state = fold(events)
-            commit = state.plan.steps[-1]
-            if resource in state.plan.resources and isinstance(commit, RecordMerge):
-                found.append(MergeOperation(state, events[0].at, commit.turns, commit.undoes))
-        return found
+        return read_merges(await self.plans.list_merges(limit=MERGES_READ_MAX), resource)
 
     async def build(self, proposal: MergePlan) -> Plan:
         """Return the steps of a proposal, whose target states are recorded for it."""
@@ -396,29 +378,6 @@ def check_merge(plan: MergePlan) -> None:
     if plan.undecided:
         listed = "\n".join(f"  {one.path}" for one in plan.undecided[:CONFLICTS_SHOWN_MAX])
         raise InvalidOperation(f"these were changed since, in the same places:\n{listed}")
-
-
-def sort_merges(
-    merges: Sequence[MergeOperation],
-) -> tuple[list[MergeOperation], list[MergeOperation]]:
-    """Return the operations that are in effect, and the undone ones that can be redone.
-
-    Takes all of them, oldest first. An operation that undoes an undo is a redo. A new one makes
-    what was undone before it final.
-    """
-    done: list[MergeOperation] = []
-    undone: list[MergeOperation] = []
-    for one in merges:
-        if one.undoes is None:
-            done.append(one)
-            undone.clear()
-        elif any(other.id == one.undoes for other in done):
-            done = [other for other in done if other.id != one.undoes]
-            undone.append(one)
-        else:
-            undone = [other for other in undone if other.id != one.undoes]
-            done.append(one)
-    return done, undone
 
 
 def _merge_states(

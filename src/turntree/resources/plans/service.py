@@ -15,11 +15,11 @@ from turntree.resources.plans.fork import Choice, ForkPlan, ForkProposer
 from turntree.resources.plans.merge import (
     EVERYTHING,
     MergeChoices,
-    MergeOperation,
     MergePlan,
     MergeProposer,
     check_merge,
 )
+from turntree.resources.plans.merge_log import MergeOperation
 from turntree.resources.plans.plan import PlanState, fold
 from turntree.resources.plans.restore import (
     RestoreKind,
