@@ -16,7 +16,8 @@ MAIN = [
     *("ps", "fork", "switch", "rewind", "undo"),
     *("files", "revert", "pick", "redo", "worktree", "snapshot"),
     *("chat", "send", "tail", "cancel", "compact"),
-    *("import", "handoff", "export", "share", "pr", "hook", "mcp"),
+    *("import", "handoff", "export", "share", "pr", "push", "pull", "remote"),
+    *("hook", "mcp"),
     *("on", "off", "status", "doctor", "config"),
 ]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Call
 from turntree.boot.open import open_tree
 from turntree.cli.harmless import harmless, spelled
-from turntree.cli.setup.server import hide_password
+from turntree.cli.settings import hide_password
 from turntree.cli.transcripts import export
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 

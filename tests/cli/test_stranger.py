@@ -137,6 +137,8 @@ ASKED: Calls = {
     "export": (("--all",), ("LABEL",), ("TURN",)),
     "share": (("LABEL", "-o", "-"), ("TURN", "-o", "-")),
     "pr": ((), ("main..HEAD", "--json")),
+    "push": (("LABEL", "--to", "team"),),
+    "pull": (("team", "LABEL"), ("team",)),
     "status": ((),),
     "index build": ((),),
     "gc": (("--dry-run",),),
@@ -149,6 +151,7 @@ ELSEWHERE = {
     "import", "demo", "init", "on", "off", "ps", "down", "ui", "completion", "config", "config add",
     "config get", "config list", "config set", "config unset", "hook sync", "hook install",
     "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall", "uninstall",
+    "remote", "remote add", "remote list", "remote remove",
     *(f"{kind} create" for kind in STATES),
 }  # fmt: skip
 """What asks nothing of the ledger, or never ends."""
@@ -198,8 +201,9 @@ def test_every_command_is_asked_or_has_nothing_to_tell() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_no_command_tells_a_stranger_a_word(
-    turntree: Call, private: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    turntree: Call, private: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert turntree("remote", "add", "team", str(tmp_path / "team"), "--json").code == 0
     before = [turntree(*words).out for words in KEPT]
     assert all(word in turntree("export", LABEL).out.lower() for word in WORDS)
     monkeypatch.setenv("TURNTREE_USER", "bob")

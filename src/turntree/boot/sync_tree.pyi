@@ -97,7 +97,7 @@ from turntree.runs.service import PostOptions, RunStatus
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 from turntree.search.results import IndexProgress, SearchPlaces, SearchResult, SnapshotChange
 from turntree.search.service import Blame
-from turntree.transfer.archive import ArchiveReader
+from turntree.transfer.archive import ArchiveReader, BaseTurn, SharedThread
 from turntree.transfer.branch import BranchReport
 from turntree.transfer.service import ExportResult, ImportResult
 from turntree.transfer.service import Report as ServiceReport
@@ -465,8 +465,16 @@ class _Archives:
         Raises:
             DatabaseUnavailable: The database does not answer.
         """
-    def share(self, thread: Sequence[ThreadTurn], label: str, redactor: Redactor) -> ThreadArchive:
-        """Return the archive of one whole thread, without its secrets.
+    def share(
+        self,
+        thread: Sequence[ThreadTurn],
+        label: str,
+        redactor: Redactor,
+        *,
+        base: BaseTurn | None = ...,
+        has_files: bool = ...,
+    ) -> ThreadArchive:
+        """Return the archive of one thread without its secrets: all of it, or after a base.
 
         Raises:
             InvalidOperation: What cannot be left out holds a secret, such as a path or a tag.
@@ -478,17 +486,29 @@ class _Archives:
             InvalidOperation: It is not an archive, or something in it was changed.
         """
     def load(
-        self, file: IO[bytes], report: ServiceReport = ..., *, visibility: Visibility | None = ...
+        self,
+        file: IO[bytes],
+        report: ServiceReport = ...,
+        *,
+        visibility: Visibility | None = ...,
+        begins_session: bool = ...,
     ) -> ImportResult:
         """Insert an archive: all of it, or nothing.
 
         What the ledger has already is skipped, so that it may be repeated. Where both have a
         session or a program, the one with more events wins if they continue the same events. A
-        shared thread gets a session of its own, which belongs to the user and has ``visibility``.
+        shared thread gets a session of its own, which belongs to the user and has ``visibility``,
+        unless the caller has one for it.
 
         Raises:
             InvalidOperation: Something in it was changed, or its rows contradict its events.
             Conflict: The ledger has something else under the same name or id.
+        """
+    def begin_session(self, shared: SharedThread, visibility: Visibility | None) -> Session:
+        """Return the session at the head of a shared thread; importing again finds the same one.
+
+        Raises:
+            InvalidOperation: Too many sessions have its name.
         """
 
 class _Causes:

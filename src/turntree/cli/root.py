@@ -140,6 +140,21 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "history.pr",
         "Write the turns behind a branch as Markdown for a pull request.",
     ),
+    "push": CommandEntry(
+        "Import and export",
+        "transcripts.remote",
+        "Copy a session to a remote: only the turns that it lacks, without secrets.",
+    ),
+    "pull": CommandEntry(
+        "Import and export",
+        "transcripts.remote",
+        "Copy sessions from a remote: only the turns that are not here, all of them verified.",
+    ),
+    "remote": CommandEntry(
+        "Import and export",
+        "transcripts.remote",
+        "Add, list and remove remotes: folders and databases to push to and pull from.",
+    ),
     "hook": CommandEntry(
         "Import and export", "setup.hook", "Record coding agents while they work."
     ),

@@ -5,6 +5,7 @@ has to work when nothing else does.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from turntree.transcripts.importer import ToolPaths
 
 Source = Literal["environment", "file", "default"]
+_PASSWORD = re.compile(
+    # Up to the last @: a password that was not percent-encoded may contain more of them.
+    r"(?<=://)(?P<user>[^:@/\s]*):(?:\S*(?P<end>@)|(?!\d+(?:[/?,\s]|$))\S+)"
+    r"|(?<=password)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|[^\s&]+)",
+    re.IGNORECASE,
+)
 
 
 @value
@@ -106,16 +113,20 @@ def read_file() -> dict[str, str]:
 def write_file(values: Mapping[str, str]) -> Path:
     """Replace the settings file and return its path."""
     path = config_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f"{key} = {_toml_string(value)}" for key, value in sorted(values.items())]
-    # A database URL may hold a password, so only the owner may read the file.
+    write_private(path, "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file that only its owner may read: a database URL may hold a password."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     fresh.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write("".join(f"{line}\n" for line in lines))
+        file.write(text)
     fresh.replace(path)
-    return path
 
 
 def find_setting(key: str) -> Setting:
@@ -147,6 +158,16 @@ def places_here() -> "ToolPaths":
     from turntree.transcripts.importer import ToolPaths
 
     return ToolPaths(Path.home(), os.environ)
+
+
+def hide_password(conninfo: str) -> str:
+    """Return a connection string without its password."""
+    return _PASSWORD.sub(
+        lambda found: (
+            "=***" if found["user"] is None else f"{found['user']}:***{found['end'] or ''}"
+        ),
+        conninfo,
+    )
 
 
 def _toml_string(value: str) -> str:

@@ -214,6 +214,20 @@ class Database:
                     self.sights.forget(connection)
 
     @asynccontextmanager
+    async def joining(self, connection: Connection) -> AsyncGenerator[None, None]:
+        """Run all queries of this task within the block in the transaction of a connection.
+
+        The caller opened both, and has no more to do on the connection afterwards than to commit.
+        """
+        # Its viewer was set when it was opened, and not by this database.
+        self.sights.forget(connection)
+        token = _KEPT.set((self.pool, connection))
+        try:
+            yield
+        finally:
+            _KEPT.reset(token)
+
+    @asynccontextmanager
     async def seeing_everything(self, connection: Connection) -> AsyncGenerator[None, None]:
         """Act as the system within the block, in the current transaction, and so see hidden rows
         too.

@@ -19,7 +19,7 @@ import orjson
 
 from turntree.core.canonical import Json, canonical, digest_bytes, is_digest
 from turntree.core.errors import InvalidOperation, InvalidRevision, NotCanonical
-from turntree.core.ids import TurnId
+from turntree.core.ids import Digest, TurnId
 from turntree.core.revision import check_label
 from turntree.core.turn import verify
 from turntree.core.value import value
@@ -104,6 +104,7 @@ SHARED: Final[Mapping[str, str]] = {
 
 Any other row would be a program, a session or a grant that the reader did not ask for.
 """
+DEPTH_MAX: Final = 2**31 - 1
 FILE_KINDS: Final = ("directory", "file")
 """The kinds of resources whose files a shared thread may have."""
 FILE_NAME_BYTES_MAX: Final = 255
@@ -118,12 +119,23 @@ _FINISHED: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
 
 
 @value
+class BaseTurn:
+    """The turn that an archive continues: it is not in it, and the reader has it already."""
+
+    id: TurnId
+    digest: Digest
+    depth: int
+
+
+@value
 class SharedThread:
     """What the archive of one thread says about itself in its first line."""
 
     head: TurnId
     label: str
     """What the thread was called where it was written."""
+    base: BaseTurn | None = None
+    """None if the thread is complete."""
 
 
 @value
@@ -302,14 +314,15 @@ class ArchiveReader:
                 if "share" in document:
                     head, label = (str(document["share"][name]) for name in ("head", "label"))
                     # A name from another machine is printed and typed here as any other one is.
-                    self.shared = SharedThread(TurnId(str(UUID(head))), check_label(label))
+                    base = self._read_base(document["share"].get("base"))
+                    self.shared = SharedThread(TurnId(str(UUID(head))), check_label(label), base)
             case "turn":
                 return self._check_turn(document)
             case "event":
                 body = canonical(document["event"])
                 self._require(digest_bytes(body) == document["id"], "the event")
                 return ArchiveLine(kind, document, body)
-            case "object" | "file" if "bytes" in document:
+            case "object" | "file" if kind == "object" or "pieces" not in document:
                 data = b64decode(document["bytes"], validate=True)
                 self._require(digest_bytes(data) == document["digest"], f"the {kind}")
                 return ArchiveLine(kind, document, data)
@@ -326,6 +339,16 @@ class ArchiveReader:
                 if kind in _FINISHED and not _FINISHED[kind](row):
                     raise self._refusal(f"a {kind.replace('_', ' ')} that is not finished")
         return ArchiveLine(kind, document)
+
+    def _read_base(self, given: Mapping[str, Any] | None) -> BaseTurn | None:
+        """Return the turn above the first ones; the caller has to compare it with its own."""
+        if given is None:
+            return None
+        id, digest, depth = str(UUID(given["id"])), given["digest"], given["depth"]
+        if not is_digest(digest) or not isinstance(depth, int) or not 0 < depth < DEPTH_MAX:
+            raise self._refusal("it does not continue a turn")
+        self._depth, self._level = depth, {id: digest}
+        return BaseTurn(TurnId(id), digest, depth)
 
     def _check_files(self, row: Mapping[str, Any]) -> None:
         """Refuse states of files that no ledger can have recorded."""

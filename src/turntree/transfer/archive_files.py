@@ -59,7 +59,8 @@ class FileImport:
         """Write to a store from the first file on."""
         self._store = store
         self._writer: ObjectWriter | None = None
-        self._whole: list[bytes] = []
+        self._whole = dict[bytes, list[bytes]]()
+        """Files in pieces, whose pieces may come after them."""
         self.added = 0
 
     def add(self, line: ArchiveLine) -> None:
@@ -69,9 +70,7 @@ class FileImport:
         raw = digest_raw(parse_digest(line.document["digest"]))
         self.added += raw not in self._writer
         if "pieces" in line.document:
-            pieces = [digest_raw(parse_digest(one)) for one in line.document["pieces"]]
-            self._writer.put_pieces(raw, pieces)
-            self._whole.append(raw)
+            self._whole[raw] = [digest_raw(parse_digest(one)) for one in line.document["pieces"]]
         else:
             self._writer.put(raw, line.data)
 
@@ -84,10 +83,17 @@ class FileImport:
         if self._writer is None:
             return
         self._writer.finish()
-        for raw in self._whole:
+        # Only after they are verified: the store would take a damaged file for one that it has, and
+        # the next snapshot of the right one would not be written.
+        writer = self._store.begin()
+        for raw, pieces in self._whole.items():
             whole = sha256()
             try:
-                for piece in self._store.stream(raw):
-                    whole.update(piece)
+                for piece in pieces:
+                    whole.update(self._store.get(piece))
             except NotFound as error:
-                raise InvalidOperation(f"the archive's file {raw.hex()} is damaged") from error
+                raise InvalidOperation(f"the archive lacks a part of {raw.hex()}") from error
+            if whole.digest() != raw:
+                raise InvalidOperation(f"the archive's file {raw.hex()} is damaged")
+            writer.put_pieces(raw, pieces)
+        writer.finish()

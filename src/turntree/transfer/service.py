@@ -24,7 +24,7 @@ from turntree.resources.service import Resources
 from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import read_state
 from turntree.routing.target import MAIN
-from turntree.transfer.archive import ArchiveReader, ArchiveWriter, SharedThread
+from turntree.transfer.archive import ArchiveReader, ArchiveWriter, BaseTurn, SharedThread
 from turntree.transfer.archive_files import FileImport, file_lines, list_needed
 from turntree.transfer.clean_files import CleanFiles
 from turntree.transfer.share import ThreadArchive, archive_thread
@@ -60,6 +60,8 @@ class ImportResult:
     """Whether the archive was written by a viewer from whom something was hidden."""
     session: Session | None = None
     """The session at the head of a shared thread."""
+    has_files: bool = False
+    """Whether turns of a shared thread have files, new or known."""
 
 
 @value
@@ -98,16 +100,22 @@ class Archives:
             return ExportResult(writer.counts, not snapshot.sees_all, snapshot.unfinished, missing)
 
     async def share(
-        self, thread: Sequence[ThreadTurn], label: str, redactor: Redactor
+        self,
+        thread: Sequence[ThreadTurn],
+        label: str,
+        redactor: Redactor,
+        *,
+        base: BaseTurn | None = None,
+        has_files: bool = True,
     ) -> ThreadArchive:
-        """Return the archive of one whole thread, without its secrets.
+        """Return the archive of one thread without its secrets: all of it, or after a base.
 
         Raises:
             InvalidOperation: What cannot be left out holds a secret, such as a path or a tag.
         """
-        files = CleanFiles(self._store, redactor)
+        files = CleanFiles(self._store, redactor) if has_files else None
         by, at = self.resources.by, self.resources.world.now()
-        return await archive_thread(self.database, thread, label, redactor, files, by, at)
+        return await archive_thread(self.database, thread, label, redactor, files, by, at, base)
 
     async def verify(
         self, file: IO[bytes], report: Report = lambda _done, _total: None
@@ -129,12 +137,14 @@ class Archives:
         report: Report = lambda _done, _total: None,
         *,
         visibility: Visibility | None = None,
+        begins_session: bool = True,
     ) -> ImportResult:
         """Insert an archive: all of it, or nothing.
 
         What the ledger has already is skipped, so that it may be repeated. Where both have a
         session or a program, the one with more events wins if they continue the same events. A
-        shared thread gets a session of its own, which belongs to the user and has ``visibility``.
+        shared thread gets a session of its own, which belongs to the user and has ``visibility``,
+        unless the caller has one for it.
 
         Raises:
             InvalidOperation: Something in it was changed, or its rows contradict its events.
@@ -146,7 +156,9 @@ class Archives:
         async with open_import(everything) as loading:
             async for text in _lines(file, report):
                 line = reader.read(text)
-                loading.keeps_ours = reader.shared is not None
+                if line.kind == "archive" and reader.shared is not None:
+                    loading.keeps_ours = True
+                    await loading.check_base(reader.shared.base)
                 if line.kind == "file":
                     files.add(line)
                 elif line.kind == "turn_files":
@@ -157,6 +169,10 @@ class Archives:
             await loading.finish()
             await loading.check_objects()
             await anyio.to_thread.run_sync(files.finish)
+            states = {row[side] for row in turn_files for side in ("before", "after") if row[side]}
+            # A folder that lacks a file would otherwise be noticed when it is needed.
+            if (await anyio.to_thread.run_sync(list_needed, self._store, states))[1]:
+                raise InvalidOperation("the archive lacks files that its turns refer to")
             if any(loading.added.values()) and not reader.is_partial:
                 # Rows are proved by the events next to them. References to what is hidden are
                 # faults that only the whole ledger could mend, so a partial one is not judged.
@@ -169,22 +185,25 @@ class Archives:
                         f"the archive contradicts itself: {fault.subject}: {fault.sentence}"
                         f" ({fault.invariant})"
                     )
-        added = {**loading.added, **({"file": files.added} if files.added else {})}
-        session = None
-        if reader.shared is not None:
-            session = await self._begin_session(reader.shared, visibility)
-            known = await self._list_turns_with_files(turn_files)
-            for row in turn_files:
-                if row["turn"] not in known:
-                    added["turn_files"] = added.get("turn_files", 0) + await self._pin(row)
-        return ImportResult(reader.lines, added, reader.is_partial, session)
+            added = {**loading.added, **({"file": files.added} if files.added else {})}
+            session = None
+            if reader.shared is not None:
+                # In the same transaction: turns without their files could never get them again.
+                async with self.database.joining(loading.connection):
+                    known = await self._list_turns_with_files(turn_files)
+                    for row in turn_files:
+                        if row["turn"] not in known:
+                            added["turn_files"] = added.get("turn_files", 0) + await self._pin(row)
+        if reader.shared is not None and begins_session:
+            session = await self.begin_session(reader.shared, visibility)
+        return ImportResult(reader.lines, added, reader.is_partial, session, bool(turn_files))
 
-    @property
-    def _store(self) -> ObjectStore:
-        return ObjectStore(str(self.home / "shadow"))
+    async def begin_session(self, shared: SharedThread, visibility: Visibility | None) -> Session:
+        """Return the session at the head of a shared thread; importing again finds the same one.
 
-    async def _begin_session(self, shared: SharedThread, visibility: Visibility | None) -> Session:
-        """Return the session at the head of a shared thread; importing again finds the same one."""
+        Raises:
+            InvalidOperation: Too many sessions have its name.
+        """
         sessions = self.resources.sessions
         for label in numbered_labels(shared.label):
             there = await sessions.ledger.find(label)
@@ -198,6 +217,10 @@ class Archives:
                 except Conflict:
                     continue  # A session that is hidden from the user has the name.
         raise InvalidOperation(f"too many sessions are named {shared.label!r}")
+
+    @property
+    def _store(self) -> ObjectStore:
+        return ObjectStore(str(self.home / "shadow"))
 
     async def _list_turns_with_files(self, rows: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the turns whose files this ledger has recorded itself: it knows them better."""

@@ -27,6 +27,7 @@ from turntree.transfer.archive import (
     FORMAT,
     SHARED,
     ArchiveWriter,
+    BaseTurn,
     SharedThread,
     bytes_line,
     event_line,
@@ -73,6 +74,19 @@ class RedactionReport:
         """How many secrets were taken out."""
         return sum(one.secrets for one in self.messages) + sum(count for _, count in self.files)
 
+    def __add__(self, other: "RedactionReport") -> "RedactionReport":
+        """Return what is missing in two parts of a thread."""
+        files = dict(self.files)
+        for path, count in other.files:
+            files[path] = max(count, files.get(path, 0))
+        return RedactionReport(
+            (*self.messages, *other.messages),
+            tuple(sorted(files.items())),
+            tuple(sorted({*self.files_left_out, *other.files_left_out})),
+            (*self.turns_without_events, *other.turns_without_events),
+            self.states_missing + other.states_missing,
+        )
+
     def document(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {
@@ -105,11 +119,14 @@ async def archive_thread(
     thread: Sequence[ThreadTurn],
     label: str,
     redactor: Redactor,
-    files: CleanFiles,
+    files: CleanFiles | None,
     by: Principal,
     at: Timestamp,
+    base: BaseTurn | None = None,
 ) -> ThreadArchive:
-    """Return the archive of a whole thread, which ``by`` gives away.
+    """Return the archive of a whole thread, which ``by`` gives away, or of its turns after a base.
+
+    Without ``files`` it has none.
 
     Raises:
         InvalidOperation: What cannot be left out holds a secret, such as a path or a tag.
@@ -118,7 +135,8 @@ async def archive_thread(
     async with open_snapshot(database, turns) as snapshot:
         archiver = _ThreadArchiver(snapshot, redactor, files, by, at)
         await archiver.read()
-    return await anyio.to_thread.run_sync(archiver.write, SharedThread(turns[-1], label))
+    shared = SharedThread(turns[-1], label, base)
+    return await anyio.to_thread.run_sync(archiver.write, shared)
 
 
 class _ThreadArchiver:
@@ -128,7 +146,7 @@ class _ThreadArchiver:
         self,
         snapshot: LedgerSnapshot,
         redactor: Redactor,
-        files: CleanFiles,
+        files: CleanFiles | None,
         by: Principal,
         at: Timestamp,
     ) -> None:
@@ -159,31 +177,32 @@ class _ThreadArchiver:
         for kind in SHARED:
             async for (text,) in self._snapshot.rows(kind):
                 self._add_row(kind, orjson.loads(text))
-        await self._read_files()
+        if self._files is not None:
+            await self._read_files(self._files)
 
     def write(self, shared: SharedThread) -> ThreadArchive:
         """Return the archive; it reads the files, so it may take a while."""
         report = RedactionReport(
             tuple(self._messages),
-            tuple(sorted(self._files.redacted.items())),
-            tuple(self._files.left_out),
+            tuple(sorted(self._files.redacted.items())) if self._files else (),
+            tuple(self._files.left_out) if self._files else (),
             tuple(self._muted),
             self._missing,
         )
         writer, out = ArchiveWriter(), BytesIO()
-        first = {
-            "turntree": FORMAT,
-            "partial": True,
-            "share": {
-                "head": shared.head,
-                "label": shared.label,
-                "removed": report.document(),
-            },
+        share: dict[str, Json] = {
+            "head": shared.head,
+            "label": shared.label,
+            "removed": report.document(),
         }
+        if shared.base is not None:
+            base = shared.base
+            share["base"] = {"id": base.id, "digest": base.digest, "depth": base.depth}
+        first = {"turntree": FORMAT, "partial": True, "share": share}
         out.write(writer.add("archive", line_of("archive", first)))
         for kind, line in self._lines:
             out.write(writer.add(kind, line))
-        for line in self._files.lines():
+        for line in self._files.lines() if self._files else ():
             out.write(writer.add("file", line))
         out.write(writer.end())
         return ThreadArchive(out.getvalue(), report, self._objects, self._changes)
@@ -249,12 +268,12 @@ class _ThreadArchiver:
             raise InvalidOperation(f"{what} holds a secret, so the thread cannot be shared")
         self._lines.append((kind, line))
 
-    async def _read_files(self) -> None:
+    async def _read_files(self, files: CleanFiles) -> None:
         """Clean the states before and after each turn, and compare them."""
         for row in await self._snapshot.files():
             try:
                 states = {
-                    side: await anyio.to_thread.run_sync(self._files.clean, Digest(row[side]))
+                    side: await anyio.to_thread.run_sync(files.clean, Digest(row[side]))
                     for side in ("before", "after")
                     if row[side] is not None
                 }
@@ -267,7 +286,7 @@ class _ThreadArchiver:
             self._add_line("turn_files", line_of("turn_files", shown))
             # Without a state before, all files would look as if the turn had written them.
             if before is not None:
-                diffs = await anyio.to_thread.run_sync(self._files.diff, before, after)
+                diffs = await anyio.to_thread.run_sync(files.diff, before, after)
                 self._changes.setdefault(TurnId(row["turn"]), []).extend(diffs)
 
 

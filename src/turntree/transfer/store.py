@@ -30,6 +30,7 @@ from turntree.transfer.archive import (
     FORMAT,
     SECTIONS,
     ArchiveLine,
+    BaseTurn,
     bytes_line,
     event_line,
     line_of,
@@ -188,6 +189,21 @@ class ArchiveImport:
             self._kind = line.kind
         self._batch.append(line)
         self._bytes += size
+
+    async def check_base(self, base: BaseTurn | None) -> None:
+        """Raise unless the ledger has the turn that the archive continues.
+
+        Raises:
+            InvalidOperation: It does not, or as another turn.
+        """
+        if base is None:
+            return
+        turns = as_uuids([base.id])
+        known = [
+            (digest_from_raw(raw), at) for raw, at in await self._fetch("known_turns", turns=turns)
+        ]
+        if known != [(base.digest, base.depth)]:
+            raise InvalidOperation(f"the archive continues turn {base.id}, which is not here")
 
     async def finish(self) -> None:
         """Insert the rest, and what follows from all of it.

@@ -286,6 +286,9 @@ SELECT x.stream::text, x.seq FROM unnest(%(streams)s::uuid[], %(seqs)s::int[], %
 -- name: import_references
 INSERT INTO pg_temp.archive_references (digest) SELECT unnest(%(digests)s::bytea[]) ON CONFLICT DO NOTHING;
 
+-- name: known_turns
+SELECT digest, depth FROM turntree.turns WHERE workspace_id = %(workspace)s AND id = ANY (%(turns)s::uuid[]);
+
 -- name: known_bodies
 SELECT turn_id::text, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)s AND turn_id = ANY (%(turns)s::uuid[]);
 

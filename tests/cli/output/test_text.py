@@ -16,7 +16,7 @@ from turntree.cli.output.text import (
     tokens,
     wrap,
 )
-from turntree.cli.setup.server import hide_password
+from turntree.cli.settings import hide_password
 from turntree.core.ids import Timestamp, instant
 
 

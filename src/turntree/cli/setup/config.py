@@ -8,8 +8,15 @@ from turntree.cli.command import CommandGroup, Terminal, verb
 from turntree.cli.context import load_settings
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import table
-from turntree.cli.settings import KEYS, Setting, config_path, find_setting, read_file, write_file
-from turntree.cli.setup.server import hide_password
+from turntree.cli.settings import (
+    KEYS,
+    Setting,
+    config_path,
+    find_setting,
+    hide_password,
+    read_file,
+    write_file,
+)
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.system.shell_words import positional
 

@@ -26,7 +26,7 @@ from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.import_summary import draw_tally, tally_document
 from turntree.cli.output.progress import spinner
-from turntree.cli.settings import imports_privately, places_here
+from turntree.cli.settings import hide_password, imports_privately, places_here
 from turntree.cli.setup.hook import (
     ToolInstall,
     install_hooks,
@@ -35,7 +35,6 @@ from turntree.cli.setup.hook import (
     remove_hooks,
     tell_installed,
 )
-from turntree.cli.setup.server import hide_password
 from turntree.cli.transcripts.import_ import (
     Found,
     Report,

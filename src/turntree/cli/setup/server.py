@@ -1,6 +1,5 @@
 """``init``, ``down`` and ``status``: the current folder and the server behind it."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from turntree.cli.output.progress import spinner
 from turntree.cli.output.session import session_row_document, stand
 from turntree.cli.output.text import age, clean, counted, cut, table
 from turntree.cli.param_types import SESSION
+from turntree.cli.settings import hide_password
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import Timestamp
 from turntree.core.revision import check_label
@@ -31,12 +31,6 @@ if TYPE_CHECKING:
 AGAIN: Final = "the next turn of an agent with hooks starts it again"
 RUNS_SHOWN_MAX = 10
 REASON_WIDTH_MAX = 120
-_PASSWORD = re.compile(
-    # Up to the last @: a password that was not percent-encoded may contain more of them.
-    r"(?<=://)(?P<user>[^:@/\s]*):(?:\S*(?P<end>@)|(?!\d+(?:[/?,\s]|$))\S+)"
-    r"|(?<=password)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|[^\s&]+)",
-    re.IGNORECASE,
-)
 
 
 @verb()
@@ -351,13 +345,3 @@ def _document(
         "head": settings.session if counts is None else counts.chosen,
         "session": None if current is None else session_row_document(current, current=current),
     }
-
-
-def hide_password(conninfo: str) -> str:
-    """Return a connection string without its password."""
-    return _PASSWORD.sub(
-        lambda found: (
-            "=***" if found["user"] is None else f"{found['user']}:***{found['end'] or ''}"
-        ),
-        conninfo,
-    )

@@ -15,9 +15,8 @@ from turntree.boot.open import Settings
 from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.context import load_settings
 from turntree.cli.hook_process.daemon import find_daemon, stop_daemon
-from turntree.cli.settings import config_path
+from turntree.cli.settings import config_path, hide_password
 from turntree.cli.setup.hook import make_installer, remove_hooks
-from turntree.cli.setup.server import hide_password
 from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer

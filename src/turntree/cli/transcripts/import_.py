@@ -136,9 +136,8 @@ def _load_archive(terminal: Terminal, path: Path, *, dry_run: bool, private: boo
             if done.added.get("turn"):
                 await opened.tree.search.fill()
             label = None if done.session is None else done.session.label
-            has_files = bool(done.added.get("turn_files"))
             return _LoadedArchive(
-                done.lines, done.added, done.is_partial, label is not None, label, has_files
+                done.lines, done.added, done.is_partial, label is not None, label, done.has_files
             )
 
         done = with_ledger(terminal, act, waits=False)

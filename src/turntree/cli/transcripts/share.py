@@ -63,11 +63,12 @@ def _tell(terminal: Terminal, shared: SharedFile, name: str, size: int) -> None:
         terminal.document({**document, "removed": shared.report.document()})
         return
     terminal.say(f"{shown_path(name)} holds {counted(shared.turns, 'turn')} ({shown_size(size)})")
-    _tell_removed(terminal, shared.report)
+    tell_removed(terminal, shared.report)
     terminal.note(f"next: turntree import {quoted(name)}    where it is to be continued")
 
 
-def _tell_removed(terminal: Terminal, report: RedactionReport) -> None:
+def tell_removed(terminal: Terminal, report: RedactionReport) -> None:
+    """Print what was left out of a thread because of its secrets."""
     if not report.secrets:
         terminal.note("no secrets were found in it")
     for one in report.messages:
