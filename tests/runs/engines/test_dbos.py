@@ -1,9 +1,12 @@
 """The engine on DBOS keeps the contract, in one transaction with the ledger."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator
+from typing import Any
 from uuid import UUID
 
+import anyio
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -68,6 +71,36 @@ async def test_outbox_writes_same_rows_as_dbos(
     async with serving(engine, desk):
         await until_idle(engine, (ONE, 1))
     assert desk.seen == [ONE]
+
+
+async def test_an_engine_that_is_canceled_or_refused_leaves_no_connection_open(
+    engine: DbosEngine, database: Database, conninfo: str
+) -> None:
+    await wake(engine, ONE)
+    await DbosQueue(database).install()
+    before = list_open()
+    used = DbosEngine(engine.url, engine.workspace)
+    with anyio.CancelScope() as scope:
+        try:
+            await wake(used, TWO)
+            assert list_open() - before
+            scope.cancel()
+            await anyio.sleep_forever()
+        finally:
+            await used.close()
+    assert list_open() == before
+    with psycopg.connect(conninfo) as owner:
+        owner.execute("DROP FUNCTION dbos.turntree_wake")
+        owner.execute("ALTER FUNCTION dbos.enqueue_workflow RENAME TO enqueue_older")
+    with pytest.raises(InvalidOperation, match="unsupported version of DBOS"):
+        await wake(DbosEngine(engine.url, engine.workspace, DbosQueue(database)), ONE)
+    assert list_open() == before
+
+
+def list_open() -> set[int]:
+    """Return the connections of this process that nobody has closed."""
+    found: list[Any] = [one for one in gc.get_objects() if isinstance(one, psycopg.AsyncConnection)]
+    return {id(one) for one in found if not one.closed}
 
 
 async def wake_and_stumble(engine: DbosEngine) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -283,9 +283,10 @@ class DbosEngine:
         sql, client = self._sql, self._client
         self._sql = self._client = None
         if sql is not None:
-            await sql.dispose()
+            await _dispose(sql)
         if client is not None:
-            await asyncio.to_thread(client.destroy)
+            with anyio.CancelScope(shield=True):
+                await asyncio.to_thread(client.destroy)
 
     async def _is_built(self, outbox: DbosQueue) -> bool:
         if not self._knows_way:
@@ -304,12 +305,16 @@ class DbosEngine:
         sql: AsyncEngine = sqlalchemy.ext.asyncio.create_async_engine(
             self.url, pool_size=CONNECTIONS_MAX, max_overflow=0
         )
-        if self.outbox is not None:
-            await self.outbox.prepare()
-        with _translated():
-            await self._build(sql)
-        if self.outbox is not None:
-            await self.outbox.install()
+        async with AsyncExitStack() as stack:
+            # Nothing else knows this pool yet, and it holds a connection.
+            stack.push_async_callback(_dispose, sql)
+            if self.outbox is not None:
+                await self.outbox.prepare()
+            with _translated():
+                await self._build(sql)
+            if self.outbox is not None:
+                await self.outbox.install()
+            stack.pop_all()
         client: DBOSClient = dbos.DBOSClient(
             system_database_url=self.url,
             dbos_system_schema=SCHEMA,
@@ -343,6 +348,12 @@ class DbosEngine:
                 unlocking = sqlalchemy.select(function.pg_advisory_unlock(_BUILDING))
                 with anyio.CancelScope(shield=True):
                     await connection.execute(unlocking)
+
+
+async def _dispose(sql: "AsyncEngine") -> None:
+    """Close the connections of a pool, also in a task that is canceled."""
+    with anyio.CancelScope(shield=True):
+        await sql.dispose()
 
 
 @asynccontextmanager
