@@ -241,7 +241,7 @@ async def prove(proof: Proof) -> None:
         for program in PROGRAMS:
             if program.name not in DRIVEN or not proof.wants(program.name):
                 continue
-            if proof.quick and program.name != "claude":
+            if proof.quick and proof.only is None and program.name != "claude":
                 continue
             await asyncio.to_thread(
                 prove_agent, proof, program, Path(folder) / program.name, server
