@@ -10,9 +10,18 @@ one of the turns that the first answer cites holds it. Every passage that an ans
 stand in the turn that it cites, no answer may cost more than 800 tokens, and no model may be
 called.
 
-200 facts in 50 histories; ``--quick`` takes 24 in 6.
+Then real Claude Code and Codex, each in a new home with a scripted model, start the server that
+``turntree mcp install`` gave them. They search for a decision in other words and fork: the new
+session has to stand at the turn that decided.
+
+mem0 is asked the same about ten of the histories where it can be installed; its figure has no bar.
+It stores messages as they are, with the embedder that Turntree comes with, and has fewer turns to
+choose from: embedding all would take longer than all the rest.
+
+200 facts in 50 histories; ``--quick`` takes 24 in 6, and runs neither agents nor mem0.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -30,10 +39,15 @@ from anyio import run_process
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
+from proofs.agents.asking import ask_past
+from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
+from proofs.agents.stage import AgentFailed
 from proofs.corpus import Corpus
 from proofs.figures import Proof, run, temporary_server
+from proofs.recall_rival import RivalMissing, ask_mem0
 from turntree.boot.open import Settings, open_tree
-from turntree.core.message import ErasedMessage, Text, ToolResult, ToolUse
+from turntree.core.ids import Label, TurnId
+from turntree.core.message import ErasedMessage, Text, ToolResult, ToolUse, assistant, user
 from turntree.db.database import ensure_database
 from turntree.mcp.answer import TOKENS_MAX
 from turntree.models.token_estimate import estimate_text, estimate_value
@@ -62,6 +76,10 @@ FACTS = 4
 """In each history."""
 HIT_MIN = 0.9
 LIST_TOKENS_MAX = 2_000
+RIVAL_SESSIONS = 10
+AGENTS = ("claude", "codex")
+DECISION = "Settled: carts live in Redis, because they have to outlive a deploy."
+DECISION_QUERY = "which storage was chosen for shopping carts"
 _CITED = re.compile(r"^\[([0-9a-f]{12})\]", re.MULTILINE)
 _QUOTED = re.compile(r"^\[([0-9a-f]{12})\].*\n  (\w+): (.*)$", re.MULTILINE)
 
@@ -110,6 +128,9 @@ async def prove(proof: Proof) -> None:
         await _judge(proof, settings, facts, answers)
         proof.at_most("model calls", _count_calls(conninfo) - calls, "calls", 0)
         _note_size(proof, conninfo)
+        if not proof.quick:
+            await _note_rival(proof, settings, facts)
+            await _prove_agents(proof, settings, folder)
 
 
 def _facts(draw: random.Random, count: int) -> list[Fact]:
@@ -201,6 +222,72 @@ async def _judge(proof: Proof, settings: Settings, facts: list[Fact], answers: l
     costs = [estimate_text(answer) for answer in answers]
     proof.at_most("the longest answer", max(costs), "tokens", TOKENS_MAX)
     proof.note("an answer, on average", sum(costs) / len(costs), "tokens")
+
+
+async def _note_rival(proof: Proof, settings: Settings, facts: list[Fact]) -> None:
+    """Show what mem0 finds of the facts in some of the histories."""
+    texts: dict[str, list[str]] = {}
+    async with open_tree(settings) as tree:
+        sessions = sorted([one.label async for one in tree.sessions.list_all()])
+        for session in sessions[:RIVAL_SESSIONS]:
+            turns = await tree.threads.page(session, low=1, high=TURNS)
+            for placed in await tree.turns.restore(turns):
+                texts[placed.turn.id] = [*_texts(placed.turn.messages)]
+    everything = " ".join(text for each in texts.values() for text in each)
+    some = [fact for fact in facts if fact.said in everything]
+    try:
+        asked = [fact.question for fact in some]
+        answers = await asyncio.to_thread(ask_mem0, [*texts.items()], asked)
+    except RivalMissing as error:
+        say(f"mem0: {error}")
+        proof.note("mem0: skipped", 1, "programs")
+        return
+    found = [
+        any(fact.said in text for turn in answer for text in texts[turn])
+        for fact, answer in zip(some, answers, strict=True)
+    ]
+    proof.note("mem0: facts", len(some), "facts")
+    for in_result, where in ((True, "in tool results"), (False, "in replies")):
+        kind = [is_found for fact, is_found in zip(some, found, strict=True)
+                if fact.in_result is in_result]  # fmt: skip
+        proof.note(f"mem0: facts {where} found among five", sum(kind) / len(kind), "share")
+    proof.note("mem0: facts found among five", sum(found) / len(found), "share")
+
+
+async def _prove_agents(proof: Proof, settings: Settings, folder: Path) -> None:
+    """Have real agents find a decision among all that, and fork where it was made."""
+    turns: list[TurnId] = []
+    async with open_tree(settings) as tree:
+        for asked, answer in (
+            ("What is slow?", "The page of a customer."),
+            ("Where do we keep what is in a basket?", DECISION),
+            ("And the pictures?", "They stay where they are."),
+        ):
+            placed = await tree.turns.record("plans", [user(asked)], [assistant(answer)])
+            turns.append(placed.turn.id)
+    for program in PROGRAMS:
+        if program.name in AGENTS:
+            head = await _fork_by(proof, settings, folder, program)
+            name = f"{program.name}: forks at the turn that decided"
+            proof.at_least(name, int(head == turns[1]), "forks", 1)
+
+
+async def _fork_by(
+    proof: Proof, settings: Settings, folder: Path, program: Program
+) -> TurnId | None:
+    """Return the turn from which an agent forked."""
+    label, home = f"from-{program.name}", folder / program.name
+    ledger = {"database_url": str(settings.database_url), "user": str(settings.user)}
+    try:
+        asked = await asyncio.to_thread(ask_past, program, home, ledger, DECISION_QUERY, label)
+    except (NotInstalled, AgentFailed) as error:
+        say(f"{program.name}: {error}")
+        return None
+    proof.note(f"{program.name}: search and fork", asked.seconds, "s")
+    proof.at_most(f"{program.name}: left running", asked.left_running, "processes", 0)
+    async with open_tree(settings) as tree:
+        heads = {one.label: one.head async for one in tree.sessions.list_all()}
+    return heads.get(Label(label))
 
 
 def _texts(messages: tuple[Any, ...]) -> Iterator[str]:

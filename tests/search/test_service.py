@@ -90,6 +90,17 @@ async def test_better_matches_come_first(tree: Tree) -> None:
     assert (await found(tree, "login redirect query"))[0] == "login redirect query"
 
 
+async def test_one_shared_word_is_enough_where_no_turn_shares_more(tree: Tree) -> None:
+    await record(tree, "where do we keep a basket?", "carts live in Redis")
+    await record(tree, "the pictures", "they stay")
+    asked = "which storage was chosen for shopping carts"
+    assert await found(tree, asked) == ["where do we keep a basket?"]
+    assert len((await tree.search.places(asked)).hits) == 1
+    await record(tree, "shopping", "we have chosen the storage")
+    assert await found(tree, asked) == ["shopping"]
+    assert await found(tree, f'{asked} "they stay"') == []
+
+
 async def test_equal_matches_are_ordered_newest_first(tree: Tree) -> None:
     words = ["amber", "birch", "cedar", "delta", "ebony", "flint", "grove"]
     for number in range(40):

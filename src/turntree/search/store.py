@@ -50,15 +50,27 @@ class SearchStore:
     database: Database
 
     async def list_by_words(self, query: Query, *, limit: int) -> WordMatches:
-        """Return turns that contain the words of a query, best first."""
+        """Return turns that contain the words of a query, best first.
+
+        If none contains enough of them, any one word is enough: what is asked in other words may
+        share no more than the name of its subject.
+        """
         terms = [_anywhere(term) for term in query.terms]
-        needed = required(query)
-        phrases = _phrase_words(query)
+        terms_min = max(1, (len(terms) + 1) // 2)
+        matches = await self._match(query, ladder(terms), terms_min, limit)
+        if matches.turns or terms_min == 1:
+            return matches
+        return await self._match(query, [any_of(terms)], 1, limit)
+
+    async def _match(
+        self, query: Query, steps: Sequence[str], terms_min: int, limit: int
+    ) -> WordMatches:
+        needed, phrases = required(query), _phrase_words(query)
         rows = await self.database.fetch(
             SQL["search_words"],
-            ladder=[conjoin([*needed, step]) for step in ladder(terms)],
-            terms=[*terms, *phrases],
-            terms_min=max(1, (len(terms) + 1) // 2 + len(phrases)),
+            ladder=[conjoin([*needed, step]) for step in steps],
+            terms=[*map(_anywhere, query.terms), *phrases],
+            terms_min=(terms_min if query.terms else 0) + len(phrases),
             candidates=CANDIDATES_MAX,
             limit=limit,
             filtered=is_filtered(query),
@@ -77,7 +89,8 @@ class SearchStore:
             turns = await self.list_by_names(query, limit=limit)
             rows = await self.database.fetch(SQL["turn_places"], turns=as_uuids(turns))
         else:
-            steps = ladder([_anywhere(term) for term in query.terms])
+            terms = [_anywhere(term) for term in query.terms]
+            steps = [*ladder(terms), any_of(terms)]
             rows = await self.database.fetch(
                 SQL["search_places"],
                 ladder=[conjoin([*required(query), step]) for step in steps],
@@ -211,6 +224,11 @@ def ladder(terms: Sequence[str]) -> list[str]:
     if len(kept) > 1:
         steps.append(_combined(kept, (len(kept) + 1) // 2 if len(kept) > SHORT_MAX else 1))
     return steps
+
+
+def any_of(terms: Sequence[str]) -> str:
+    """Return the query for any one of some words; without words it asks for nothing."""
+    return _combined(terms, 1) if terms else ""
 
 
 def _combined(terms: Sequence[str], size: int) -> str:
