@@ -3,7 +3,7 @@
 from turntree.core.ids import Digest
 from turntree.server.context import ServerContext
 from turntree.system.shell_words import joined, positional, quoted
-from turntree.wire.acts import ConflictChoice
+from turntree.wire.acts import ConflictChoice, MergeChoice
 
 DIGITS_SHOWN = 8
 DEFAULT_WORKSPACE = "default"
@@ -14,6 +14,11 @@ def spell(context: ServerContext, *words: str) -> str:
     workspace = context.settings.workspace
     before = "" if workspace == DEFAULT_WORKSPACE else f"TURNTREE_WORKSPACE={quoted(workspace)} "
     return before + joined(["turntree", *words])
+
+
+def spell_in(context: ServerContext, folder: str, *words: str) -> str:
+    """Return a command line that means the folder it is typed in."""
+    return f"{joined(['cd', folder])} && {spell(context, *words)}"
 
 
 def spell_tag(context: ServerContext, digest: Digest, name: str, *, on: bool) -> str:
@@ -36,7 +41,7 @@ def spell_removal(context: ServerContext, folders: list[str], label: str) -> str
     return " && ".join([*steps, spell(context, "session", "archive", label)])
 
 
-def decide(conflicts: ConflictChoice) -> list[str]:
+def decide(conflicts: ConflictChoice | MergeChoice) -> list[str]:
     """Return the option that decides about files which a turn and another writer changed."""
     return [] if conflicts == "ask" else [f"--{conflicts}"]
 

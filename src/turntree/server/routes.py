@@ -3,7 +3,7 @@
 from typing import Final
 
 from turntree.server import login
-from turntree.server.acts import forks, handoffs, moves, names
+from turntree.server.acts import forks, handoffs, moves, names, reverts
 from turntree.server.reads import (
     compare,
     costs,
@@ -13,6 +13,7 @@ from turntree.server.reads import (
     search,
     sessions,
     shape,
+    sharing,
     sources,
     stream,
     threads,
@@ -36,4 +37,6 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *handoffs.ROUTES,
     *moves.ROUTES,
     *names.ROUTES,
+    *reverts.ROUTES,
+    *sharing.ROUTES,
 )

@@ -15,6 +15,14 @@ ask    refuse the move
 keep   leave them as they are
 exact  restore every file, also those that only others changed
 """
+MergeChoice = Literal["ask", "keep", "exact", "mark"]
+"""What happens to lines that a turn changed and that were changed again since.
+
+ask    refuse
+keep   leave them as they are
+exact  restore what was there before the turn
+mark   write both versions into the file, with markers
+"""
 HandoffTool = Literal["claude-code", "codex", "opencode", "gemini"]
 
 
@@ -83,6 +91,8 @@ class FileStep:
     plus: int | None = None
     """Lines that the move adds; null if it was not compared by line."""
     minus: int | None = None
+    merged: bool = False
+    """Whether it was changed since by others, and their lines stay."""
 
 
 @value
@@ -126,6 +136,79 @@ class RewindAct:
     before: bool = False
     with_files: bool = False
     conflicts: ConflictChoice = "ask"
+
+
+@value
+class RevertPlanAct:
+    """File changes of one turn to take back, to be looked at."""
+
+    at: str
+    """A revision."""
+    files: tuple[str, ...] | None = None
+    """Paths in the folder of the turn; null is all that it changed."""
+    conflicts: MergeChoice = "ask"
+
+
+@value
+class RevertConflict:
+    """A file that a turn changed and that was changed again since, in the same place."""
+
+    path: str
+    folder: str
+    why: Literal["lines", "content", "removed", "added", "type", "mode", "in_the_way"]
+    turns: tuple[str, ...]
+    """The later turns that changed it, short."""
+    outside: bool
+    """Whether it was also changed outside any turn."""
+    decided: bool
+    """Whether the choice decides it; what is in the way of a folder is never decided."""
+
+
+@value
+class RevertPlan:
+    """What taking back a turn would do; nothing was done."""
+
+    turn: str
+    digest: str
+    """Short."""
+    title: str
+    files: tuple[str, ...]
+    """The paths that the turn changed, of those that were asked for."""
+    goes_back: tuple[FileStep, ...]
+    stays: tuple[FileStep, ...]
+    """Changed since by later turns or by the user, and left as they are."""
+    conflicts: tuple[RevertConflict, ...]
+    done: tuple[str, ...]
+    """Paths that are already as they were before the turn."""
+    unclear: tuple[str, ...]
+    """Paths that several turns changed at the same time: they stay."""
+    folder: str | None
+    why_nothing: str | None
+    """Why nothing can be taken back, if nothing can."""
+    command: str
+    """The command that does the same."""
+    expected_changes: str
+    """What a revert names, so that it does what this plan shows or is refused."""
+
+
+@value
+class RevertAct:
+    """File changes of one turn to take back; everything later stays."""
+
+    at: str
+    expected_changes: str
+    """As the plan gave it. If the files changed since in a way that matters, it is refused."""
+    files: tuple[str, ...] | None = None
+    conflicts: MergeChoice = "ask"
+
+
+@value
+class RevertUndoAct:
+    """A revert to undo, or an undone one to redo."""
+
+    plan: str
+    """The id that the answer to the revert, or to its undo, names."""
+    conflicts: MergeChoice = "ask"
 
 
 @value

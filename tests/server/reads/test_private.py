@@ -13,6 +13,7 @@ pytestmark = pytest.mark.anyio
 TURN_READS = (
     (), ("files",), ("files", "diff"), ("files", "content"), ("blame",), ("context",),
     ("permissions",), ("causes",), ("raw",), ("text", "0", "0"),
+    ("share",),
 )  # fmt: skip
 WITH_PATH = {("files", "diff"), ("files", "content"), ("blame",)}
 

@@ -7,9 +7,14 @@ from typing import Final, TypedDict
 from turntree.core.errors import DataMissing, InvalidOperation, NotFound
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
-from turntree.resources.file_diff import FileDiff
 from turntree.resources.plans.restore import RestoreItem, RestoreKind, RestorePlan
 from turntree.resources.resource import FileChange
+from turntree.server.acts.file_steps import (
+    count_files,
+    name_paths,
+    step_of_change,
+    steps_of_diff,
+)
 from turntree.server.acts.heads import check_head, moving
 from turntree.server.commands import decide, short, spell
 from turntree.server.context import ServerContext
@@ -25,8 +30,6 @@ from turntree.wire.acts import (
     RewindPlanAct,
     UndoAct,
 )
-
-PATHS_NAMED_MAX: Final = 5
 
 
 async def plan_rewind(context: ServerContext, act: RewindPlanAct) -> RewindPlan:
@@ -170,12 +173,10 @@ async def _carry_out(
     check_head(plan.session, expected)
     if plan.undecided:
         paths = [change.path for _, change in plan.conflicts]
-        more = len(paths) - PATHS_NAMED_MAX
-        named = ", ".join(paths[:PATHS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
         raise Refusal(
             HTTPStatus.CONFLICT,
             "files-in-conflict",
-            f"changed by a turn and outside it: {named}",
+            f"changed by a turn and outside it: {name_paths(paths)}",
             spell(context, *words, "--keep"),
             spell(context, *words, "--exact"),
         )
@@ -235,36 +236,19 @@ async def _read_steps(
         diffs = await files.diff(
             item.resource, item.present, item.target.external, only=item.changes
         )
-        steps += [step for diff in diffs for step in _steps_of_diff(item, diff)]
+        place = item.resource.place
+        steps += [step for diff in diffs for step in steps_of_diff(place, diff)]
         entries = await files.list_entries(item.resource, item.target.external)
         changed = {change.path for change in (*item.changes, *item.kept, *item.conflicts)}
         untouched += sum(one.kind != "directory" and one.path not in changed for one in entries)
     return tuple(steps), untouched
 
 
-def _steps_of_diff(item: RestoreItem, diff: FileDiff) -> list[FileStep]:
-    place = item.resource.place
-    match diff.kind:
-        case "renamed":
-            assert diff.old is not None, "what is renamed had a path"
-            return [
-                FileStep(diff.old.path, place, "removed"), FileStep(diff.path, place, "added"),
-            ]  # fmt: skip
-        case "added" | "removed":
-            return [FileStep(diff.path, place, diff.kind, diff.added, diff.removed)]
-        case _:
-            return [FileStep(diff.path, place, "changed", diff.added, diff.removed)]
-
-
 def _steps_of(
     items: Sequence[RestoreItem], changes: Sequence[Sequence[FileChange]]
 ) -> tuple[FileStep, ...]:
     return tuple(
-        FileStep(
-            one.path,
-            item.resource.place,
-            one.kind if one.kind in ("added", "removed") else "changed",
-        )
+        step_of_change(item.resource.place, one)
         for item, listed in zip(items, changes, strict=True)
         for one in listed
     )
@@ -289,7 +273,7 @@ def _notes_of(plan: RestorePlan) -> list[str]:
 
 def _count(plan: RestorePlan | None) -> str:
     count = 0 if plan is None else sum(len(item.changes) for item in plan.items if item.supported)
-    return "" if not count else f", and {count} {'file' if count == 1 else 'files'} with it"
+    return "" if not count else f", and {count_files(count)} with it"
 
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
