@@ -1,6 +1,8 @@
 import type { Act } from "./acts.ts";
 import { ForkDialog } from "./ForkDialog.tsx";
+import { RevertDialog } from "./RevertDialog.tsx";
 import { RewindDialog } from "./RewindDialog.tsx";
+import { ShareDialog } from "./ShareDialog.tsx";
 import {
   ArchiveDialog,
   HandoffDialog,
@@ -18,6 +20,10 @@ export default function ActDialog({ act }: { act: Act }) {
       return <ForkDialog target={act.target} />;
     case "rewind":
       return <RewindDialog target={act.target} before={act.before ?? false} />;
+    case "revert":
+      return <RevertDialog target={act.target} />;
+    case "share":
+      return <ShareDialog target={act.target} />;
     case "worktree":
       return <WorktreeDialog target={act.target} />;
     case "tag":

@@ -6,14 +6,14 @@ import { asProblem } from "../api/problem.ts";
 import { count, shortId } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
 import { Failure, Skeleton } from "../parts/States.tsx";
+import { visible } from "../thread/text.ts";
 import type { Target } from "./acts.ts";
+import { FileLine } from "./FileLine.tsx";
 import { Frame, inQuotes } from "./Frame.tsx";
 import { useAct, useNoField } from "./useAct.ts";
-import type { FileStep, RewindPlan } from "./wire.ts";
+import type { RewindPlan } from "./wire.ts";
 
 type Choice = "ask" | "keep" | "exact";
-const SIGNS = { added: "A", changed: "M", removed: "D" } as const;
-const DEEDS = { added: "comes back", changed: "changes back", removed: "is removed" } as const;
 const SHOWN_MAX = 200;
 
 /** The plan of a move back: what goes back, what is yours and stays, and conflicts as a choice. */
@@ -141,14 +141,18 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
             ) : null}
             <ul className="act-files" aria-label="Files" aria-busy={chosen.isFetching}>
               {plan.goes_back.slice(0, SHOWN_MAX).map((step) => (
-                <Step key={`back ${step.folder} ${step.path}`} step={step} />
+                <FileLine
+                  key={`back ${step.folder} ${step.path}`}
+                  step={step}
+                  path={<code>{visible(step.path)}</code>}
+                />
               ))}
               {choice === "exact"
                 ? null
                 : plan.stays.slice(0, SHOWN_MAX).map((step) => (
                     <li key={`stay ${step.folder} ${step.path}`} className="stays">
                       <i aria-hidden="true">–</i>
-                      <code>{step.path}</code>
+                      <code>{visible(step.path)}</code>
                       <small>yours, stays</small>
                     </li>
                   ))}
@@ -156,7 +160,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
                 <li key={`both ${step.folder} ${step.path}`} className="both">
                   <i aria-hidden="true">!</i>
                   <span>
-                    <code>{step.path}</code>
+                    <code>{visible(step.path)}</code>
                     <small>a turn changed it, and you did too</small>
                   </span>
                   <small>stays</small>
@@ -199,21 +203,6 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
         )}
       </div>
     </Frame>
-  );
-}
-
-function Step({ step }: { step: FileStep }) {
-  const { plus, minus } = step;
-  return (
-    <li className={step.change}>
-      <i aria-hidden="true">{SIGNS[step.change]}</i>
-      <code>{step.path}</code>
-      <span className="visually-hidden">{DEEDS[step.change]}</span>
-      <small className="lines">
-        {typeof plus === "number" ? <ins>+{plus}</ins> : null}
-        {typeof minus === "number" ? <del>−{minus}</del> : null}
-      </small>
-    </li>
   );
 }
 

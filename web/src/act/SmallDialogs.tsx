@@ -265,8 +265,13 @@ export function UndoDialog({ session, head }: { session: string; head: string | 
   const begun = useRef(false);
   const [failed, setFailed] = useState<unknown>(null);
   const [expected, setExpected] = useState(head);
-  const undo = (at: string | null | undefined, conflicts: "ask" | "keep" | "exact") =>
-    act.finish("/acts/undo", { session, expected_head: at ?? null, conflicts });
+  const offered = useRef<NonNullable<ActResult["undo"]> | null>(null);
+  const undo = async (at: string | null | undefined, conflicts: "ask" | "keep" | "exact") => {
+    const step = offered.current;
+    if (!step) return act.finish("/acts/undo", { session, expected_head: at ?? null, conflicts });
+    const result = await act.takeBack({ ...step, body: { ...step.body, conflicts } });
+    if (result) actStore.finish("undo", result);
+  };
   useEffect(() => {
     if (begun.current) return;
     begun.current = true;
@@ -274,7 +279,8 @@ export function UndoDialog({ session, head }: { session: string; head: string | 
     const last = actStore.get().done;
     const step = last && last.kind !== "undo" ? last.result.undo : null;
     if (step?.path) {
-      void act.takeBack(step).then((result) => result && actStore.finish("undo", result));
+      offered.current = step;
+      void undo(null, "ask");
       return;
     }
     const seen =

@@ -16,7 +16,7 @@ export interface Target {
 export type Tool = "claude-code" | "codex" | "opencode" | "gemini";
 
 export type Act =
-  | { kind: "fork" | "worktree" | "tag"; target: Target }
+  | { kind: "fork" | "worktree" | "tag" | "revert" | "share"; target: Target }
   | { kind: "rewind"; target: Target; before?: boolean }
   | { kind: "handoff"; target: Target; tool?: Tool }
   | { kind: "rename" | "archive" | "undo"; session: string; head?: string | null };

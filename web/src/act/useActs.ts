@@ -4,6 +4,8 @@ import { actStore, type Target, type Tool } from "./acts.ts";
 interface Acts {
   fork(target: Target): void;
   rewind(target: Target): void;
+  revert(target: Target): void;
+  share(target: Target): void;
   worktree(target: Target): void;
   tag(target: Target): void;
   handoff(target: Target & { tool?: Tool }): void;
@@ -15,6 +17,8 @@ interface Acts {
 const ACTS: Acts = {
   fork: (target) => actStore.open({ kind: "fork", target }),
   rewind: (target) => actStore.open({ kind: "rewind", target }),
+  revert: (target) => actStore.open({ kind: "revert", target }),
+  share: (target) => actStore.open({ kind: "share", target }),
   worktree: (target) => actStore.open({ kind: "worktree", target }),
   tag: (target) => actStore.open({ kind: "tag", target }),
   handoff: ({ tool, ...target }) => actStore.open({ kind: "handoff", target, ...(tool ? { tool } : {}) }),
@@ -28,7 +32,7 @@ export function useActs(): Acts {
   return ACTS;
 }
 
-/** The keys of a page on which a turn is selected: fork, rewind, worktree, tag, open elsewhere, name, archive, undo. */
+/** The keys of a page on which a turn is selected: fork, rewind, revert, share, worktree, tag, and so on. */
 export function useActKeys(find: () => (Target & { head?: string | null }) | null): void {
   const on = (act: (target: Target & { head?: string | null }) => void) => () => {
     const target = find();
@@ -41,6 +45,8 @@ export function useActKeys(find: () => (Target & { head?: string | null }) | nul
   const keys: Hotkeys = {
     f: on(ACTS.fork),
     r: on(ACTS.rewind),
+    v: on(ACTS.revert),
+    s: on(ACTS.share),
     w: on(ACTS.worktree),
     t: on(ACTS.tag),
     o: on(ACTS.handoff),

@@ -123,6 +123,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/acts/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take back what a turn did to files, and keep everything later. */
+        post: operations["revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/acts/revert/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show what taking back a turn's file changes would do; nothing is done. */
+        post: operations["plan_revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/acts/revert/redo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Repeat a revert that was undone. */
+        post: operations["redo_revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/acts/revert/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring back what a revert took. */
+        post: operations["undo_revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/acts/rewind": {
         parameters: {
             query?: never;
@@ -702,6 +770,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/turns/{revision}/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Return a thread up to a turn as one page without secrets, and what was removed. */
+        get: operations["share"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/turns/{revision}/text/{message}/{part}": {
         parameters: {
             query?: never;
@@ -868,6 +953,16 @@ export interface components {
             text: string;
             /** At */
             at: string | null;
+        };
+        /**
+         * CleanedFile
+         * @description A file whose secrets were removed.
+         */
+        CleanedFile: {
+            /** Path */
+            path: string;
+            /** Secrets */
+            secrets: number;
         };
         /**
          * CompactionDocument
@@ -1178,6 +1273,11 @@ export interface components {
              * @default null
              */
             minus: number | null;
+            /**
+             * Merged
+             * @default false
+             */
+            merged: boolean;
         };
         /**
          * FileUseDocument
@@ -1532,6 +1632,89 @@ export interface components {
             records: components["schemas"]["RawRecordText"][];
         };
         /**
+         * RemovedFromMessage
+         * @description A message that held secrets and is not in the page.
+         */
+        RemovedFromMessage: {
+            /** Turn */
+            turn: string;
+            /** Message */
+            message: number;
+            /** Secrets */
+            secrets: number;
+        };
+        /**
+         * RemovedParts
+         * @description What is not in a shared page.
+         */
+        RemovedParts: {
+            /** Secrets */
+            secrets: number;
+            /** Messages */
+            messages: components["schemas"]["RemovedFromMessage"][];
+            /** Files */
+            files: components["schemas"]["CleanedFile"][];
+            /** Files Left Out */
+            files_left_out: string[];
+            /** Turns Without Events */
+            turns_without_events: number;
+            /** Snapshots Missing */
+            snapshots_missing: number;
+        };
+        /**
+         * RevertConflict
+         * @description A file that a turn changed and that was changed again since, in the same place.
+         */
+        RevertConflict: {
+            /** Path */
+            path: string;
+            /** Folder */
+            folder: string;
+            /**
+             * Why
+             * @enum {string}
+             */
+            why: "lines" | "content" | "removed" | "added" | "type" | "mode" | "in_the_way";
+            /** Turns */
+            turns: string[];
+            /** Outside */
+            outside: boolean;
+            /** Decided */
+            decided: boolean;
+        };
+        /**
+         * RevertPlan
+         * @description What taking back a turn would do; nothing was done.
+         */
+        RevertPlan: {
+            /** Turn */
+            turn: string;
+            /** Digest */
+            digest: string;
+            /** Title */
+            title: string;
+            /** Files */
+            files: string[];
+            /** Goes Back */
+            goes_back: components["schemas"]["FileStep"][];
+            /** Stays */
+            stays: components["schemas"]["FileStep"][];
+            /** Conflicts */
+            conflicts: components["schemas"]["RevertConflict"][];
+            /** Done */
+            done: string[];
+            /** Unclear */
+            unclear: string[];
+            /** Folder */
+            folder: string | null;
+            /** Why Nothing */
+            why_nothing: string | null;
+            /** Command */
+            command: string;
+            /** Expected Changes */
+            expected_changes: string;
+        };
+        /**
          * RewindPlan
          * @description What a move would do; nothing was done.
          */
@@ -1791,6 +1974,25 @@ export interface components {
             sessions: components["schemas"]["SessionColumns"];
             marks: components["schemas"]["MarkColumns"];
             turnings: components["schemas"]["TurningColumns"];
+        };
+        /**
+         * SharedPage
+         * @description A page that opens in any browser, and that ``turntree import`` reads.
+         */
+        SharedPage: {
+            /** Name */
+            name: string;
+            /** Page */
+            page: string;
+            /** Bytes */
+            bytes: number;
+            /** Turns */
+            turns: number;
+            removed: components["schemas"]["RemovedParts"];
+            /** Command */
+            command: string;
+            /** Command To Import */
+            command_to_import: string;
         };
         /**
          * Source
@@ -2354,6 +2556,192 @@ export interface operations {
                      * @default null
                      */
                     expected_head?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActResult"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revert: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** At */
+                    at: string;
+                    /** Expected Changes */
+                    expected_changes: string;
+                    /**
+                     * Files
+                     * @default null
+                     */
+                    files?: string[] | null;
+                    /**
+                     * Conflicts
+                     * @default ask
+                     * @enum {string}
+                     */
+                    conflicts?: "ask" | "keep" | "exact" | "mark";
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActResult"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_revert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** At */
+                    at: string;
+                    /**
+                     * Files
+                     * @default null
+                     */
+                    files?: string[] | null;
+                    /**
+                     * Conflicts
+                     * @default ask
+                     * @enum {string}
+                     */
+                    conflicts?: "ask" | "keep" | "exact" | "mark";
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RevertPlan"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    redo_revert: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Plan */
+                    plan: string;
+                    /**
+                     * Conflicts
+                     * @default ask
+                     * @enum {string}
+                     */
+                    conflicts?: "ask" | "keep" | "exact" | "mark";
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActResult"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    undo_revert: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Plan */
+                    plan: string;
+                    /**
+                     * Conflicts
+                     * @default ask
+                     * @enum {string}
+                     */
+                    conflicts?: "ask" | "keep" | "exact" | "mark";
                 };
             };
         };
@@ -3625,6 +4013,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RawTurn"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    share: {
+        parameters: {
+            query?: {
+                session?: string | null;
+            };
+            header?: never;
+            path: {
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharedPage"];
                 };
             };
             /** @description Why it was refused. */

@@ -1,5 +1,6 @@
 /** An image of the canopy that can be shown to anyone: colours and lines, no titles, names or dates. */
 import { figure } from "../core/format.ts";
+import { saveFile } from "../parts/save.ts";
 import { drawField } from "./drawField.ts";
 import { type Days, drawStrip } from "./drawStrip.ts";
 import type { Field } from "./field.ts";
@@ -63,14 +64,7 @@ export function pictureWithoutWords(field: Field, days: Days | null): HTMLCanvas
 export function savePicture(canvas: HTMLCanvasElement): Promise<void> {
   return new Promise((resolve) => {
     canvas.toBlob((blob) => {
-      if (blob) {
-        const url = URL.createObjectURL(blob);
-        const link = document.createElement("a");
-        link.href = url;
-        link.download = "turntree.png";
-        link.click();
-        setTimeout(() => URL.revokeObjectURL(url), 10_000);
-      }
+      if (blob) saveFile(blob, "turntree.png");
       resolve();
     }, "image/png");
   });

@@ -101,6 +101,12 @@ export function bytes(value: number): string {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
 }
 
+/** `a, b and c` */
+export function joinWords(words: readonly string[]): string {
+  const last = words.at(-1) ?? "";
+  return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${last}` : last;
+}
+
 /** What a turn is called: its words may have been erased, or it never had any. */
 export function titled(title: string): string {
   return title || "A turn without words";

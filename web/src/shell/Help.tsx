@@ -36,6 +36,8 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["f", "fork here"],
       ["c", "mark it, then compare"],
       ["r", "rewind to it"],
+      ["v", "revert it: take back only this turn"],
+      ["s", "share the thread up to it"],
       ["u", "undo"],
       ["w", "open its files in a worktree"],
       ["t", "tag it"],

@@ -262,14 +262,16 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
       ["Escape", back],
     ]),
   });
-  const { fork: openFork, rewind: openRewind } = useActs();
+  const { fork: openFork, rewind: openRewind, revert: openRevert, share: openShare } = useActs();
   const acts = useMemo(
     () => ({
       fork: (at: Turn) => openFork({ turn: at, session: label }),
       rewind: (at: Turn) => openRewind({ turn: at, session: label }),
+      revert: (at: Turn) => openRevert({ turn: at, session: label }),
+      share: (at: Turn) => openShare({ turn: at, session: label }),
       mark,
     }),
-    [openFork, openRewind, label, mark],
+    [openFork, openRewind, openRevert, openShare, label, mark],
   );
   useActKeys(() => (turn ? { turn, session: label, head: thread.head } : null));
   const article = (depth: number) => {

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { Archive, GitBranch, GitCompare, GitFork, Tag, Undo2 } from "lucide-react";
+import { Archive, Eraser, GitBranch, GitCompare, GitFork, Share, Tag, Undo2 } from "lucide-react";
 import { memo, useMemo } from "react";
 import { toneOf } from "../core/agents.ts";
 import { count, duration, short, shortId, time, titled } from "../core/format.ts";
@@ -17,6 +17,8 @@ import type { Turn } from "./wire.ts";
 export interface TurnActs {
   fork: (turn: Turn) => void;
   rewind: (turn: Turn) => void;
+  revert: (turn: Turn) => void;
+  share: (turn: Turn) => void;
   mark: (turn: Turn) => void;
 }
 
@@ -80,6 +82,26 @@ function TurnButtons({ turn, isMarked, acts }: Pick<Props, "turn" | "isMarked" |
       </Button>
       <Button
         kind="quiet"
+        icon={<Eraser aria-hidden="true" />}
+        title="Revert this turn: take back only what it did to files"
+        onClick={() => acts.revert(turn)}
+      >
+        <span>Revert</span>
+        <span className="visually-hidden"> this turn</span>
+      </Button>
+      <Button
+        kind="quiet"
+        className="sign"
+        icon={<Share aria-hidden="true" />}
+        title="Share the thread up to here"
+        onClick={() => acts.share(turn)}
+      >
+        <span>Share</span>
+      </Button>
+      <Button
+        kind="quiet"
+        className="sign"
+        title={isMarked ? "Marked to compare" : "Mark it to compare"}
         icon={<GitCompare aria-hidden="true" />}
         aria-pressed={isMarked}
         onClick={() => acts.mark(turn)}
