@@ -16,6 +16,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ from turntree.core.errors import InvalidRevision
 from turntree.core.message import Reasoning, ToolResult, ToolUse, assistant, tool, user
 from turntree.testing.fakes import FakeClock
 
+WITH_FILES = "hostile/files"
 TEXTS_PER_TURN = 10
 TOOLS = ("Read", "Edit", "Bash", "Grep", "Task", "<b class=hostile>tool</b>")
 TEXT_S_MAX = 20.0
@@ -97,7 +99,14 @@ async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite, browser: B
     # Every third is another trick each time, because their number is no multiple of three.
     texts = list(hostile_texts(site.port))[:: 3 if proof.quick else 1]
     labels: list[str] = []
-    await world.plant(lambda tree: plant(tree, texts, labels), FakeClock(3, tick_ms=60_000))
+    folder = world.person / "shop"
+    folder.mkdir()
+
+    async def record(tree: Tree) -> None:
+        await plant(tree, texts, labels)
+        await plant_files(tree, folder, texts)
+
+    await world.plant(record, FakeClock(3, tick_ms=60_000))
     proof.note("hostile texts recorded", len(texts), "texts")
     calls: list[object] = []
     seen = Findings()
@@ -107,6 +116,9 @@ async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite, browser: B
             await watched.page.context.expose_function("pwned", lambda *given: calls.append(given))
             for path in paths_to_look_at(labels, quick=proof.quick):
                 await look(watched, ui, path, seen)
+            for key in ("v", "r"):
+                await look(watched, ui, f"/s/{quote(WITH_FILES, safe='')}", seen, key)
+            rows = await watched.page.locator("dialog[open] .act-files li").count()
             foreign, dialogs = watched.foreign, watched.dialogs
             errors = [one for one in watched.errors if "Content Security Policy" in one]
         complaints = ui.log()
@@ -115,6 +127,7 @@ async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite, browser: B
             print(line, file=sys.stderr)
     proof.note("pages opened", seen.pages, "pages")
     proof.at_least("hostile texts that pages showed", seen.shown(texts), "texts", len(texts) * 0.8)
+    proof.at_least("files with hostile names in the plan of a move", rows, "files", len(texts) / 2)
     proof.at_most("scripts of texts that ran", len(calls), "scripts", 0)
     proof.at_most("dialogs of texts that opened", len(dialogs), "dialogs", 0)
     proof.at_most("requests to other machines", len(foreign), "requests", 0)
@@ -203,6 +216,27 @@ async def plant(tree: Tree, texts: Sequence[str], labels: list[str]) -> None:
             labels.append(label)
 
 
+async def plant_files(tree: Tree, folder: Path, texts: Sequence[str]) -> None:
+    """Take two turns: one writes files that are named by the texts, the next one changes some."""
+    await tree.sessions.get_or_create(WITH_FILES)
+    resource = await tree.resources.ensure_directory(str(folder), WITH_FILES)
+    keeper, clock = tree.resources.keeper_of(resource), tree.revisions.world
+    names = list(dict.fromkeys(filter(None, map(_file_name, texts))))
+    for words, content in (("write them", "one\n"), ("change them", "two\n")):
+        began, before = clock.now(), keeper.snapshot(resource.place)
+        for name in names:
+            (folder / name).write_text(content)
+        after = keeper.snapshot(resource.place)
+        placed = await tree.turns.record(WITH_FILES, [user(words)], [assistant("done")])
+        await tree.resources.pin(placed.turn.id, resource, before, after, began, clock.now())
+
+
+def _file_name(text: str) -> str:
+    """Return a text as the name of a file: without slashes, and no longer than a name can be."""
+    plain = text.replace("/", "\u2215").replace("\0", "").encode("utf-8", "ignore")[:200]
+    return plain.decode("utf-8", "ignore").strip(".")
+
+
 def paths_to_look_at(labels: Sequence[str], *, quick: bool) -> list[str]:
     """Return every page that shows a text, and addresses that are hostile themselves."""
     pages = ["/", "/graph", "/sessions", "/costs", "/search?q=hostile", "/search?q=pwned"]
@@ -214,13 +248,22 @@ def paths_to_look_at(labels: Sequence[str], *, quick: bool) -> list[str]:
     return [*pages, *threads, f"/compare/{pair}", *ADDRESSES]
 
 
-async def look(watched: Watched, ui: RunningUi, path: str, seen: Findings) -> None:
-    """Open a page, let it show everything it folds away, and note what became of the texts."""
+async def look(
+    watched: Watched, ui: RunningUi, path: str, seen: Findings, key: str | None = None
+) -> None:
+    """Open a page, let it show everything it folds away, and note what became of the texts.
+
+    With a key, the dialog that it opens is looked at too.
+    """
     page = watched.page
     try:
         await page.goto(f"{ui.origin}{path}", timeout=TEXT_S_MAX * 1000)
         await settle(page)
         if await page.evaluate(UNFOLD):
+            await settle(page)
+        if key is not None:
+            await page.keyboard.press(key)
+            await page.locator("dialog[open] .act-files").wait_for(timeout=TEXT_S_MAX * 1000)
             await settle(page)
         found: dict[str, Any] = await page.evaluate(LOOK)
         seen.text.append(await page.evaluate("document.body.innerText.slice(0, 400000)"))

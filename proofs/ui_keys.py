@@ -1,10 +1,10 @@
 """The claim: everything that matters on the page is done with the keyboard alone.
 
 A real Chromium, no pointer: search, open a hit, fork with the name typed in one go, compare two
-turns, rewind with files, undo. After every key there is a visible element that has the focus, and
-what has the focus has a name. Every row, link and button of every page has an accessible name, as
-the browser's own accessibility tree tells it. The files on the disk go back and come again byte by
-byte.
+turns, rewind with files, undo, revert one turn, undo that, share a thread. After every key there is
+a visible element that has the focus, and what has the focus has a name. Every row, link and button
+of every page has an accessible name, as the browser's own accessibility tree tells it. The files on
+the disk go back and come again byte by byte.
 """
 
 import asyncio
@@ -141,6 +141,8 @@ async def prove(proof: Proof) -> None:
         ):
             hands = Hands(watched.page)
             await walk(proof, world, watched, hands, folder, turns[1])
+            await revert_and_share(proof, watched, hands, folder, turns[2])
+            await look_around(proof, watched, hands)
     for line in (*hands.losses, *hands.nameless[:20], *watched.errors):
         print(line, file=sys.stderr)
     proof.note("looks for the focus", hands.looks, "looks")
@@ -201,6 +203,47 @@ async def walk(
     await hands.look("an undo")
     proof.at_most("files that an undo left wrong", wrong(contents(folder), start), "files", 0)
 
+
+async def revert_and_share(
+    proof: Proof, watched: Watched, hands: Hands, folder: Path, turn: TurnId
+) -> None:
+    """Take back one turn in the middle and bring it back, then share the thread up to it."""
+    page = hands.page
+    bar = page.locator(".undo-bar")
+    (folder / "notes.md").write_text("by hand\n")
+    start = contents(folder)
+    await watched.go(f"/s/{LABEL}?turn={turn}")
+    await expect(page.locator("main")).to_contain_text(TURNS[2][0], timeout=WAIT_S * 1000)
+    await hands.press("Tab", "v")
+    take = page.get_by_role("button", name="Take back 1 file")
+    await expect(take).to_be_focused(timeout=WAIT_S * 1000)
+    await hands.check_names()
+    await hands.press("Enter")
+    await expect(bar).to_contain_text("Took back", timeout=WAIT_S * 1000)
+    await hands.look("a revert")
+    wanted = {**start, "src/total.ts": TURNS[0][1]["src/total.ts"]}
+    proof.at_most("files that a revert left wrong", wrong(contents(folder), wanted), "files", 0)
+    await hands.press("u")
+    await expect(bar).to_contain_text("Brought back", timeout=WAIT_S * 1000)
+    await hands.look("the undo of a revert")
+    found = wrong(contents(folder), start)
+    proof.at_most("files that the undo of a revert left wrong", found, "files", 0)
+
+    await hands.press("s")
+    save = page.get_by_role("button", name="Download")
+    await expect(save).to_be_focused(timeout=WAIT_S * 1000)
+    await hands.check_names()
+    async with page.expect_download(timeout=WAIT_S * 1000) as waits:
+        await page.keyboard.press("Enter")
+    shared = await (await waits.value).path()
+    words = [one in shared.read_text() for one, _ in TURNS]
+    proof.at_least("threads shared up to the turn", int(words == [True] * 3 + [False]), "pages", 1)
+    await expect(bar).to_contain_text("Saved", timeout=WAIT_S * 1000)
+    await hands.look("a share")
+
+
+async def look_around(proof: Proof, watched: Watched, hands: Hands) -> None:
+    """Look for names and for the focus on every other page."""
     for path in ("/graph", "/sessions", f"/search?q={BACK_TO}", "/costs"):
         await watched.go(path)
         await hands.check_names()

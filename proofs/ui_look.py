@@ -1,10 +1,11 @@
 """The claim: every page reads well for everyone, and looks as it did when it was last looked at.
 
 Every route is opened in a light and a dark theme, 390, 1,024 and 1,440 px wide, with the sample
-data, an erased turn and a clock that stands still; the canopy and a thread 2,560 px wide too. On
-each, axe-core finds no violation of WCAG 2.2 AA or of its best practices, and nothing scrolls
-sideways. The pictures are compared with those in ``proofs/pictures``: pixel by pixel where Chromium
-has the recorded major version, else by where elements are.
+data, an erased turn and a clock that stands still; the canopy and a thread 2,560 px wide too, and a
+thread with two of its dialogs. On each, axe-core finds no violation of WCAG 2.2 AA or of its best
+practices, and nothing scrolls sideways. The pictures are compared with those in
+``proofs/pictures``: pixel by pixel where Chromium has the recorded major version, else by where
+elements are.
 
 The quick form opens each route once, in three sizes and both themes, and compares where elements
 are: it holds on machines that draw letters differently. ``--accept`` takes new pictures, and with
@@ -59,9 +60,13 @@ LAST_TO_COME = {
     "sessions": ".session",
     "costs": ".cost-table td",
     "erased": "article .turn-acts",
+    "revert": "dialog[open] .act-files",
+    "share": "dialog[open] .act-removed",
 }
 """What a route shows last. A server that has just started can take longer for it than a page that
 loads is silent: the canopy asks for costs only after its picture."""
+DIALOGS = {"revert": "v", "share": "s"}
+"""Routes that are looked at with a dialog open, and the key that opens it."""
 BESIDE_EACH_OTHER = 3
 """Pages that are open at once: two processors draw no more in the same time."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]
@@ -209,7 +214,7 @@ def list_views(ui: RunningUi, *, quick: bool) -> Iterator[View]:
 
 def list_routes(ui: RunningUi) -> Mapping[str, str]:
     """Return the routes, with a session of the sample data that was forked and changed files."""
-    second = ui.world.documents("log", SESSION, "--json")[1]
+    _, second, third, *_ = ui.world.documents("log", SESSION, "--json")
     session, fork = quote(SESSION, safe=""), quote(FORK, safe="")
     return {
         "canopy": "/",
@@ -222,6 +227,8 @@ def list_routes(ui: RunningUi) -> Mapping[str, str]:
         "costs": "/costs",
         "welcome": "/welcome",
         "erased": f"/s/{quote(ERASED, safe='')}",
+        "revert": f"/s/{session}?turn={third['id']}",
+        "share": f"/s/{session}?turn={third['id']}",
     }
 
 
@@ -250,6 +257,8 @@ async def look_at_size(browser: Browser, url: str, views: list[View]) -> list[tu
         for view in views:
             watched.errors.clear()
             await watched.go(view.path)
+            if view.name in DIALOGS:
+                await watched.page.keyboard.press(DIALOGS[view.name])
             if view.name in LAST_TO_COME:
                 # A narrow page holds some of it without showing it.
                 last = watched.page.locator(LAST_TO_COME[view.name]).first
