@@ -48,7 +48,7 @@ class RemovedParts:
 
 @value
 class SharedPage:
-    """A page that opens in any browser, and that ``turntree import`` reads."""
+    """A page that opens in any browser, and that another ledger can import."""
 
     name: str
     """The name of the file."""

@@ -1977,7 +1977,7 @@ export interface components {
         };
         /**
          * SharedPage
-         * @description A page that opens in any browser, and that ``turntree import`` reads.
+         * @description A page that opens in any browser, and that another ledger can import.
          */
         SharedPage: {
             /** Name */

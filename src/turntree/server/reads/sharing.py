@@ -6,6 +6,7 @@ from turntree.boot.sharing import share_thread
 from turntree.server.commands import short, spell
 from turntree.server.context import ServerContext
 from turntree.server.route import ApiRoute
+from turntree.system.shell_words import joined
 from turntree.transfer.share import RedactionReport
 from turntree.wire.sharing import (
     CleanedFile,
@@ -14,8 +15,6 @@ from turntree.wire.sharing import (
     SharedPage,
     ShareQuery,
 )
-
-IMPORT: Final = "turntree import FILE"
 
 
 async def share(context: ServerContext, query: ShareQuery) -> SharedPage:
@@ -30,7 +29,7 @@ async def share(context: ServerContext, query: ShareQuery) -> SharedPage:
     if query.session is not None:
         session = await context.tree.sessions.get(query.session)
         revision = session.label if session.head == found.turn else revision
-    shared = await share_thread(context.tree, revision, IMPORT)
+    shared = await share_thread(context.tree, revision, _spell_import("FILE"))
     name = f"{shared.label.replace('/', '-')}.html"
     # A lone surrogate in a message has no bytes, in the file or in this answer.
     data = shared.page.encode("utf-8", "replace")
@@ -41,8 +40,13 @@ async def share(context: ServerContext, query: ShareQuery) -> SharedPage:
         turns=shared.turns,
         removed=_removed(shared.report),
         command=spell(context, "share", revision, "-o", name),
-        command_to_import=spell(context, "import", name),
+        command_to_import=_spell_import(name),
     )
+
+
+def _spell_import(file: str) -> str:
+    # Another person types it, who has workspaces of their own.
+    return joined(["turntree", "import", file])
 
 
 def _removed(report: RedactionReport) -> RemovedParts:
