@@ -42,8 +42,7 @@ FREE_WORDS = {
 # a server. A worktree is not removed while it holds what no snapshot has, and a branch is a choice.
 PARSED_ONLY = (
     ("chat",), ("send",), ("worker",), ("rerun",), ("tail", "-f"), ("agent", "assign"), ("down",),
-    ("index", "embed"), ("search", "--like"), ("handoff",), ("on",), ("off",),
-    ("worktree", "--remove"), ("pr",),
+    ("index", "embed"), ("search", "--like"), ("worktree", "--remove"),
 )  # fmt: skip
 READ_ONLY = (
     ("log",), ("show",), ("search",), ("diff",), ("blame",), ("why",), ("verify",), ("files",),

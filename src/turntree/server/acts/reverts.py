@@ -15,8 +15,8 @@ from turntree.resources.plans.merge import (
     MergeChoices,
     MergeItem,
     MergePlan,
-    sort_merges,
 )
+from turntree.resources.plans.merge_log import sort_merges
 from turntree.resources.resource import FileChange
 from turntree.resources.service import in_thread
 from turntree.server.acts.file_steps import count_files, name_paths, step_of_change, steps_of_diff
