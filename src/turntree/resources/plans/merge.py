@@ -143,7 +143,7 @@ class MergeProposer:
                 item = await self._merge(
                     pinned.resource, _reverse(patch), choices, labels, present=present
                 )
-                merged.append(await self._name_conflicts(item))
+                merged.append(await self._name_conflicts(item, turn))
             joined = await self._joined(merged, _reverse(_chosen(work.whole, choices)))
             items.append(replace(joined, late_ms=late_ms))
         return MergePlan("revert", (turn,), tuple(items))
@@ -165,7 +165,7 @@ class MergeProposer:
                 for patch in (await self._find_work(pinned)).patches:
                     present = items[-1].target.external if items else None
                     item = await self._merge(resource, patch, choices, labels, present=present)
-                    items.append(await self._name_conflicts(item))
+                    items.append(await self._name_conflicts(item, turn))
         return MergePlan("pick", tuple(turns), (await self._joined(items),))
 
     async def propose_undo(self, resource: ResourceId, choices: MergeChoices) -> MergePlan:
@@ -330,9 +330,15 @@ class MergeProposer:
             unclear=tuple(dict.fromkeys(one for item in items for one in item.unclear)),
         )
 
-    async def _name_conflicts(self, item: MergeItem) -> MergeItem:
-        """Return a merge whose conflicts name the turns that made them."""
-        named = {one: await self._name(item.resource, one) for one in item.conflicts}
+    async def _name_conflicts(self, item: MergeItem, turn: TurnId) -> MergeItem:
+        """Return a merge whose conflicts name the turns that made them.
+
+        The turn itself may have lines there too, but it is not in its own way.
+        """
+        named: dict[MergeConflict, MergeConflict] = {}
+        for one in item.conflicts:
+            found = await self._name(item.resource, one)
+            named[one] = replace(found, turns=tuple(it for it in found.turns if it != turn))
         return replace(
             item,
             conflicts=tuple(named[one] for one in item.conflicts),

@@ -63,9 +63,7 @@ async def plan_revert(context: ServerContext, act: RevertPlanAct) -> RevertPlan:
         files=tuple(dict.fromkeys(one.path for item in items for one in item.asked)),
         goes_back=tuple(step for goes_back, _ in steps for step in goes_back),
         stays=tuple(step for _, stays in steps for step in stays),
-        conflicts=tuple(
-            [one for item in items for one in await _list_conflicts(context, item, placed.turn.id)]
-        ),
+        conflicts=tuple([one for item in items for one in await _list_conflicts(context, item)]),
         done=tuple(path for item in items for path in item.done),
         unclear=tuple(path for item in items for path in item.unclear),
         folder=next((item.resource.place for item in items), None),
@@ -238,22 +236,14 @@ def _is_folder(change: FileChange) -> bool:
     return entry is not None and entry.kind == "directory"
 
 
-async def _list_conflicts(
-    context: ServerContext, item: MergeItem, reverted: TurnId
-) -> list[RevertConflict]:
-    """Return the conflicts, with the turns that came later: the file may have lines of the turn."""
+async def _list_conflicts(context: ServerContext, item: MergeItem) -> list[RevertConflict]:
+    """Return the conflicts, with the turns that are in the way."""
     return [
         RevertConflict(
             one.path,
             item.resource.place,
             one.why,
-            tuple(
-                [
-                    short((await context.tree.turns.get(id)).turn.digest)
-                    for id in one.turns
-                    if id != reverted
-                ]
-            ),
+            tuple([short((await context.tree.turns.get(id)).turn.digest) for id in one.turns]),
             one.outside,
             decided=one not in item.undecided,
         )
