@@ -12,9 +12,7 @@ counts as reached if one attempt of three reaches it. If all figures that fell s
 part of the proof, the next attempt takes that part alone. One whose best attempt stays near its bar
 (seconds within 1.5 times of it, a ratio of times within 1.15; a count, never) is told loudly as
 slow, and not tried again: another attempt could not change that it passes. One that is farther away
-in every attempt fails. Where plain Python takes longer than on the machines that the bars were set
-on, seconds may take as much longer, and a ratio has more room too. ``just prove`` knows no such
-patience.
+in every attempt fails. ``just prove`` knows no such patience.
 
 The last lines say how long each proof took, the longest first: that is where the gate's time goes.
 
@@ -41,16 +39,10 @@ ATTEMPTS_MAX = 3
 ERRORS_MAX = 1
 ATTEMPT_MAX_S = 900
 """A proof that hangs would hide what every other one has to say."""
-CLOCK_UNITS = frozenset({"s", "ms", "us", "%", "% of a core"})
-"""Units of figures that are as much larger as the machine is slower."""
+CLOCK_UNITS = frozenset({"s", "ms", "us"})
 CLOCK_PARDON = 1.5
 RATIO_PARDON = 1.15
 """Both sides of a ratio were measured on the same machine: noise spoils it less."""
-RATIO_SLOWNESS_MAX = 1.5
-"""A slow processor with a fast disk spoils a ratio too, but only so far."""
-LOOPS = 1_000_000
-LOOPS_S = 0.12
-"""How long so many loops may take on a machine that counts as fast."""
 
 WORDS = {"slow": "SLOW on this machine", "unsteady": "UNSTEADY", "failed": "!!! failed"}
 
@@ -89,22 +81,10 @@ class Verdict:
     why: tuple[str, ...] = ()
 
 
-def measure_slowness() -> float:
-    """Return how many times longer plain Python takes here and now than on a fast machine."""
-
-    def loop() -> float:
-        began, total = time.process_time(), 0
-        for number in range(LOOPS):
-            total += number * number
-        return time.process_time() - began
-
-    return max(1.0, min(loop() for _ in range(3)) / LOOPS_S)
-
-
-def read_attempt(output: str, status: int, slowness: float = 1.0) -> Attempt:
-    """Return what a proof's lines and its status say, on a machine that is so slow."""
+def read_attempt(output: str, status: int) -> Attempt:
+    """Return what a proof's lines and its status say."""
     lines = [line for line in map(_document, output.splitlines()) if line]
-    short = tuple(_short(line, slowness) for line in lines if "figure" in line and not line["ok"])
+    short = tuple(_short(line) for line in lines if "figure" in line and not line["ok"])
     counted = lines[-1].get("short") if lines else None
     if counted != len(short) or status != (1 if short else 0):
         return Attempt(short, f"it ended in an error, with status {status}")
@@ -185,7 +165,7 @@ def prove(name: str, began: float) -> Verdict:
         part = part_to_repeat(attempts[-1]) if attempts else None
         _say(began, f"proof: {name} begins" if part is None else f"proof: {name} begins: {part}")
         output, status = _run(name, *([] if part is None else ["--only", part]))
-        attempts.append(read_attempt(output, status, measure_slowness() if status else 1.0))
+        attempts.append(read_attempt(output, status))
         verdict = judge(attempts)
         lines = [f"attempt {len(attempts)} fell short: {one.told}" for one in attempts[-1].short]
         lines += [] if verdict is None else _told(name, verdict)
@@ -238,7 +218,7 @@ def _document(line: str) -> dict[str, object]:
     return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
-def _short(line: dict[str, object], slowness: float) -> Short:
+def _short(line: dict[str, object]) -> Short:
     value, bar = float(str(line["value"])), str(line["bar"])
     direction, _, number = bar.partition(" ")
     above, below = (value, float(number)) if direction == "<=" else (float(number), value)
@@ -248,15 +228,9 @@ def _short(line: dict[str, object], slowness: float) -> Short:
         told,
         line.get("of") == "time",
         above / below if below > 0 else float("inf"),
-        _pardon(str(line["unit"]), slowness),
+        CLOCK_PARDON if line["unit"] in CLOCK_UNITS else RATIO_PARDON if line["unit"] == "x" else 1,
         cast("str | None", line.get("part")),
     )
-
-
-def _pardon(unit: str, slowness: float) -> float:
-    if unit in CLOCK_UNITS:
-        return CLOCK_PARDON * slowness
-    return RATIO_PARDON * min(slowness, RATIO_SLOWNESS_MAX) if unit == "x" else 1
 
 
 def _say(began: float, heading: str, *paragraphs: str) -> None:
