@@ -273,7 +273,7 @@ class FolderRemote:
         return self.folder / "objects" / name[:2] / name
 
     def _write(self, path: Path, data: bytes) -> None:
-        """Write a file that has the same bytes whoever writes it."""
+        """Write a file whose bytes do not depend on who writes it."""
         with self._written(path, data) as fresh:
             fresh.replace(path)
 

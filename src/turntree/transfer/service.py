@@ -210,7 +210,7 @@ class Archives:
             if there is not None and there.head == shared.head:
                 return there
             # A session of that name that stands elsewhere is the user's own work and stays as it
-            # is. Whatever is said to an agent goes on in its main session: no page begins that.
+            # is. What is said to an agent continues its main session: no page begins that.
             if there is None and not label.endswith(f":{MAIN}"):
                 try:
                     return await sessions.fork(shared.head, label, visibility=visibility)

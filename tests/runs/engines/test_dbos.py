@@ -98,7 +98,7 @@ async def test_an_engine_that_is_canceled_or_refused_leaves_no_connection_open(
 
 
 def list_open() -> set[int]:
-    """Return the connections of this process that nobody has closed."""
+    """Return the open connections of this process."""
     found: list[Any] = [one for one in gc.get_objects() if isinstance(one, psycopg.AsyncConnection)]
     return {id(one) for one in found if not one.closed}
 
