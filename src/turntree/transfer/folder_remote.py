@@ -33,12 +33,15 @@ from turntree.transfer.remote import (
 
 MARK: Final = "turntree-remote"
 """The file that makes a folder a remote."""
+MARK_BYTES_MAX: Final = 100
 HEAD_BYTES_MAX: Final = 16 * 1024
 HEADS_MAX: Final = 100_000
 OPENING_BYTES_MAX: Final = 4 << 20
 OPENING_READ_BYTES: Final = 512
 LIST_BYTES_MAX: Final = 1 << 20
 UNPACKED_BYTES_MAX: Final = 4 << 30
+OBJECT_BYTES_MAX: Final = 1 << 30
+"""An object is read into memory, and written as one line."""
 LINE_BYTES_MAX: Final = 1 << 30
 MEMORY_BYTES_MAX: Final = 16 << 20
 READ_BYTES: Final = 1 << 20
@@ -62,10 +65,11 @@ class FolderRemote:
             InvalidOperation: It is one of a newer version.
         """
         try:
-            told = (self.folder / MARK).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            with self._open(self.folder / MARK) as file:
+                told = file.read(MARK_BYTES_MAX)
+        except (OSError, InvalidOperation) as error:
             raise NotFound(f"{self.folder} is not a remote: nothing was pushed to it") from error
-        if told != f"{FORMAT}\n":
+        if told != f"{FORMAT}\n".encode():
             raise InvalidOperation(f"{self.folder} has another format; upgrade to read it")
 
     def create(self) -> None:
@@ -188,7 +192,7 @@ class FolderRemote:
             SpooledTemporaryFile(MEMORY_BYTES_MAX) as lines,
             SpooledTemporaryFile(MEMORY_BYTES_MAX) as archive,
         ):
-            self._unpack(self._part(name), name, f"part {name}", lines)
+            self._unpack(self._part(name), name, f"part {name}", lines, UNPACKED_BYTES_MAX)
             lines.seek(0)
             for line in join_part(_bounded(cast("IO[bytes]", lines)), has, self._get):
                 archive.write(line)
@@ -199,12 +203,18 @@ class FolderRemote:
         raw = digest_raw(digest)
         with SpooledTemporaryFile(MEMORY_BYTES_MAX) as data:
             # Its name is the digest of what it holds, which the reader of the archive compares.
-            self._unpack(self._object(digest), None, f"object {raw.hex()}", data)
+            what = f"object {raw.hex()}"
+            self._unpack(self._object(digest), None, what, data, OBJECT_BYTES_MAX)
             data.seek(0)
             return data.read()
 
     def _unpack(
-        self, path: Path, name: str | None, what: str, into: "SpooledTemporaryFile[bytes]"
+        self,
+        path: Path,
+        name: str | None,
+        what: str,
+        into: "SpooledTemporaryFile[bytes]",
+        bytes_max: int,
     ) -> None:
         inflater, packed_digest, unpacked = zlib.decompressobj(), sha256(), 0
         with self._open(path) as file:
@@ -216,7 +226,7 @@ class FolderRemote:
                     while packed:
                         data = inflater.decompress(packed, MEMORY_BYTES_MAX)
                         unpacked += len(data)
-                        if unpacked > UNPACKED_BYTES_MAX:
+                        if unpacked > bytes_max:
                             raise InvalidOperation(f"{what} of the remote is too large")
                         into.write(data)
                         packed = inflater.unconsumed_tail
@@ -289,6 +299,9 @@ class FolderRemote:
     @contextmanager
     def _written(self, path: Path, data: bytes) -> Generator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.resolve().is_relative_to(self.folder.resolve()):
+            # Another user of the folder may have put a link there.
+            raise InvalidOperation(f"{path.parent} leads out of the remote: nothing was written")
         fresh = path.parent / f".{os.getpid()}-{os.urandom(8).hex()}"
         try:
             with fresh.open("xb") as file:

@@ -348,3 +348,42 @@ def _say(session: str, words: str) -> None:
 
 def _as_url(conninfo: str) -> str:
     return f"postgresql:///?{urlencode(conninfo_to_dict(conninfo))}"
+
+
+@pytest.mark.parametrize("plant", ["pipe", "endless", "other file"])
+def test_a_remote_whose_mark_is_not_a_file_of_its_own_is_refused(
+    turntree: Call, project: Project, folder: Path, tmp_path: Path, plant: str
+) -> None:
+    project.turn("begin")
+    assert turntree("push", "main", "--json").code == 0
+    mark = folder / "turntree-remote"
+    told = mark.read_bytes()
+    mark.unlink()
+    if plant == "pipe":
+        os.mkfifo(mark)
+    elif plant == "endless":
+        mark.symlink_to("/dev/zero")
+    else:
+        (tmp_path / "elsewhere").write_bytes(told)
+        mark.symlink_to(tmp_path / "elsewhere")
+    refused = turntree("pull")
+    assert refused.code != 0
+    assert "error:" in refused.err
+    assert "Traceback" not in refused.err
+
+
+def test_nothing_is_written_through_a_link_out_of_the_remote(
+    turntree: Call, project: Project, folder: Path, tmp_path: Path
+) -> None:
+    project.turn("begin")
+    assert turntree("push", "main", "--json").code == 0
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("parts", "turns", "heads"):
+        (folder / name).rename(folder / f"{name}.old")
+        (folder / name).symlink_to(outside, target_is_directory=True)
+    project.turn("go on")
+    refused = turntree("push", "main")
+    assert refused.code != 0
+    assert "leads out of the remote" in refused.err
+    assert _files(outside) == []
