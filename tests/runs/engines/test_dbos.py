@@ -2,7 +2,8 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import user
 from turntree.db.database import Database, run, sqlalchemy_url
-from turntree.runs.engines.dbos import DbosEngine, open_dbos
+from turntree.runs.engines.dbos import LOST_S, DbosEngine, open_dbos
 from turntree.runs.engines.dbos_queue import DbosQueue
 from turntree.runs.inbox_store import SQL, InboxStore
 from turntree.testing.contracts.engine import (
@@ -34,6 +35,21 @@ from turntree.testing.fakes import FakeClock
 pytest.importorskip("dbos")
 sqlalchemy = pytest.importorskip("sqlalchemy")
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+# Whenever the first wake-up of a session is given back, it is claimed again, and lost again.
+LOSING = """
+CREATE SEQUENCE given_back;
+GRANT USAGE ON SEQUENCE given_back TO PUBLIC;
+CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM nextval('given_back');
+    NEW.status := 'PENDING';
+    NEW.executor_id := 'w1';
+    RETURN NEW;
+END $$;
+CREATE TRIGGER lose BEFORE UPDATE ON dbos.workflow_status FOR EACH ROW
+WHEN (NEW.workflow_uuid LIKE '%:1' AND NEW.status = 'ENQUEUED') EXECUTE FUNCTION lose();
+"""
 
 
 @pytest.fixture
@@ -143,6 +159,54 @@ async def test_what_was_taken_and_never_begun_is_given_back(
         # Whoever looks for sessions without a wake-up asks again and again.
         await until_idle(engine, (ONE, 1))
     assert desk.seen == [ONE]
+
+
+def lose_first(connection: psycopg.Connection) -> Callable[[], int]:
+    """Have the first wake-up of a session claimed and lost; return what counts its returns."""
+    connection.execute(LOSING)
+    connection.execute(
+        "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'w1'"
+        " WHERE workflow_uuid LIKE '%:1'"
+    )
+
+    def count() -> int:
+        row = connection.execute("SELECT last_value, is_called FROM given_back").fetchone()
+        assert row is not None
+        return int(row[0]) if row[1] else 0
+
+    return count
+
+
+async def test_what_was_given_back_and_claimed_again_is_not_given_back_at_once(
+    engine: DbosEngine, conninfo: str
+) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        async with serving(engine, open_desk()):
+            await wake(engine, ONE, delay_s=1000)
+            count_returns = lose_first(connection)
+            while not count_returns():
+                await engine.list_live([(ONE, 1)])
+            returned = time.monotonic()
+            await engine.list_live([(ONE, 1)])
+            assert count_returns() == 1 or time.monotonic() - returned > LOST_S
+
+
+async def test_what_was_handled_since_it_was_missed_is_not_given_back_at_once(
+    engine: DbosEngine, conninfo: str
+) -> None:
+    desk = open_desk()
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        async with serving(engine, desk):
+            await wake(engine, ONE, delay_s=1000)
+            count_returns = lose_first(connection)
+            await engine.list_live([(ONE, 1)])
+            missed = time.monotonic()
+            await wake(engine, ONE, 2)
+            await desk.wait_for(1)
+            handled = time.monotonic()
+            await anyio.sleep(missed + LOST_S - handled)
+            await engine.list_live([(ONE, 1)])
+            assert not count_returns() or time.monotonic() - handled > LOST_S
 
 
 async def test_one_process_serves_once(engine: DbosEngine) -> None:

@@ -96,8 +96,10 @@ class _Handlers:
         default_factory=dict["asyncio.Task[None]", SessionId]
     )
     ending: "asyncio.Task[None] | None" = None
-    doubts: dict[str, float] = field(default_factory=dict[str, float])
-    """Wake-ups that seem to be lost, and when each was first suspected."""
+    doubts: dict[str, tuple[SessionId, float]] = field(
+        default_factory=dict[str, tuple[SessionId, float]]
+    )
+    """Wake-ups that seem to be lost, each with its session and when it was first suspected."""
 
     async def take(self, session: SessionId) -> None:
         """Handle a session on our loop; called on the loop of DBOS.
@@ -115,6 +117,8 @@ class _Handlers:
             await handle_until_done(self.handle, session)
         finally:
             del self.tasks[task]
+            # It may have started and ended between two looks. DBOS records the end only now.
+            self.doubts = {name: one for name, one in self.doubts.items() if one[0] != session}
 
     def find_lost(self, taken: Mapping[str, SessionId]) -> list[str]:
         """Return wake-ups that were claimed under our name and are not being handled.
@@ -124,9 +128,16 @@ class _Handlers:
         lost only after ``LOST_S``.
         """
         handled, now = set(self.tasks.values()), self.loop.time()
-        idle = {name for name, session in taken.items() if session not in handled}
-        self.doubts = {name: self.doubts.get(name, now) for name in idle}
-        return [name for name, since in self.doubts.items() if now - since >= LOST_S]
+        self.doubts = {
+            name: self.doubts.get(name, (session, now))
+            for name, session in taken.items()
+            if session not in handled
+        }
+        lost = [name for name, (_, since) in self.doubts.items() if now - since >= LOST_S]
+        # The caller requeues them, and DBOS may claim them again before the next look.
+        for name in lost:
+            del self.doubts[name]
+        return lost
 
     def end(self, patience_s: int) -> "asyncio.Task[None]":
         """Stop DBOS after the wake-ups it has claimed are handled, or after ``patience_s``."""
