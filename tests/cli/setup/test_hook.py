@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-import threading
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from turntree.cli.hook_process.entry import FIFO
-from turntree.cli.hook_wait import SILENCE_MAX_S, is_coming
+from turntree.cli.hook_wait import SILENCE_MAX_S, WAIT_MAX_S, is_coming
 from turntree.core.ids import unix_ms
 from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import FOLDER, Spool
@@ -287,20 +287,24 @@ def test_status_shows_what_waits_and_what_went_wrong(bare: Call, home: Path) -> 
 
 
 @pytest.mark.usefixtures("attendant")
-def test_a_command_waits_for_a_turn_that_has_just_ended_and_says_so(
-    turntree: Call, home: Path
-) -> None:
-    turntree("session", "list")  # What is loaded once takes long on a busy machine.
-    now_ms = time.time_ns() // 1_000_000
-    leave(home, "end", now_ms, place=Path.cwd())
-    told = home / FOLDER / f"{now_ms:020d}-1.event"
-    read = threading.Timer(SILENCE_MAX_S + 2, told.unlink)
-    read.start()
-    answer = turntree("session", "list")
-    assert answer.code == 0
-    assert not told.exists(), "somebody has read it by now"
-    assert "waiting for what your agent just did to be recorded" in answer.err
-    read.join()
+@pytest.mark.usefixtures("turntree")
+def test_a_command_waits_for_a_turn_that_has_just_ended_and_says_so(home: Path) -> None:
+    # As if it ended in a moment: starting a command takes long on a busy machine.
+    ended_ms = time.time_ns() // 1_000_000 + 60_000
+    leave(home, "end", ended_ms, place=Path.cwd())
+    told = home / FOLDER / f"{ended_ms:020d}-1.event"
+    with subprocess.Popen(
+        [sys.executable, "-m", "turntree", "session", "list"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as listing:  # fmt: skip
+        assert listing.stderr is not None
+        said = listing.stderr.readline()
+        assert said == "waiting for what your agent just did to be recorded …\n"
+        assert listing.poll() is None, "it waits until the turn is recorded"
+        told.unlink()
+        recorded = time.monotonic()
+        assert listing.wait(timeout=60) == 0
+        assert time.monotonic() - recorded < WAIT_MAX_S - SILENCE_MAX_S, "and no longer"
 
 
 @pytest.mark.usefixtures("attendant")
@@ -310,8 +314,11 @@ def test_a_command_waits_for_a_turn_that_has_just_ended_and_says_so(
 def test_what_reads_no_session_waits_for_nobody(
     turntree: Call, home: Path, command: tuple[str, ...]
 ) -> None:
-    leave(home, "end", time.time_ns() // 1_000_000, place=Path.cwd())
+    ended_ms = time.time_ns() // 1_000_000
+    leave(home, "end", ended_ms, place=Path.cwd())
     assert "waiting" not in turntree(*command).err
+    # The hint to record again would wait for a snapshot that this attendant never takes.
+    (home / FOLDER / f"{ended_ms:020d}-1.event").unlink()
 
 
 @pytest.mark.usefixtures("attendant")
