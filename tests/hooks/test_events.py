@@ -132,7 +132,7 @@ def test_spans_of_one_turn_are_one_span() -> None:
     assert (span.begin.id, span.end.id) == ("000001", "000009")
 
 
-def call(at: int, kind: SightingKind, id: str) -> HookEvent:
+def call(at: int, kind: SightingKind, id: str | None) -> HookEvent:
     return HookEvent(f"{at:06d}", MAIN, kind, instant(at), "/work", call=id)
 
 
@@ -158,3 +158,17 @@ def test_a_call_outside_of_a_turn_has_no_effect() -> None:
     folded = fold_sightings([call(1, "call", "a"), sighting(2, "begin"), call(3, "call", "b")])
     assert [one.id for one in folded.idle] == ["000001"]
     assert [one.id for one in folded.waiting] == ["000002"]
+
+
+def test_a_return_without_an_id_ends_every_call_that_has_begun() -> None:
+    (span,) = fold_sightings([
+        sighting(1, "begin"), call(2, "return", None),
+        call(3, "call", "a"), call(4, "call", "b"), call(5, "return", None),
+        call(6, "call", "c"), call(7, "return", "c"), call(8, "return", None),
+        call(9, "call", "killed"), sighting(10, "end"),
+    ]).spans  # fmt: skip
+    assert [(one.call, end.id) for one, end in pair_calls(span)] == [
+        ("a", "000005"),
+        ("b", "000005"),
+        ("c", "000007"),
+    ]

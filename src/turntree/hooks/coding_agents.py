@@ -125,6 +125,10 @@ CODEX: Final = Tool(
         "Stop": "end",
         "Interrupt": "end",
         "SubagentStop": "end",
+        "PreToolUse": "call",
+        # Its PostToolUse does not come for a patch that is applied through the shell. It asks its
+        # model again only after all calls of a reply have returned.
+        "PreModelRequest": "return",
         "PreCompact": "cut",
         "SessionEnd": "close",
         "PermissionRequest": "wait",
@@ -162,6 +166,8 @@ OPENCODE: Final = Tool(
         "session.created": "session",
         "chat.message": "begin",
         "session.idle": "end",
+        "tool.execute.before": "call",
+        "tool.execute.after": "return",
         "permission.asked": "wait",
     },
     timeout=2000,

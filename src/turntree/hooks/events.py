@@ -178,13 +178,17 @@ def join_spans(found: Iterable[tuple[TurnId, TurnSpan]]) -> Mapping[TurnId, Turn
 def pair_calls(span: TurnSpan) -> list[tuple[HookEvent, HookEvent]]:
     """Return the tool calls of a turn, each with its beginning and its end, in order of the ends.
 
-    A call that was denied or killed has no end, and is left out.
+    A call that was denied or killed has no end, and is left out. A return without an id is that of
+    every call that has begun.
     """
     begun: dict[str | None, HookEvent] = {}
     pairs: list[tuple[HookEvent, HookEvent]] = []
     for sighting in span.between:
         if sighting.kind == "call":
             begun[sighting.call] = sighting
+        elif sighting.kind == "return" and sighting.call is None:
+            pairs += [(call, sighting) for call in begun.values()]
+            begun.clear()
         elif sighting.kind == "return" and sighting.call in begun:
             pairs.append((begun.pop(sighting.call), sighting))
     return pairs
