@@ -1,32 +1,39 @@
 """What the agents of this machine are doing: their states, files, cost, and where they collide.
 
-The states come from the board. What a turn edits and what a session costs is in the transcripts,
-which are read by the importers. One that took long to read is read again later, so that watching
-stays cheap however long a transcript is.
+The states come from the board, what a turn edits and what a session costs from the transcripts.
+All sessions share the time that reading transcripts may take, so that watching stays cheap however
+many there are and however long they get: then they are read later.
 """
 
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.ids import Timestamp, instant, unix_ms
-from turntree.core.message_context import files_of
-from turntree.core.usage import ModelCall
+from turntree.core.ids import instant
 from turntree.core.value import value
-from turntree.hooks.board import Board, BoardEntry, TurnTimes
-from turntree.hooks.session_transcripts import list_transcripts
-from turntree.transcripts.drafts import DraftTurn, Projection
+from turntree.hooks.board import AgentState, Board, BoardEntry, TurnTimes
+from turntree.hooks.transcript_facts import FindCost, FollowedTranscript, TranscriptFacts
 from turntree.transcripts.importer import Importer, ToolPaths
 
-READ_SHARE: Final = 1 / 400
-"""The share of the time that reading one transcript again and again may take."""
+SHORT_READ_MAX_S: Final = 0.01
+"""A reading that takes longer is a long one: those share time of their own.
+
+Otherwise one long transcript would keep all others waiting.
+"""
+SHORT_SHARE: Final = 1 / 250
+"""The share of the time that short readings may take together."""
+LONG_SHARE: Final = 1 / 600
+"""The share of the time that long readings may take together."""
+CREDIT_MAX_S: Final = 2.0
+"""As much unused time is kept for the next readings."""
 SHOWN_MAX_S: Final = 12 * 3600
 """A session that is done for longer is not shown."""
+ORDER: Final[tuple[AgentState, ...]] = ("waiting", "working", "done", "open", "closed")
 
 
 @value
@@ -86,18 +93,79 @@ class FileOverlap:
         return {"path": self.path, "sessions": sessions, "going_on": self.is_going_on}
 
 
-@value
-class _TranscriptFacts:
-    """What a transcript says, and when it was read."""
+@dataclass(slots=True)
+class ReadingPace:
+    """Keeps what is spent on reading within a share of the time."""
 
-    written_ns: int
-    read_at: float
-    took_s: float
-    title: str | None = None
-    edits: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
-    cost: Decimal | None = None
-    interrupted_ms: int | None = None
-    """When its last turn was interrupted; some tools report no end of such a turn."""
+    share: float
+    free_at: float = 0.0
+    """From when on there may be another reading."""
+
+    def charge(self, now: float, took_s: float) -> None:
+        """Count a reading."""
+        self.free_at = max(self.free_at, now - CREDIT_MAX_S) + took_s / self.share
+
+
+@dataclass(slots=True)
+class _WatchedSession:
+    """A session, and what was read of it."""
+
+    entry: BoardEntry
+    transcript: FollowedTranscript | None
+    written_ns: int = 0
+    """When its transcript was last written; 0 if there is none, or its path is unknown."""
+    read_ns: int | None = None
+    """What ``version`` was when it was read."""
+    read_at: float = 0.0
+    expected_s: float = 0.0
+    """How long the next reading takes."""
+    facts: TranscriptFacts = field(default_factory=TranscriptFacts)
+    _agent: AgentAtWork | None = None
+
+    @property
+    def version(self) -> int:
+        """A number that changes when there is more to read."""
+        # Without a path, only the next report tells it.
+        return self.written_ns or self.entry.at_ms * 1_000_000
+
+    def see(self, entry: BoardEntry) -> None:
+        """Look whether something has changed."""
+        written_ns = 0
+        if entry.transcript is not None:
+            # It is created with the first answer.
+            with suppress(FileNotFoundError):
+                # For each session, twice a second: a Path would take longer than the call.
+                written_ns = os.stat(entry.transcript).st_mtime_ns  # noqa: PTH116
+        if entry is not self.entry or written_ns != self.written_ns:
+            self.entry, self.written_ns, self._agent = entry, written_ns, None
+
+    def read(self) -> float:
+        """Read what its transcript says, and return how long that took."""
+        self.read_ns, self.read_at = self.version, time.monotonic()
+        had_read = 0 if self.transcript is None else self.transcript.records_kept
+        spent = time.thread_time()
+        facts = TranscriptFacts()
+        if self.transcript is not None:
+            # It is being written, and may be gone.
+            with suppress(OSError):
+                facts = self.transcript.read(self.entry)
+        if facts != self.facts:
+            self.facts, self._agent = facts, None
+        took_s = time.thread_time() - spent
+        # Once it was read whole, only what was appended must be read.
+        is_followed = self.transcript is not None and self.transcript.records_kept > 0
+        self.expected_s = 0.0 if is_followed and not had_read else took_s
+        return took_s
+
+    def describe(self) -> AgentAtWork:
+        """Return what it does; the same object as long as nothing has changed."""
+        if self._agent is None:
+            entry, facts = self.entry.with_growth(self.written_ns // 1_000_000), self.facts
+            if facts.interrupted_ms is not None:
+                entry = entry.with_interruption(facts.interrupted_ms)
+            edits = facts.edits_by_turn(entry.turns)
+            self._agent = AgentAtWork(entry, facts.title, edits, facts.cost)
+        return self._agent
 
 
 @dataclass(slots=True)
@@ -107,73 +175,58 @@ class AgentWatch:
     board: Board
     importers: Mapping[str, Importer]
     places: ToolPaths
-    find_cost: Callable[[ModelCall, Timestamp], Decimal | None]
-    """Returns the cost of a model call at list prices."""
+    find_cost: FindCost
+    short_pace: ReadingPace = field(default_factory=lambda: ReadingPace(SHORT_SHARE))
+    long_pace: ReadingPace = field(default_factory=lambda: ReadingPace(LONG_SHARE))
     _entries: dict[str, tuple[int, BoardEntry]] = field(
         default_factory=dict[str, tuple[int, BoardEntry]]
     )
-    _facts: dict[tuple[str, str], _TranscriptFacts] = field(
-        default_factory=dict[tuple[str, str], _TranscriptFacts]
+    _sessions: dict[tuple[str, str], _WatchedSession] = field(
+        default_factory=dict[tuple[str, str], _WatchedSession]
     )
+    _found: list[AgentAtWork] = field(default_factory=list[AgentAtWork])
 
     def look(self, *, all_states: bool = False) -> list[AgentAtWork]:
-        """Return the agents: first those that wait, then those that work, then the others."""
+        """Return the agents: first those that wait, then those that work, then the others.
+
+        It is the same list as the last time if nothing has changed.
+        """
         now_ms = time.time_ns() // 1_000_000
-        found: list[AgentAtWork] = []
+        sessions: list[_WatchedSession] = []
         for entry in self.board.list_entries(self._entries):
             is_old = entry.state == "closed" or now_ms - entry.at_ms > SHOWN_MAX_S * 1000
             if all_states or not is_old:
-                found.append(self._describe(entry))
-        order = ("waiting", "working", "done", "open", "closed")
-        return sorted(found, key=lambda a: (order.index(a.entry.state), -a.entry.since_ms))
+                sessions.append(self._see(entry))
+        self._read([session for session in sessions if session.read_ns != session.version])
+        found = sorted((session.describe() for session in sessions), key=_place)
+        if found != self._found:
+            self._found = found
+        return self._found
 
-    def _describe(self, entry: BoardEntry) -> AgentAtWork:
-        written_ns = 0
-        if entry.transcript is not None:
-            # It is created with the first answer.
-            with suppress(FileNotFoundError):
-                written_ns = Path(entry.transcript).stat().st_mtime_ns
-        entry = entry.with_growth(written_ns // 1_000_000)
+    def _see(self, entry: BoardEntry) -> _WatchedSession:
         key = entry.tool, entry.session
-        facts = self._facts.get(key)
-        # Without a path, only the next report tells that there is more to read.
-        written_ns = written_ns or entry.at_ms * 1_000_000
-        if facts is None or (facts.written_ns != written_ns and _is_due(facts)):
-            facts = self._facts[key] = self._read(entry, written_ns)
-        if facts.interrupted_ms is not None:
-            entry = entry.with_interruption(facts.interrupted_ms)
-        return AgentAtWork(entry, facts.title, facts.edits, facts.cost)
+        session = self._sessions.get(key)
+        if session is None:
+            importer = self.importers.get(entry.tool)
+            transcript = None
+            if importer is not None:
+                transcript = FollowedTranscript(importer, self.places, self.find_cost)
+            session = self._sessions[key] = _WatchedSession(entry, transcript)
+        session.see(entry)
+        return session
 
-    def _read(self, entry: BoardEntry, written_ns: int) -> _TranscriptFacts:
-        started, spent = time.monotonic(), time.thread_time()
-        importer = self.importers.get(entry.tool)
-        projection: Projection | None = None
-        if importer is not None:
-            # It is being written, and may be gone.
-            with suppress(OSError):
-                for bundle in list_transcripts(
-                    importer, entry.session, entry.transcript, self.places
-                ):
-                    projection = importer.project(bundle, list(importer.read(bundle)))
-        took_s = time.thread_time() - spent
-        if projection is None:
-            return _TranscriptFacts(written_ns, started, took_s)
-        turns = [turn for turn in projection.turns if turn.kind == "normal"]
-        return _TranscriptFacts(
-            written_ns, started, took_s, _title(turns), _list_edits(projection, entry),
-            self._sum(projection.turns), _find_interruption(turns),
-        )  # fmt: skip
+    def _read(self, stale: Sequence[_WatchedSession]) -> None:
+        """Read what there is time for; what was never read, and then what was read first."""
+        for session in sorted(stale, key=lambda session: session.read_at):
+            if session.read_ns is None:
+                # Each is read once without delay, and then it is known how long that takes.
+                session.read()
+            elif time.monotonic() >= self._pace(session.expected_s).free_at:
+                took_s = session.read()
+                self._pace(took_s).charge(session.read_at, took_s)
 
-    def _sum(self, turns: Iterable[DraftTurn]) -> Decimal | None:
-        """Return what the calls cost; None if a price is unknown: a part would look like all."""
-        total = Decimal(0)
-        for turn in turns:
-            for call in turn.calls:
-                cost = self.find_cost(call, turn.started_at)
-                if cost is None:
-                    return None
-                total += cost
-        return total
+    def _pace(self, took_s: float) -> ReadingPace:
+        return self.short_pace if took_s <= SHORT_READ_MAX_S else self.long_pace
 
 
 def find_overlaps(agents: Sequence[AgentAtWork]) -> list[FileOverlap]:
@@ -201,33 +254,5 @@ def find_overlaps(agents: Sequence[AgentAtWork]) -> list[FileOverlap]:
     return overlaps
 
 
-def _is_due(facts: _TranscriptFacts) -> bool:
-    return time.monotonic() - facts.read_at >= facts.took_s / READ_SHARE
-
-
-def _title(turns: Sequence[DraftTurn]) -> str | None:
-    said = " ".join(message.text for message in turns[-1].query) if turns else ""
-    return " ".join(said.split()) or None
-
-
-def _find_interruption(turns: Sequence[DraftTurn]) -> int | None:
-    last = turns[-1] if turns else None
-    if last is None or last.open or last.outcome != "interrupted":
-        return None
-    return unix_ms(last.sealed_at)
-
-
-def _list_edits(projection: Projection, entry: BoardEntry) -> dict[int, tuple[str, ...]]:
-    """Return what was written in each of the session's last turns."""
-    told = next((draft.details.get("cwd") for draft in projection.sessions), None)
-    folder = Path(str(told or entry.place or "/"))
-    edits: dict[int, dict[str, None]] = {}
-    for turn in projection.turns:
-        for message in turn.reply:
-            at_ms = unix_ms(message.at or turn.sealed_at)
-            begun = [times.begun_ms for times in entry.turns if times.begun_ms <= at_ms]
-            paths = [file.path for file in files_of(message) if file.kind == "written"]
-            if begun and paths:
-                seat = edits.setdefault(begun[-1], {})
-                seat |= {str(folder / path): None for path in paths}
-    return {begun: tuple(paths) for begun, paths in edits.items()}
+def _place(agent: AgentAtWork) -> tuple[int, int]:
+    return ORDER.index(agent.entry.state), -agent.entry.since_ms

@@ -4,11 +4,12 @@ Reads what hooks reported and the transcripts. Must never open the ledger: it wo
 database stopped.
 """
 
+import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from turntree.cli.output.stats import dollars
 from turntree.cli.output.text import age, clean, cut, cut_path, table
 from turntree.cli.settings import places_here
 from turntree.core.ids import Timestamp, instant
-from turntree.core.usage import ModelCall
+from turntree.core.usage import ModelCall, Usage
 from turntree.hooks.agents_at_work import AgentAtWork, AgentWatch, FileOverlap, find_overlaps
 from turntree.hooks.board import FOLDER as BOARD
 from turntree.hooks.board import AgentState, Board
@@ -31,6 +32,9 @@ from turntree.system.clock import SystemClock
 from turntree.transcripts.display import tool_title
 
 POLL_S: Final = 0.5
+AGES_S: Final = 1.0
+NEW_OBJECTS_MAX: Final = 20_000
+PRICED_CALLS_MAX: Final = 10_000
 ID_SHOWN: Final = 8
 FOLDER_WIDTH: Final = 24
 FILES_SHOWN: Final = 3
@@ -75,15 +79,35 @@ def _watch(
 ) -> None:
     until = None if seconds is None else time.monotonic() + seconds
     before: list[AgentAtWork] | None = None
-    while until is None or time.monotonic() < until:
-        found = look()
-        # On a screen the ages go on too.
-        if found != before or terminal.is_live:
-            if terminal.is_live:
-                click.echo(CLEAR, nl=False)
-            _tell(terminal, found)
-            before = found
-        time.sleep(POLL_S)
+    shown_at = 0.0
+    with _rare_collections():
+        while until is None or time.monotonic() < until:
+            found, now = look(), time.monotonic()
+            # On a screen the ages go on too.
+            is_aged = terminal.is_live and now - shown_at >= AGES_S
+            if found is not before or is_aged:
+                if terminal.is_live:
+                    click.echo(CLEAR, nl=False)
+                _tell(terminal, found)
+                before, shown_at = found, now
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def _rare_collections() -> Generator[None]:
+    """Have Python look for cyclic garbage rarely, and not in what was loaded before.
+
+    Reading a transcript makes thousands of objects and leaves few. One collection that went
+    through all loaded modules and prices took as long as watching for five seconds.
+    """
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_MAX)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def _tell(terminal: Terminal, found: Sequence[AgentAtWork]) -> None:
@@ -143,4 +167,10 @@ def _prices() -> Any:
 
 
 def _find_cost(call: ModelCall, at: Timestamp) -> Decimal | None:
-    return find_cost(call, at, _prices())
+    return _cost_on(Timestamp(at[:10]), call.model, call.provider, call.usage)
+
+
+@lru_cache(maxsize=PRICED_CALLS_MAX)
+def _cost_on(day: Timestamp, model: str, provider: str | None, usage: Usage) -> Decimal | None:
+    """Return the cost of a call; those of a turn are asked for again with each of its steps."""
+    return find_cost(ModelCall(model, usage, provider), day, _prices())

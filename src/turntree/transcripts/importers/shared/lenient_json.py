@@ -34,10 +34,11 @@ _SECONDS_MAX: Final = 10_000_000_000
 """A number below this counts seconds; above, milliseconds."""
 
 
-def read_lines(file: Path, name: str) -> Iterator[RawRecord]:
+def read_lines(file: Path, name: str, start: int = 0) -> Iterator[RawRecord]:
     """Yield the lines of a file as records, including a last one without a line break.
 
-    A file that ends in ``.zst`` is unpacked; offsets are those of the plain text.
+    A file that ends in ``.zst`` is unpacked; offsets are those of the plain text. ``start`` is the
+    offset of the first line to read, in a file that is not packed.
 
     Raises:
         OSError: It is not a file, cannot be read, or unpacks to far more than a transcript does.
@@ -54,7 +55,8 @@ def read_lines(file: Path, name: str) -> Iterator[RawRecord]:
                         raise OSError(str(refused)) from refused
                     yield record
         else:
-            yield from _lines(raw, name)
+            raw.seek(start)
+            yield from _lines(raw, name, start)
 
 
 def open_file(file: Path) -> IO[bytes]:
@@ -83,8 +85,7 @@ def check_unpacked(name: str, size: int, packed: int) -> None:
         )
 
 
-def _lines(stream: IO[bytes], name: str) -> Iterator[RawRecord]:
-    offset = 0
+def _lines(stream: IO[bytes], name: str, offset: int = 0) -> Iterator[RawRecord]:
     # A longer line is split into several records: each is stored, none is parsed.
     while line := stream.readline(RECORD_BYTES_MAX):
         data = line.rstrip(b"\r\n")
