@@ -10,6 +10,7 @@ from turntree.core.ids import Timestamp, short_id
 from turntree.core.message import assistant, user
 from turntree.core.revision import MessagePart, ToolPart
 from turntree.core.thread import ThreadTurn
+from turntree.core.usage import ModelCall, Usage
 from turntree.ledger.revisions import parse_time
 from turntree.testing.fakes import FakeClock
 
@@ -69,6 +70,21 @@ async def test_an_id_leads_to_its_turn_in_every_spelling(tree: Tree) -> None:
         assert (await tree.resolve(digits[:length])).turn == id
     for text in (f"{id}/0", f"{short}/1"):
         assert (await tree.resolve(text)).turn == id
+
+
+async def test_a_response_of_two_turns_lists_both(tree: Tree) -> None:
+    call = ModelCall("gpt-5", Usage(2, 1), "openai", "resp_0aB1")
+    first, second = [
+        await tree.turns.record(label, [user("hi")], [assistant(label)], calls=[call])
+        for label in ("main", "copy")
+    ]
+    with pytest.raises(Ambiguous, match="'resp_0aB1' is a response of several turns") as refusal:
+        await tree.resolve("resp_0aB1")
+    assert first.turn.digest[7:19] in str(refusal.value)
+    assert second.turn.digest[7:19] in str(refusal.value)
+    # With a session, only the turn that it holds can be meant.
+    for label, placed in (("main", first), ("copy", second)):
+        assert (await tree.resolve(f"session:{label}/turn:resp_0aB1")).turn == placed.turn.id
 
 
 async def test_resolve_ambiguous_prefix_lists_candidates(tree: Tree) -> None:

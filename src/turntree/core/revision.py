@@ -56,11 +56,15 @@ _ALPHABETS: Final = ("LATIN ", "GREEK ", "CYRILLIC ", "ARMENIAN ", "CHEROKEE ")
 _NAME: Final = pattern(r"[A-Za-z0-9_./:+\-\u0080-\U0010ffff]+")
 _TURN: Final = pattern(
     r"(?P<digest>sha256:[0-9a-f]{1,64})"
-    r"|(?:session:(?P<session>.+)/)?turn:(?P<id>sha256:[0-9a-f]{1,64}|[0-9a-z-]{1,36})",
+    r"|(?:session:(?P<session>.+)/)?turn:(?P<id>sha256:[0-9a-f]{1,64}|[0-9a-z_-]{1,200})",
     re.IGNORECASE,
 )
 _WHOLE_DIGEST: Final = pattern(r"[0-9a-f]{64}", re.IGNORECASE)
-_TURN_LIKE: Final = pattern(r"[0-9a-f]{7,}|(?=.*[0-9])[0-9a-hjkmnp-tv-z-]{4,}")
+_TURN_LIKE: Final = pattern(
+    r"[0-9a-f]{7,}|(?=.*[0-9])[0-9a-hjkmnp-tv-z-]{4,}"
+    # What providers begin the ids of their responses with.
+    r"|(?:msg|resp|chatcmpl|cmpl|gen|req)[_-][0-9A-Za-z_-]{8,}"
+)
 _STEP: Final = pattern(r"~([0-9]*)|\^(?![0-9])")
 _PART: Final = pattern(r":(tool|msg)/([0-9]+)\Z")
 _NUMBER: Final = pattern(r"[0-9]+")
@@ -81,7 +85,7 @@ class Head:
 
 @value
 class Name:
-    """A label, or a prefix of a turn's id or digest. A label wins."""
+    """A label, a prefix of a turn's id or digest, or a response's id, in this order."""
 
     text: str
 
@@ -92,6 +96,8 @@ class Name:
 @value
 class TurnRef:
     """Always a turn: a prefix of a digest after ``sha256:``, or of an id after ``turn:``.
+
+    After ``turn:``, it may also be the id that a provider gave to one of the turn's responses.
 
     With a session, the turn must be one that the session has held.
     """
@@ -285,7 +291,7 @@ def find_label(text: str) -> Label | None:
 
 
 def is_turn_like(label: Label) -> bool:
-    """Return whether a label could also be the beginning of a turn's digest or id.
+    """Return whether a label could also be a response's id, or the beginning of a turn's.
 
     A short word of letters is a name, even if all of them are hexadecimal digits.
     """
@@ -414,7 +420,9 @@ def _read_turn(text: str, name: re.Match[str]) -> TurnRef:
     session = turn.group("session")
     if session is not None:
         _check_name(text, name.start() + turn.start("session"), name.start() + turn.end("session"))
-    id = (turn.group("digest") or turn.group("id")).lower()
+    id = turn.group("digest") or turn.group("id")
+    # Providers distinguish capital letters in the ids of their responses.
+    id = id.lower() if ":" in id or find_long_id(id.lower()) else id
     label = None if session is None else Label(unicodedata.normalize("NFC", session))
     return TurnRef(id, label)
 

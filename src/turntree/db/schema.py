@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 41
-DIGEST: Final = "bba02a74ae3274f0fbcba39d3eb40e4cc911da68d3e7017529f09186961147dc"
+NUMBER: Final = 43
+DIGEST: Final = "7386f9f25c08dda8c37335d8437741ac8f2ea44b94c217efa7b13b2177b0ae7c"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -179,7 +179,7 @@ class RevisionResolver(Facet):
                 return await self._named(text)
             case TurnRef(text, label):
                 holder = None if label is None else await self.get_session(label)
-                turn = await self._by_prefix(text.removeprefix("sha256:"))
+                turn = await self._by_prefix(text.removeprefix("sha256:"), holder)
                 if holder is not None:
                     await self._check_held(turn, holder)
                 return turn, holder
@@ -229,10 +229,13 @@ class RevisionResolver(Facet):
             raise NotFound(f"{error}{await self._suggest(text)}", hint=error.hint) from None
 
     async def _check_held(self, turn: TurnId, session: Session) -> None:
-        if session.id not in await self.threads.list_sessions_holding(turn):
+        if not await self._holds(session, turn):
             raise NotFound(f"{session.label} has never held the turn {turn}")
 
-    async def _by_prefix(self, text: str) -> TurnId:
+    async def _holds(self, session: Session, turn: TurnId) -> bool:
+        return session.id in await self.threads.list_sessions_holding(turn)
+
+    async def _by_prefix(self, text: str, holder: Session | None = None) -> TurnId:
         folded = text.lower()
         found: list[TurnId] = []
         full_id = find_long_id(folded)
@@ -241,12 +244,22 @@ class RevisionResolver(Facet):
         # The first 26 or 32 digits of a digest look like an id, but may not be one.
         if not found and len(folded) >= PREFIX_CHARS_MIN:
             found = await self._candidates(folded)
+        what = "the beginning"
+        if not found:
+            # Last, because only a text that is nothing else costs this look-up. As it was typed:
+            # providers distinguish capital letters.
+            found = await self.index.list_by_response(text, limit=CANDIDATES_SHOWN_MAX + 1)
+            what = "a response"
+        if holder is not None and len(found) > 1:
+            held = [turn for turn in found if await self._holds(holder, turn)]
+            found = held or found
         if len(found) == 1:
             return found[0]
         if not found:
             raise NotFound(f"{text!r} is neither a session nor the beginning of a turn's digest")
         turns = [await self.threads.get_turn(turn) for turn in found[:CANDIDATES_SHOWN_MAX]]
-        raise Ambiguous(_list_candidates(text, turns, more=len(found) > CANDIDATES_SHOWN_MAX))
+        more = len(found) > CANDIDATES_SHOWN_MAX
+        raise Ambiguous(_list_candidates(text, turns, what, more=more))
 
     async def _candidates(self, prefix: str) -> list[TurnId]:
         limit = CANDIDATES_SHOWN_MAX + 1
@@ -302,8 +315,8 @@ def _id_bounds(prefix: str) -> list[tuple[str, str]]:
     return bounds
 
 
-def _list_candidates(text: str, turns: list[ThreadTurn], *, more: bool) -> str:
-    lines = [f"{text!r} is the beginning of several turns:"]
+def _list_candidates(text: str, turns: list[ThreadTurn], what: str, *, more: bool) -> str:
+    lines = [f"{text!r} is {what} of several turns:"]
     lines += [f"  {entry.turn.digest[7:19]}  {entry.turn.title[:60]}" for entry in turns]
     return "\n".join([*lines, "  …"] if more else lines)
 

@@ -164,6 +164,13 @@ class TurnIndex:
         )
         return [TurnId(id) for (id,) in rows]
 
+    async def list_by_response(self, response: str, *, limit: int) -> list[TurnId]:
+        """Return the turns with a response that its provider gave this id."""
+        rows = await self.database.fetch(
+            SQL["list_turns_by_response"], response=response, limit=limit
+        )
+        return [TurnId(id) for (id,) in rows]
+
     async def find_by_words(self, words: str) -> TurnId | None:
         """Return the newest turn whose text contains some words, ignoring case."""
         sought = words.lower()

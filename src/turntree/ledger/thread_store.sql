@@ -131,6 +131,9 @@ SELECT id::text FROM turntree.turns_by_digest(%(workspace)b, %(low)b, %(high)b, 
 -- name: list_turns_by_id
 SELECT id::text FROM turntree.turns_by_id(%(workspace)b, %(low)b, %(high)b, %(limit)b) AS id;
 
+-- name: list_turns_by_response
+SELECT id::text FROM turntree.turns_by_response(%(workspace)b, %(response)b, %(limit)b) AS id;
+
 -- name: adjacent_turns
 -- The digests directly below and above each given one: what a prefix must distinguish.
 SELECT d, (SELECT digest FROM turntree.turns WHERE workspace_id = %(workspace)b AND digest < d ORDER BY digest DESC LIMIT 1),

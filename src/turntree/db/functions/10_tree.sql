@@ -171,3 +171,12 @@ BEGIN
   RETURN QUERY SELECT id FROM turntree.turns
     WHERE workspace_id = p_ws AND id >= p_low AND id <= p_high ORDER BY id LIMIT p_limit;
 END $$;
+
+-- Returns the turns with a model call that its provider gave this id. A turn may come twice, from two tools that
+-- recorded it. Calls of turns that the viewer may not see are hidden by the policy of their table.
+CREATE OR REPLACE FUNCTION turntree.turns_by_response(p_ws uuid, p_response text, p_limit int)
+RETURNS SETOF uuid LANGUAGE plpgsql STABLE ROWS 1 SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY SELECT DISTINCT m.turn_id FROM turntree.model_calls m
+    WHERE m.workspace_id = p_ws AND m.call_id = p_response ORDER BY 1 LIMIT p_limit;
+END $$;
