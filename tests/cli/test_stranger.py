@@ -78,6 +78,8 @@ ASKED: Calls = {
     "tag add": (("TURN", "mine"), ("LABEL", "mine")),
     "tag list": ((), ("TURN",)),
     "tag remove": (("TURN", "canary-tag"),),
+    "archive": (("TURN",), ("LABEL",)),
+    "unarchive": (("TURN",), ("LABEL",)),
     "session alias": (("LABEL", "mine"),),
     "session archive": (("LABEL",),),
     "session configure": (("LABEL", "--situation", "fast"),),

@@ -60,6 +60,14 @@ def test_query_narrower_of_two_times_wins() -> None:
     assert parse("-before:2026-02-01").after == "2026-02-01T00:00:00.000Z"
 
 
+@pytest.mark.parametrize("text", ["archived:", "archived:yes", "-archived:no"])
+def test_archived_operator_accepts_yes_or_no(text: str) -> None:
+    assert parse(text).archived
+    assert not parse("archived:no").archived
+    assert not parse("words").archived
+    assert parse(str(parse(text))).archived
+
+
 @pytest.mark.parametrize("text", ["failed:", "failed:yes", "-failed:no", "failed:TRUE"])
 def test_failed_operator_accepts_yes_or_no(text: str) -> None:
     assert parse(text).failed is True

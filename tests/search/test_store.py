@@ -82,7 +82,7 @@ async def test_search_function_uses_the_index(many: Connection, database: Databa
     many.execute(TAKE_PLACE, (str(database.workspace),))
     found = many.execute(
         "SELECT * FROM turntree.search_words(ARRAY[%(q)s::tsquery], ARRAY[%(q)s::tsquery], 1,"
-        " false, NULL, NULL, NULL, NULL, NULL, NULL, 100, 20)",
+        " false, NULL, NULL, NULL, NULL, NULL, NULL, false, 100, 20)",
         {"q": "'w17' & 'w34'"},
     ).fetchall()
     many.execute("RESET ROLE")
@@ -132,7 +132,7 @@ async def test_no_search_sees_another_workspace(
 
 
 def _ask(connection: Connection) -> list[tuple[Any, ...]]:
-    nothing = "NULL, NULL, NULL, NULL, NULL, NULL"
+    nothing = "NULL, NULL, NULL, NULL, NULL, NULL, false"
     vector = ",".join(["0.1"] * 384)
     rows: list[tuple[Any, ...]] = []
     zebra = "ARRAY['zebra'::tsquery]"

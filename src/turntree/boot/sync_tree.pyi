@@ -373,8 +373,8 @@ class _Turns:
         A part whose object was erased stays a reference. The result is not what was sealed: its
         messages have other digests.
         """
-    def list_newest(self, *, limit: int = ...) -> list[ThreadTurn]:
-        """Return turns of all sessions, newest first."""
+    def list_newest(self, *, limit: int = ..., archived: bool = ...) -> list[ThreadTurn]:
+        """Return turns of all sessions, newest first; archived ones only if asked for."""
     def list_children(self, revision: str | TurnId) -> list[TurnId]:
         """Return the children of a turn."""
     def tag(self, revision: str | TurnId, tag: str) -> bool:
@@ -385,6 +385,21 @@ class _Turns:
         """
     def untag(self, revision: str | TurnId, tag: str) -> bool:
         """Remove a tag from a turn; return whether it was there."""
+    def archive(self, revision: str | TurnId) -> bool:
+        """Hide a turn and all that follow it from lists and searches; return whether it was new.
+
+        They stay where they are: every address leads to them, and a session there goes on. It is a
+        tag: the right to tag the turn is enough, and an event names the principal.
+        """
+    def unarchive(self, revision: str | TurnId) -> bool:
+        """Show an archived turn and those that follow it again; return whether it was archived."""
+    def list_archived(self, turns: Sequence[TurnId]) -> set[TurnId]:
+        """Return those of some turns that are archived, by themselves or with an ancestor."""
+    def find_archive(self, revision: str | TurnId) -> TurnId | None:
+        """Return the turn whose archiving hides a turn: itself or an ancestor; None if none does.
+
+        Of several, it is the nearest one.
+        """
     def erase(self, revision: str | TurnId, sequence: int, *, reason: str) -> bool:
         """Erase one message permanently; the thread can still be verified."""
     def list_calls(self, turns: Sequence[TurnId]) -> dict[TurnId, list[ModelCall]]:

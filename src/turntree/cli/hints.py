@@ -50,6 +50,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "session.list": "turntree session list",
     "session.rename": "turntree session rename {session} NAME",
     "session.switch_to": "turntree switch {session}",
+    "turn.unarchive": "turntree unarchive {turn}",
     "session.unarchive": "turntree session unarchive {session}",
     "session.switch": "turntree switch SESSION",
     "sql.extend_timeout": "turntree sql --timeout SECONDS QUERY",

@@ -186,6 +186,12 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "tag": CommandEntry(
         "Manage", "sessions.tag", "Add, remove and list tags of turns and programs."
     ),
+    "archive": CommandEntry(
+        "Manage", "sessions.archive", "Hide turns, and what follows them, from lists and searches."
+    ),
+    "unarchive": CommandEntry(
+        "Manage", "sessions.archive", "Show archived turns again, and what follows them."
+    ),
     "index": CommandEntry("Manage", "maintenance.index", "Update and inspect the search indexes."),
     "backup": CommandEntry(
         "Manage", "maintenance.backup", "Back up the whole server, and restore it."

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 43
-DIGEST: Final = "7386f9f25c08dda8c37335d8437741ac8f2ea44b94c217efa7b13b2177b0ae7c"
+NUMBER: Final = 44
+DIGEST: Final = "3707b1d8a9a4ae9a661967f70d3f0a91bd4f6659837bfb8f273f59abc6ae91b4"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -145,10 +145,19 @@ class TurnIndex:
 
     database: Database
 
-    async def list_newest(self, *, before: str = ID_MAX, limit: int = 100) -> list[ThreadTurn]:
+    async def list_newest(
+        self, *, before: str = ID_MAX, limit: int = 100, archived: bool = True
+    ) -> list[ThreadTurn]:
         """Return turns, newest first."""
-        rows = await self.database.fetch(SQL["list_turns"], before=UUID(before), limit=limit)
+        rows = await self.database.fetch(
+            SQL["list_turns"], before=UUID(before), limit=limit, archived=archived
+        )
         return [_placed(row) for row in rows]
+
+    async def list_archived(self, turns: Sequence[TurnId]) -> set[TurnId]:
+        """Return those of some turns that are archived, by themselves or with an ancestor."""
+        rows = await self.database.fetch(SQL["list_archived_turns"], turns=as_uuids(turns))
+        return {TurnId(id) for (id,) in rows}
 
     async def list_by_digest(self, low: Digest, high: Digest, *, limit: int) -> list[TurnId]:
         """Return the turns whose digests are between two, both included."""

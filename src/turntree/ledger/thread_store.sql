@@ -113,17 +113,29 @@ SELECT DISTINCT r.session_id::text FROM below b, LATERAL (SELECT session_id FROM
   ORDER BY 1;
 
 -- name: list_turns
--- Newest first. A page ends before the first turn of the next one.
+-- Newest first. A page ends before the first turn of the next one. Archived turns are left out by a subquery with an
+-- aggregate, which the planner cannot turn into a join of all turns.
+WITH archived AS MATERIALIZED (SELECT * FROM turntree.archived_segments(%(workspace)b) WHERE NOT %(archived)b::boolean)
 SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id
-  WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b ORDER BY t.id DESC LIMIT %(limit)b;
+  WHERE t.workspace_id = %(workspace)b AND t.id < %(before)b
+    AND (SELECT coalesce(bool_and(t.depth < a.low), true) FROM archived a WHERE a.segment_id = t.segment_id)
+  ORDER BY t.id DESC LIMIT %(limit)b;
 
 -- name: list_turns_by_words
 -- Candidates, newest first: the words are somewhere in the body, perhaps not in a message's text.
+WITH archived AS MATERIALIZED (SELECT * FROM turntree.archived_segments(%(workspace)b))
 SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text FROM turntree.turn_bodies b
   JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = b.turn_id
   WHERE b.workspace_id = %(workspace)b AND b.turn_id < %(before)b AND position(%(words)b::text IN lower(b.body)) > 0
+    AND (SELECT coalesce(bool_and(t.depth < a.low), true) FROM archived a WHERE a.segment_id = t.segment_id)
   ORDER BY b.turn_id DESC LIMIT %(limit)b;
+
+-- name: list_archived_turns
+SELECT t.id::text FROM turntree.archived_segments(%(workspace)b) a
+  JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.id = ANY (%(turns)b::uuid[])
+    AND t.segment_id = a.segment_id AND t.depth >= a.low
+  ORDER BY 1;
 
 -- name: list_turns_by_digest
 SELECT id::text FROM turntree.turns_by_digest(%(workspace)b, %(low)b, %(high)b, %(limit)b) AS id;

@@ -1,4 +1,4 @@
-"""Operations on turns and threads: record, read, compare, tag and erase."""
+"""Operations on turns and threads: record, read, compare, tag, archive and erase."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +20,8 @@ from turntree.ledger.store import Ledger, Tags
 from turntree.ledger.thread_store import ReplyDetails, ThreadStore, TurnIndex
 
 UNIQUE_CHARS_MIN = 4
+ARCHIVED = "archived"
+"""The tag of an archived turn; SQL has it in ``archived_segments``."""
 
 
 @value
@@ -74,9 +76,9 @@ class Turns(Facet):
         """
         return await restore_turns(self.ledger, turns)
 
-    async def list_newest(self, *, limit: int = 100) -> list[ThreadTurn]:
-        """Return turns of all sessions, newest first."""
-        return await self.index.list_newest(limit=limit)
+    async def list_newest(self, *, limit: int = 100, archived: bool = False) -> list[ThreadTurn]:
+        """Return turns of all sessions, newest first; archived ones only if asked for."""
+        return await self.index.list_newest(limit=limit, archived=archived)
 
     async def list_children(self, revision: str | TurnId) -> list[TurnId]:
         """Return the children of a turn."""
@@ -97,6 +99,33 @@ class Turns(Facet):
         """Remove a tag from a turn; return whether it was there."""
         turn = (await self.revisions.resolve(revision)).turn
         return await self.marks.set_tag(turn, tag, on=False, by=str(self.by), at=self.world.now())
+
+    async def archive(self, revision: str | TurnId) -> bool:
+        """Hide a turn and all that follow it from lists and searches; return whether it was new.
+
+        They stay where they are: every address leads to them, and a session there goes on. It is a
+        tag: the right to tag the turn is enough, and an event names the principal.
+        """
+        return await self.tag(revision, ARCHIVED)
+
+    async def unarchive(self, revision: str | TurnId) -> bool:
+        """Show an archived turn and those that follow it again; return whether it was archived."""
+        return await self.untag(revision, ARCHIVED)
+
+    async def list_archived(self, turns: Sequence[TurnId]) -> set[TurnId]:
+        """Return those of some turns that are archived, by themselves or with an ancestor."""
+        return await self.index.list_archived(turns)
+
+    async def find_archive(self, revision: str | TurnId) -> TurnId | None:
+        """Return the turn whose archiving hides a turn: itself or an ancestor; None if none does.
+
+        Of several, it is the nearest one.
+        """
+        turn = (await self.revisions.resolve(revision)).turn
+        marked = [id for id, _ in await self.marks.list_tags(tag=ARCHIVED)]
+        above = [id for id in marked if await self.threads.is_ancestor(id, turn)]
+        depths = {id: (await self.threads.get_turn(id)).depth for id in above}
+        return max(above, key=depths.__getitem__, default=None)
 
     async def erase(self, revision: str | TurnId, sequence: int, *, reason: str) -> bool:
         """Erase one message permanently; the thread can still be verified."""

@@ -11,8 +11,10 @@ SELECT turn_id::text, likeness FROM turntree.similarity_of(
 -- name: route_holders
 -- All sessions that ever held some turns, in one query: a message has hundreds of candidates. Visible and active
 -- sessions come first, then those whose head is the turn, then the most recently used. A session is visible to the
--- whole workspace unless its program says otherwise.
-WITH RECURSIVE below (turn_id, segment_id, low) AS (
+-- whole workspace unless its program says otherwise. Where the head is an archived turn, a session is not continued.
+WITH RECURSIVE archived AS MATERIALIZED (
+  SELECT * FROM turntree.archived_segments(%(workspace)b)
+), below (turn_id, segment_id, low) AS (
   SELECT x.id, t.segment_id, t.depth FROM unnest(%(turns)b::uuid[]) AS x (id), LATERAL (SELECT segment_id, depth
     FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id OFFSET 0) t
   UNION ALL
@@ -22,7 +24,9 @@ WITH RECURSIVE below (turn_id, segment_id, low) AS (
   SELECT DISTINCT b.turn_id, r.session_id FROM below b, LATERAL (SELECT x.session_id FROM turntree.session_reach x
     WHERE x.workspace_id = %(workspace)b AND x.segment_id = b.segment_id AND x.max_depth >= b.low OFFSET 0) r
 ), known AS MATERIALIZED (
-  SELECT s.session_id, c.head_id, c.status = 'active' AS is_active, c.updated_at,
+  SELECT s.session_id, c.head_id, c.updated_at, c.status = 'active' AND NOT EXISTS (SELECT FROM archived a
+        JOIN turntree.turns t ON t.workspace_id = %(workspace)b AND t.segment_id = a.segment_id AND t.depth >= a.low
+        WHERE t.id = c.head_id) AS is_active,
       turntree.is_program_hidden(%(workspace)b, s.session_id, %(by)b::text) AS is_closed
     FROM (SELECT DISTINCT session_id FROM held) s
     JOIN LATERAL (SELECT x.head_id, x.status, x.updated_at FROM turntree.sessions x

@@ -4,7 +4,7 @@
     item     = ["-"] (phrase | operator | word)
     phrase   = '"' characters '"'
     operator = name ":" (phrase | characters without spaces)
-    name     = in | by | model | tool | file | origin | before | after | failed
+    name     = in | by | model | tool | file | origin | before | after | failed | archived
 
 Stop words (``the``, ``what``) are skipped. The last word may be incomplete. Knows how a query is
 written, not how it is answered; the current time is an argument.
@@ -31,6 +31,7 @@ OPERATORS: Final[Mapping[str, str]] = {
     "before": "the turn began before: before:yesterday, before:2026-11-15",
     "after": 'the turn began after: after:"3 days ago"',
     "failed": "whether the turn or one of its tools failed: failed:yes, failed:no",
+    "archived": "archived turns, which are left out otherwise: archived:yes",
 }
 """Each operator and its description."""
 NAMES_TAKEN_AWAY: Final = ("by", "tool")
@@ -67,11 +68,13 @@ class Query:
     without: tuple[str, ...] = ()
     """Words and phrases that must not occur."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """The values of each operator except the times and ``failed``."""
+    """The values of each operator except the times, ``failed`` and ``archived``."""
     without_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     after: Timestamp | None = None
     before: Timestamp | None = None
     failed: bool | None = None
+    archived: bool = False
+    """Whether archived turns are found, and only those."""
     said: str = field(default="", compare=False)
     """All words and phrases as typed, for semantic search."""
 
@@ -87,6 +90,7 @@ class Query:
         names += [f"after:{self.after}"] if self.after else []
         names += [f"before:{self.before}"] if self.before else []
         names += [] if self.failed is None else [f"failed:{'yes' if self.failed else 'no'}"]
+        names += ["archived:yes"] if self.archived else []
         items = [*(f'-"{w}"' for w in self.without), *(f'"{p}"' for p in self.phrases)]
         return " ".join([*names, *items, *(term.text for term in self.terms)])
 
@@ -151,10 +155,11 @@ def _add_operator(query: Query, name: str, value: str, *, is_minus: bool, now: T
             f"there is no operator {name}:; the operators are {known}\n"
             f'words with a colon stand in quotes: "{name}:{value}"'
         )
-    if name == "failed":
+    if name in ("failed", "archived"):
         if value.lower() not in _TRUTHS:
-            raise InvalidQuery(f"failed: is followed by yes or no, not by {value!r}")
-        return replace(query, failed=_TRUTHS[value.lower()] != is_minus)
+            raise InvalidQuery(f"{name}: is followed by yes or no, not by {value!r}")
+        truth = _TRUTHS[value.lower()] != is_minus
+        return replace(query, failed=truth) if name == "failed" else replace(query, archived=truth)
     if not value:
         raise InvalidQuery(f"{name}: needs a value: {OPERATORS[name]}")
     if name in ("before", "after"):

@@ -332,4 +332,4 @@ class Search(Facet):
 
 def _has_names(query: Query) -> bool:
     times = query.after is not None or query.before is not None or query.failed is not None
-    return times or bool(query.names or query.without_names)
+    return times or query.archived or bool(query.names or query.without_names)

@@ -285,6 +285,7 @@ def filters(query: Query) -> dict[str, Any]:
         "files": _patterns(path.removeprefix("./") for path in names.get("file", ())),
         "after": query.after,
         "before": query.before,
+        "archived": query.archived,
     }
 
 

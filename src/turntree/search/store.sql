@@ -4,12 +4,12 @@
 SELECT turn_id::text, rarities FROM turntree.search_words(
   %(ladder)b::text[]::tsquery[], %(terms)b::text[]::tsquery[], %(terms_min)b::int, %(filtered)b::boolean,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
-  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(candidates)b::int, %(limit)b::int);
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(archived)b::boolean, %(candidates)b::int, %(limit)b::int);
 
 -- name: search_places
 SELECT segment, depth FROM turntree.search_places(%(ladder)b::text[]::tsquery[], %(filtered)b::boolean,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
-  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(limit)b::int);
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(archived)b::boolean, %(limit)b::int);
 
 -- name: turn_places
 SELECT s.number, t.depth FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY x (id, place)
@@ -20,13 +20,13 @@ SELECT s.number, t.depth FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY x (id, p
 -- name: search_names
 SELECT turn_id::text FROM turntree.search_names(%(facets)b::text::tsquery,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
-  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(limit)b::int);
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(archived)b::boolean, %(limit)b::int);
 
 -- name: search_embeddings
 SELECT turn_id::text, likeness FROM turntree.search_embeddings(
   %(embedder)b::text, %(vector)b::text::real[], %(facets)b::text::tsquery, %(filtered)b::boolean,
   %(sessions)b::text[], %(origins)b::text[], %(models)b::text[], %(files)b::text[],
-  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
+  %(after)b::text::timestamptz, %(before)b::text::timestamptz, %(archived)b::boolean, %(exact_max)b::int, %(proposed)b::int, %(limit)b::int);
 
 -- name: search_bodies
 SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text, t.id::text

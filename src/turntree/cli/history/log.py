@@ -79,8 +79,8 @@ def log(
     """List turns, or draw their tree.
 
     Without a REV it lists the thread of HEAD. With --graph it draws the threads of all active
-    sessions; --all adds turns that no active session leads to. A RANGE is main..other, the turns
-    only other holds, or main...other, the turns only one of them holds.
+    sessions; --all adds turns that no active session leads to, and archived ones. A RANGE is
+    main..other, the turns only other holds, or main...other, the turns only one of them holds.
     """
     if messages:
         if len(revisions) > 1 or graph or everything or since or level:
@@ -168,14 +168,19 @@ async def _read_session(opened: CliContext, name: str, limit: int) -> tuple[Thre
 async def _read_newest(
     opened: CliContext, heads: set[TurnId] | None, limit: int
 ) -> list[ThreadTurn]:
-    """Return the newest turns, or those of them that lead to the given heads."""
+    """Return the newest turns, or those that lead to the given heads and are not archived."""
     found: dict[TurnId, ThreadTurn] = {}
     kept: list[ThreadTurn] = []
+    hidden: set[TurnId] = set()
     index = opened.tree.turns.index
     page = await index.list_newest(limit=min(PAGE, limit))
     while page:
         found.update((placed.turn.id, placed) for placed in page)
-        kept = list(found.values()) if heads is None else list(_leading_to(heads, found))
+        kept = list(found.values())
+        if heads is not None:
+            # Not left out before: the way from an archived head leads on to turns that are shown.
+            hidden |= await index.list_archived([placed.turn.id for placed in page])
+            kept = [one for one in _leading_to(heads, found) if one.turn.id not in hidden]
         if len(kept) >= limit:
             break
         page = await index.list_newest(before=page[-1].turn.id, limit=PAGE)

@@ -70,8 +70,8 @@ def search(
 
     Words match in any order, and the last one may be incomplete. "Quoted words" match as a phrase;
     -word excludes (quote the whole query then). Operators narrow the search: in:SESSION by:NAME
-    model:NAME tool:NAME file:PATH origin:TOOL before:TIME after:TIME failed:yes. Exits with 1 if
-    nothing is found.
+    model:NAME tool:NAME file:PATH origin:TOOL before:TIME after:TIME failed:yes. Archived turns
+    are found with archived:yes only. Exits with 1 if nothing is found.
     """
     if like:
         from turntree.cli.maintenance.index import find_similar

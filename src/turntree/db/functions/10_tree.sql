@@ -180,3 +180,24 @@ BEGIN
   RETURN QUERY SELECT DISTINCT m.turn_id FROM turntree.model_calls m
     WHERE m.workspace_id = p_ws AND m.call_id = p_response ORDER BY 1 LIMIT p_limit;
 END $$;
+
+-- Returns what is archived: in each segment, the turns from this depth on. The tag of a turn holds for all turns that
+-- follow it, in forks too.
+CREATE OR REPLACE FUNCTION turntree.archived_segments(p_ws uuid)
+RETURNS TABLE (segment_id uuid, low int) LANGUAGE plpgsql STABLE ROWS 10 AS $$
+#variable_conflict use_column
+BEGIN
+  IF NOT EXISTS (SELECT FROM turntree.tags g WHERE g.workspace_id = p_ws AND g.tag = 'archived') THEN
+    RETURN;
+  END IF;
+  RETURN QUERY
+  WITH RECURSIVE below (segment_id, low) AS (
+    SELECT t.segment_id, t.depth FROM turntree.tags g
+      JOIN turntree.turns t ON t.workspace_id = g.workspace_id AND t.id = g.node_id
+      WHERE g.workspace_id = p_ws AND g.tag = 'archived'
+    UNION
+    SELECT s.id, s.fork_depth + 1 FROM below b, LATERAL (SELECT x.id, x.fork_depth FROM turntree.segments x
+      WHERE x.workspace_id = p_ws AND x.parent_id = b.segment_id AND x.fork_depth >= b.low OFFSET 0) s
+  )
+  SELECT b.segment_id, min(b.low) FROM below b GROUP BY b.segment_id;
+END $$;

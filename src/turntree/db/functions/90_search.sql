@@ -4,15 +4,37 @@
 -- that passes all rows (0001_pre_ledger.sql says why). Each reads the workspace from the same setting as the policies
 -- and names it in each statement: unset it is null, and null equals nothing.
 
+-- Earlier releases had no parameter for archived turns.
+DROP FUNCTION IF EXISTS turntree.search_filter(uuid[], text[], text[], text[], text[], timestamptz, timestamptz, int);
+DROP FUNCTION IF EXISTS turntree.search_words(tsquery[], tsquery[], int, boolean, text[], text[], text[], text[],
+  timestamptz, timestamptz, int, int);
+DROP FUNCTION IF EXISTS turntree.search_places(tsquery[], boolean, text[], text[], text[], text[], timestamptz, timestamptz, int);
+DROP FUNCTION IF EXISTS turntree.search_names(tsquery, text[], text[], text[], text[], timestamptz, timestamptz, int);
+DROP FUNCTION IF EXISTS turntree.search_embeddings(text, real[], tsquery, boolean, text[], text[], text[], text[],
+  timestamptz, timestamptz, int, int, int);
+
+-- Returns whether a search may return a turn: the viewer may see it, and it is archived or not, as asked. The caller
+-- reads archived_segments once, for all turns.
+CREATE OR REPLACE FUNCTION turntree.is_listed(
+  p_ws uuid, p_turn uuid, p_all boolean, p_segments uuid[], p_lows int[], p_archived boolean)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT (p_all OR turntree.can_see_turn(p_ws, p_turn)) AND p_archived = EXISTS (SELECT FROM turntree.turns t
+    JOIN unnest(p_segments, p_lows) AS a (segment_id, low) ON a.segment_id = t.segment_id AND t.depth >= a.low
+    WHERE t.workspace_id = p_ws AND t.id = p_turn)
+$$;
+
 -- Returns the turns that pass the filters, among the given ones or among all; newest first.
 CREATE OR REPLACE FUNCTION turntree.search_filter(
   p_turns uuid[], p_sessions text[], p_origins text[], p_models text[], p_files text[],
-  p_after timestamptz, p_before timestamptz, p_limit int)
+  p_after timestamptz, p_before timestamptz, p_archived boolean, p_limit int)
 RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
   v_ws uuid := turntree.current_workspace();
+  v_segments uuid[];
+  v_lows int[];
 BEGIN
+  SELECT array_agg(a.segment_id), array_agg(a.low) INTO v_segments, v_lows FROM turntree.archived_segments(v_ws) a;
   RETURN QUERY
   -- How deep the given sessions reached in each segment, and everything above.
   WITH RECURSIVE asked AS (
@@ -39,18 +61,18 @@ BEGIN
       AND (p_files IS NULL OR NOT EXISTS (SELECT FROM unnest(p_files) p WHERE NOT EXISTS (
         SELECT FROM turntree.message_files f WHERE f.workspace_id = v_ws AND f.turn_id = t.id
           AND (f.path LIKE p OR f.path LIKE '%/' || p))))
+      AND (v_segments IS NULL AND NOT p_archived OR p_archived = EXISTS (SELECT FROM unnest(v_segments, v_lows) AS a (segment_id, low)
+        WHERE a.segment_id = t.segment_id AND a.low <= t.depth))
     ORDER BY t.id DESC LIMIT p_limit;
 END $$;
 
 -- Returns turns by their words, best first. p_ladder holds queries from the strictest, all words, to the loosest, a
 -- few of them; the first that finds enough is ranked. The fewer candidates contain a word, the more it counts: each row
 -- says how much each word counts, null if no candidate has it.
-DROP FUNCTION IF EXISTS turntree.search_words(tsquery[], tsquery[], int, boolean, text[], text[], text[], text[],
-  timestamptz, timestamptz, int, int); -- its columns differ from earlier releases
 CREATE OR REPLACE FUNCTION turntree.search_words(
   p_ladder tsquery[], p_terms tsquery[], p_terms_min int, p_filtered boolean,
   p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
-  p_candidates int, p_limit int)
+  p_archived boolean, p_candidates int, p_limit int)
 RETURNS TABLE (turn_id uuid, score numeric, rarities float8[]) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -60,23 +82,29 @@ DECLARE
   v_found int;
   v_hits uuid[];
   v_all constant boolean := turntree.can_see_all_sessions();
+  v_open boolean;
+  v_segments uuid[];
+  v_lows int[];
 BEGIN
+  SELECT array_agg(a.segment_id), array_agg(a.low) INTO v_segments, v_lows FROM turntree.archived_segments(v_ws) a;
+  v_open := v_all AND v_segments IS NULL AND NOT p_archived;
   FOREACH v_query IN ARRAY p_ladder LOOP
     -- It is not known yet what the filters leave, so use the loosest query.
     CONTINUE WHEN p_filtered;
     SELECT count(*) INTO v_found FROM (SELECT FROM turntree.search_documents d
-      WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query AND (v_all OR turntree.can_see_turn(v_ws, d.turn_id)) LIMIT p_limit) x;
+      WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query
+        AND (v_open OR turntree.is_listed(v_ws, d.turn_id, v_all, v_segments, v_lows, p_archived)) LIMIT p_limit) x;
     EXIT WHEN v_found >= p_limit;
   END LOOP;
   IF p_filtered THEN
     v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query);
     v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
-      v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_candidates) f);
-  ELSIF NOT v_all THEN
+      v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_archived, p_candidates) f);
+  ELSIF NOT v_open THEN
     -- Newest first, so that visibility is checked for no more turns than needed.
     v_hits := ARRAY(SELECT o.turn_id FROM (SELECT h.turn_id FROM (SELECT d.turn_id FROM turntree.search_documents d
         WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query OFFSET 0) h ORDER BY h.turn_id DESC OFFSET 0) o
-      WHERE turntree.can_see_turn(v_ws, o.turn_id) LIMIT p_candidates);
+      WHERE turntree.is_listed(v_ws, o.turn_id, v_all, v_segments, v_lows, p_archived) LIMIT p_candidates);
   END IF;
   RETURN QUERY
   -- OFFSET 0: otherwise the planner would read the primary key backwards because of the ORDER BY and test each
@@ -101,7 +129,7 @@ END $$;
 -- of the ladder that finds anything counts: what is shown while a person types should not grow with each letter.
 CREATE OR REPLACE FUNCTION turntree.search_places(
   p_ladder tsquery[], p_filtered boolean, p_sessions text[], p_origins text[], p_models text[], p_files text[],
-  p_after timestamptz, p_before timestamptz, p_limit int)
+  p_after timestamptz, p_before timestamptz, p_archived boolean, p_limit int)
 RETURNS TABLE (segment bigint, depth int) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -110,12 +138,17 @@ DECLARE
   v_query tsquery;
   v_hits uuid[];
   v_all constant boolean := turntree.can_see_all_sessions();
+  v_open boolean;
+  v_segments uuid[];
+  v_lows int[];
 BEGIN
+  SELECT array_agg(a.segment_id), array_agg(a.low) INTO v_segments, v_lows FROM turntree.archived_segments(v_ws) a;
+  v_open := v_all AND v_segments IS NULL AND NOT p_archived;
   FOREACH v_query IN ARRAY p_ladder LOOP
     IF p_filtered THEN
       v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.lexemes @@ v_query);
       v_hits := ARRAY(SELECT f.turn_id FROM turntree.search_filter(
-        v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f);
+        v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_archived, p_limit) f);
     END IF;
     RETURN QUERY SELECT coalesce(h.segment, w.number), coalesce(h.depth, w.depth) FROM (
         SELECT d.turn_id, d.segment, d.depth FROM turntree.search_documents d
@@ -124,7 +157,8 @@ BEGIN
       LEFT JOIN LATERAL (SELECT s.number, t.depth FROM turntree.turns t
           JOIN turntree.segments s ON s.workspace_id = v_ws AND s.id = t.segment_id
         WHERE h.segment IS NULL AND t.workspace_id = v_ws AND t.id = h.turn_id OFFSET 0) w ON true
-      WHERE (v_all OR turntree.can_see_turn(v_ws, h.turn_id)) AND coalesce(h.segment, w.number) IS NOT NULL
+      WHERE (v_open OR turntree.is_listed(v_ws, h.turn_id, v_all, v_segments, v_lows, p_archived))
+        AND coalesce(h.segment, w.number) IS NOT NULL
       ORDER BY h.turn_id DESC LIMIT p_limit;
     EXIT WHEN FOUND;
   END LOOP;
@@ -142,8 +176,13 @@ DECLARE
   -- The number of turns: counted if there are few, else the planner's estimate.
   v_all float8 := (SELECT count(*) FROM (SELECT FROM turntree.search_documents d WHERE d.workspace_id = v_ws
     LIMIT 2 * p_common) x);
-  v_open constant boolean := turntree.can_see_all_sessions();
+  v_sees_all constant boolean := turntree.can_see_all_sessions();
+  v_open boolean;
+  v_segments uuid[];
+  v_lows int[];
 BEGIN
+  SELECT array_agg(a.segment_id), array_agg(a.low) INTO v_segments, v_lows FROM turntree.archived_segments(v_ws) a;
+  v_open := v_sees_all AND v_segments IS NULL;
   IF v_all >= 2 * p_common THEN
     v_all := greatest(v_all, (SELECT c.reltuples FROM pg_class c WHERE c.oid = 'turntree.search_documents'::regclass));
   END IF;
@@ -151,7 +190,8 @@ BEGIN
   WITH held AS MATERIALIZED (
     SELECT x.place::int AS place, h.turn_id FROM unnest(p_terms) WITH ORDINALITY AS x (term, place),
       LATERAL (SELECT d.turn_id FROM turntree.search_documents d
-        WHERE d.workspace_id = v_ws AND d.lexemes @@ x.term AND (v_open OR turntree.can_see_turn(v_ws, d.turn_id))
+        WHERE d.workspace_id = v_ws AND d.lexemes @@ x.term
+          AND (v_open OR turntree.is_listed(v_ws, d.turn_id, v_sees_all, v_segments, v_lows, false))
         LIMIT p_common + 1) h
   ), weight AS MATERIALIZED (
     SELECT h.place, ln(1 + v_all / count(*)) AS rarity FROM held h GROUP BY h.place HAVING count(*) <= p_common
@@ -166,7 +206,7 @@ END $$;
 -- Returns turns by filters alone, newest first: there are no words to rank by.
 CREATE OR REPLACE FUNCTION turntree.search_names(
   p_facets tsquery, p_sessions text[], p_origins text[], p_models text[], p_files text[],
-  p_after timestamptz, p_before timestamptz, p_limit int)
+  p_after timestamptz, p_before timestamptz, p_archived boolean, p_limit int)
 RETURNS TABLE (turn_id uuid) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp SET plan_cache_mode = force_custom_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -178,7 +218,7 @@ BEGIN
     v_hits := ARRAY(SELECT d.turn_id FROM turntree.search_documents d WHERE d.workspace_id = v_ws AND d.lexemes @@ p_facets);
   END IF;
   RETURN QUERY SELECT f.turn_id FROM turntree.search_filter(
-    v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_limit) f;
+    v_hits, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_archived, p_limit) f;
 END $$;
 
 -- Returns turns by embedding, nearest first. If the filters leave few, each is compared; otherwise the index proposes
@@ -186,17 +226,20 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.search_embeddings(
   p_embedder text, p_vector real[], p_facets tsquery, p_filtered boolean,
   p_sessions text[], p_origins text[], p_models text[], p_files text[], p_after timestamptz, p_before timestamptz,
-  p_exact_max int, p_proposed int, p_limit int)
+  p_archived boolean, p_exact_max int, p_proposed int, p_limit int)
 RETURNS TABLE (turn_id uuid, likeness float8) LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
   v_ws uuid := turntree.current_workspace();
   v_few uuid[];
   v_all constant boolean := turntree.can_see_all_sessions();
+  v_segments uuid[];
+  v_lows int[];
 BEGIN
-  IF p_filtered OR p_facets IS NOT NULL THEN
+  SELECT array_agg(a.segment_id), array_agg(a.low) INTO v_segments, v_lows FROM turntree.archived_segments(v_ws) a;
+  IF p_filtered OR p_archived OR p_facets IS NOT NULL THEN
     v_few := ARRAY(SELECT f.turn_id FROM turntree.search_names(
-      p_facets, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_exact_max) f);
+      p_facets, p_sessions, p_origins, p_models, p_files, p_after, p_before, p_archived, p_exact_max) f);
     IF cardinality(v_few) < p_exact_max THEN
       RETURN QUERY SELECT e.node_id, 1 - (e.vector <=> p_vector::halfvec) FROM turntree.embeddings e
         WHERE e.workspace_id = v_ws AND e.embedder = p_embedder AND e.kind = 'turn' AND e.node_id = ANY (v_few)
@@ -209,10 +252,11 @@ BEGIN
   RETURN QUERY EXECUTE format(
     'WITH proposed AS MATERIALIZED (SELECT e.node_id, e.vector FROM turntree.embeddings e
        WHERE e.workspace_id = $1 AND e.embedder = $2 AND e.kind = ''turn'' AND vector_dims(e.vector) = %1$s
-         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5)) AND ($7 OR turntree.can_see_turn($1, e.node_id))
+         AND ($5::uuid[] IS NULL OR e.node_id = ANY ($5))
+         AND ($7 AND $8 IS NULL AND NOT $10 OR turntree.is_listed($1, e.node_id, $7, $8, $9, $10))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 2 DESC, 1 DESC LIMIT $6',
-    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit, v_all;
+    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_proposed, v_few, p_limit, v_all, v_segments, v_lows, p_archived;
 END $$;
 
 -- Returns the nodes nearest to a vector: turns, programs, anything that was embedded. If the kinds and tags leave
@@ -227,7 +271,12 @@ DECLARE
   v_found int;
   v_few uuid[];
   v_all constant boolean := turntree.can_see_all_sessions();
+  v_open boolean;
+  v_segments uuid[];
+  v_lows int[];
 BEGIN
+  SELECT array_agg(a.segment_id), array_agg(a.low) INTO v_segments, v_lows FROM turntree.archived_segments(v_ws) a;
+  v_open := v_all AND v_segments IS NULL;
   PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
   -- A node with all the tags has the first one; the others are checked one by one.
   SELECT count(*) INTO v_found FROM (SELECT FROM turntree.tags t
@@ -249,7 +298,7 @@ BEGIN
         AND (p_tags IS NULL OR NOT EXISTS (SELECT FROM unnest(p_tags) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
           WHERE t.workspace_id = v_ws AND t.node_id = e.node_id AND t.tag = x)))
       ORDER BY 3 DESC, 1 DESC OFFSET 0) o
-      WHERE v_all OR o.kind <> 'turn' OR turntree.can_see_turn(v_ws, o.node_id) LIMIT p_limit;
+      WHERE v_open OR o.kind <> 'turn' OR turntree.is_listed(v_ws, o.node_id, v_all, v_segments, v_lows, false) LIMIT p_limit;
     RETURN;
   END IF;
   PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', p_proposed::text, true),
@@ -261,10 +310,10 @@ BEGIN
          AND ($5::text[] IS NULL OR e.kind = ANY ($5)) AND e.node_id IS DISTINCT FROM $6
          AND ($7::text[] IS NULL OR NOT EXISTS (SELECT FROM unnest($7) x WHERE NOT EXISTS (SELECT FROM turntree.tags t
            WHERE t.workspace_id = $1 AND t.node_id = e.node_id AND t.tag = x)))
-         AND ($8 OR e.kind <> ''turn'' OR turntree.can_see_turn($1, e.node_id))
+         AND ($8 OR e.kind <> ''turn'' OR turntree.is_listed($1, e.node_id, $9, $10, $11, false))
        ORDER BY e.vector::halfvec(%1$s) <=> $3::halfvec(%1$s) LIMIT $4)
      SELECT p.node_id, p.kind, 1 - (p.vector <=> $3::halfvec(%1$s)) FROM proposed p ORDER BY 3 DESC, 1 DESC LIMIT $4',
-    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_limit, p_kinds, p_without, p_tags, v_all;
+    cardinality(p_vector)) USING v_ws, p_embedder, p_vector, p_limit, p_kinds, p_without, p_tags, v_open, v_all, v_segments, v_lows;
 END $$;
 
 -- Returns the similarity of some turns to a vector. A function, because pgvector and its operators may be installed
