@@ -1,9 +1,9 @@
 """Personas: who an agent is and what it may do, versioned and hashed.
 
 A persona holds an identity, permissions and an agent's default model. It owns no thread: a turn
-records the version it ran under, by digest. The role of an agent decides which tools it gets and
-whether it may spawn; toolsets are named lists with versions of their own. This module must never
-know the registry that stores the versions.
+records the version it ran under, by digest. The role of an agent decides its default toolset and
+whether it may call other agents, and nothing else; toolsets are named lists with versions of their
+own. This module must never know the registry that stores the versions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -268,23 +268,28 @@ class Persona:
 def persona_of(agent: str, version: int, config: Document) -> Persona:
     """Return the persona in an agent's config.
 
-    Without a list of permissions it has every tool and every action. It has only those credentials
-    that are listed.
+    Without a list of permissions it has every tool and every action, except that a worker calls no
+    agents. It has only those credentials that are listed.
 
     Raises:
         InvalidOperation: The config names a role or a toolset that does not exist.
     """
     get = config.get
     given: Document = get("permissions") or {}
-    allow = ALL_BUT_CREDENTIALS.allow if (own := given.get("allow")) is None else own
-    listed = Permissions.of_patterns(allow, given.get("deny") or ())
+    role: AgentRole = get("role") or "unified"
+    allow, deny = given.get("allow"), [*(given.get("deny") or ())]
+    if allow is None:
+        allow = ALL_BUT_CREDENTIALS.allow
+        # Every action would include this one, and the role would decide nothing.
+        deny += [] if role not in ROLES or ROLES[role].may_spawn else actions(SPAWN)
+    listed = Permissions.of_patterns(allow, deny)
     return Persona(
         agent,
         version,
         Identity(get("name") or agent, get("soul") or "", get("emoji")),
         Permissions((*listed.allow, *credentials(*(get("credentials") or ()))), listed.deny),
         sandbox=get("sandbox"),
-        role=get("role") or "unified",
+        role=role,
         toolset=get("toolset"),
     )
 

@@ -151,6 +151,23 @@ def test_the_rights_of_an_agent_that_is_called_lie_inside_those_of_its_caller(ta
     assert "there is no tool 'helper'" in call_of(talk, "atlas", "manage again")["output"]
 
 
+def test_a_role_decides_the_toolset_and_whether_agents_are_called(talk: Call) -> None:
+    create(talk, "helper")
+    asked = "SELECT role, toolset_name FROM ledger.turns ORDER BY started_at DESC LIMIT 1"
+    # The toolset of a worker has no agents in it, and that of a manager only what delegates.
+    for role, toolset in (("worker", "worker"), ("manager", "manager")):
+        talk("agent", "configure", "atlas", "--role", role)
+        assert "there is no tool 'helper'" in call_of(talk, "atlas", "manage it")["output"]
+        assert talk("sql", asked, "--json").document == {"role": role, "toolset_name": toolset}
+    # With a toolset that has it, a manager calls an agent; a worker needs the right to spawn.
+    talk("agent", "configure", "atlas", "--toolset", "full")
+    assert call_of(talk, "atlas", "manage it")["status"] == "ok"
+    talk("agent", "configure", "atlas", "--role", "worker")
+    assert "there is no tool 'helper'" in call_of(talk, "atlas", "manage it")["output"]
+    talk("agent", "configure", "atlas", "--allow", "action:spawn", "--allow", "tool:*")
+    assert call_of(talk, "atlas", "manage it")["status"] == "ok"
+
+
 def test_a_task_is_started_and_a_person_is_told(talk: Call) -> None:
     talk("task", "create", "Wash up", "--name", "chore")
     create(talk, "chore", "bob")
