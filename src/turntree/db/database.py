@@ -267,6 +267,7 @@ class Database:
         async with ErrorTranslator():
             connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
             async with connection:
+                register_arrays(connection.adapters)
                 await _take_role(connection, role, self.workspace, self.sight)
                 yield connection
 

@@ -15,7 +15,8 @@ from uuid import UUID
 from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
 from turntree.core.ids import Digest, TurnId
-from turntree.db.database import Connection, Row, as_uuid, as_uuids, fetch, run
+from turntree.db.arrays import bytea_array, int_array, uuid_array
+from turntree.db.database import Connection, Row, as_uuid, fetch, run
 from turntree.db.sql import load_statements
 from turntree.ledger import raw_codec as raw
 from turntree.ledger.raw_codec import RawBlock, stand_alone
@@ -36,8 +37,8 @@ async def keep_blocks(
             connection,
             SQL["list_changed_turns"],
             workspace=workspace,
-            turns=as_uuids([item.id for item in leaned]),
-            digests=[digest_raw(item.digest) for item in leaned],
+            turns=uuid_array(item.id for item in leaned),
+            digests=bytea_array([digest_raw(item.digest) for item in leaned]),
         )
         unsteady = {id for id, _ in rows}
         # What was erased must not return with another copy of it.
@@ -64,7 +65,7 @@ async def _erased_threads(
 ) -> set[str]:
     """Return the turns whose threads contain an erased message."""
     rows = await fetch(
-        connection, SQL["list_erased_threads"], workspace=workspace, turns=as_uuids([*heads])
+        connection, SQL["list_erased_threads"], workspace=workspace, turns=uuid_array(heads)
     )
     return {id for (id,) in rows}
 
@@ -75,10 +76,10 @@ def _columns(block: RawBlock) -> dict[str, object]:
         "now": None if block.now is None else digest_raw(block.now),
         "leaning": block.leaning,
         "packed": block.packed,
-        "turns": as_uuids(block.turns),
-        "spans": list(block.spans),
-        "objects": [digest_raw(name) for name in block.objects],
-        "written": list(block.written),
+        "turns": uuid_array(block.turns),
+        "spans": int_array(block.spans),
+        "objects": bytea_array([digest_raw(name) for name in block.objects]),
+        "written": int_array(block.written),
         "planted": as_uuid(block.planted),
     }
 

@@ -20,7 +20,8 @@ import psycopg
 
 from turntree.core.canonical import digest_raw
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
-from turntree.db.database import Connection, Database, as_uuids, fetch, run
+from turntree.db.arrays import bytea_array, uuid_array, uuid_bytes
+from turntree.db.database import Connection, Database, fetch, run
 from turntree.db.sql import load_statements
 from turntree.ledger.turn_rows import TurnRows
 from turntree.transcripts.incoming import ImportedTurn, ImportProgress
@@ -180,14 +181,14 @@ class _Plan:
     async def of(cls, connection: Connection, workspace: UUID, batch: list[TurnRows]) -> "_Plan":
         """Return the plan of a batch, based on what the ledger holds now."""
         plan = cls(connection, workspace)
-        ids = as_uuids([item.id for item in batch])
+        ids = uuid_array(item.id for item in batch)
         known = {
             id: bytes(digest)
             for id, digest in await fetch(
                 connection, SQL["bulk_known"], workspace=workspace, turns=ids
             )
         }
-        parents = as_uuids(sorted({item.parent for item in batch if item.parent is not None}))
+        parents = uuid_array({item.parent for item in batch if item.parent is not None})
         for id, segment, depth, digest, followed in await fetch(
             connection, SQL["bulk_places"], workspace=workspace, turns=parents
         ):
@@ -209,9 +210,11 @@ class _Plan:
         await self._check_references({row[2] for row in self.rows["copy_holders"]} - held.keys())
         if not held:
             return
-        # The importer's connection is its own and has not registered our array types.
         for (digest,) in await fetch(
-            self.connection, SQL["bulk_objects"], workspace=self.workspace, digests=list(held)
+            self.connection,
+            SQL["bulk_objects"],
+            workspace=self.workspace,
+            digests=bytea_array([*held]),
         ):
             del held[bytes(digest)]
         self.rows["copy_objects"] += [(self.workspace.bytes, *pair) for pair in held.items()]
@@ -223,7 +226,7 @@ class _Plan:
             self.connection,
             SQL["bulk_hidden_objects"],
             workspace=self.workspace,
-            digests=sorted(digests),
+            digests=bytea_array(sorted(digests)),
         ):
             raise NotFound(f"there is no object sha256:{bytes(digest).hex()}")
 
@@ -247,7 +250,7 @@ class _Plan:
                 self.connection, SQL["bulk_transcripts"], workspace=self.workspace, **given
             )
         }
-        ids = as_uuids([id for id, _, _ in told])
+        ids = uuid_array(id for id, _, _ in told)
         known = {
             (id, number)
             for id, number in await fetch(
@@ -258,7 +261,15 @@ class _Plan:
             number = numbers[origin, bundle]
             if (id, number) not in known:
                 self.rows["copy_sources"].append(
-                    (self.workspace.bytes, _raw(id), number, s.first, s.last, s.projector, s.key)
+                    (
+                        self.workspace.bytes,
+                        uuid_bytes(id),
+                        number,
+                        s.first,
+                        s.last,
+                        s.projector,
+                        s.key,
+                    )
                 )
 
     async def add(self, item: TurnRows, digest: bytes) -> None:
@@ -285,12 +296,12 @@ class _Plan:
                 segment = str(item.id)
             place.followed = True
         self.places[item.id] = _Place(segment, depth, digest, followed=False)
-        key = self.workspace.bytes, _raw(item.id)
+        key = self.workspace.bytes, uuid_bytes(item.id)
         started, sealed, *columns = item.columns
         assert started is not None, "every turn has its times"
         assert sealed is not None, "every turn has its times"
         self.rows["copy_turns"].append((
-            *key, _raw_or_none(item.parent), _raw(segment), depth, digest,
+            *key, _raw_or_none(item.parent), uuid_bytes(segment), depth, digest,
             datetime.fromisoformat(started), datetime.fromisoformat(sealed), *columns,
         ))  # fmt: skip
         if item.derived:
@@ -306,17 +317,24 @@ class _Plan:
         if item.compaction is not None:
             through, kept, *details = item.compaction
             self.rows["copy_compactions"].append(
-                (*key, _raw(through), _raw_or_none(kept), *details)
+                (*key, uuid_bytes(through), _raw_or_none(kept), *details)
             )
         for stream, seq, fact, kind, body in item.facts:
             self.rows["copy_events"].append(
-                (key[0], _raw(stream), seq, digest_raw(fact), kind, body)
+                (key[0], uuid_bytes(stream), seq, digest_raw(fact), kind, body)
             )
 
     def _open(self, id: str, parent: str | None, fork_depth: int, ordinal: int, jump: str) -> None:
         self.jumps[id] = (ordinal, jump)
         self.rows["copy_segments"].append(
-            (self.workspace.bytes, _raw(id), _raw_or_none(parent), fork_depth, ordinal, _raw(jump))
+            (
+                self.workspace.bytes,
+                uuid_bytes(id),
+                _raw_or_none(parent),
+                fork_depth,
+                ordinal,
+                uuid_bytes(jump),
+            )
         )
 
     async def _below(self, parent: str) -> tuple[int, str]:
@@ -357,10 +375,5 @@ class _Plan:
             await fetch(connection, SQL["bulk_links"], workspace=self.workspace, streams=ids)
 
 
-def _raw(id: str) -> bytes:
-    """Return the sixteen bytes of an id."""
-    return bytes.fromhex(id.replace("-", ""))
-
-
 def _raw_or_none(id: str | None) -> bytes | None:
-    return None if id is None else _raw(id)
+    return None if id is None else uuid_bytes(id)

@@ -41,8 +41,8 @@ from turntree.transcripts.reader_pool import Readers
 from turntree.transcripts.store import ImportStore
 
 # A batch is held in memory until it is stored.
-BATCH_BYTES = 8 * 1024 * 1024
-AHEAD_BYTES = 4 * BATCH_BYTES
+BATCH_BYTES = 4 * 1024 * 1024
+AHEAD_BYTES = 8 * BATCH_BYTES
 """Bytes that may be read ahead of what is stored; a larger transcript is read alone.
 
 Readers get no new task while a batch is being stored. With less than a few batches read ahead,
