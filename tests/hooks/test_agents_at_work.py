@@ -33,7 +33,8 @@ def board(tmp_path: Path) -> Board:
 
 
 @pytest.fixture
-def watch(board: Board, tmp_path: Path) -> AgentWatch:
+def watch(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentWatch:
+    monkeypatch.setattr(agents_at_work, "SESSION_SHARE", 1e9)
     return AgentWatch(board, load_importers(), ToolPaths(tmp_path, {}), no_cost)
 
 
@@ -107,17 +108,49 @@ def test_long_reading_leaves_time_for_short_ones(
     told = begin(board, tmp_path, A)
     watch.look()
     told.edit("/shop/cart.py")
-    monkeypatch.setattr(agents_at_work, "SHORT_READ_MAX_S", 0.0)
-    watch.long_pace.share = 1e-9
-    watch.look()
+    with monkeypatch.context() as short:
+        short.setattr(agents_at_work, "SHORT_READ_MAX_S", 0.0)
+        watch.long_pace.share = 1e-9
+        watch.look()
     assert watch.long_pace.free_at > time.monotonic()
     assert watch.short_pace.free_at == 0.0
-    monkeypatch.undo()
     other = begin(board, tmp_path, "other")
     watch.look()
     other.edit("/shop/till.py")
     found = {agent.entry.session: agent.files for agent in watch.look()}
     assert found["other"] == ("/shop/till.py",)
+
+
+def test_transcript_that_was_just_read_is_not_read_again(
+    board: Board, watch: AgentWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = begin(board, tmp_path, A)
+    watch.look()
+    told.edit("/shop/till.py")
+    assert [agent.files for agent in watch.look()] == [("/shop/till.py",)]
+    monkeypatch.setattr(agents_at_work, "SESSION_SHARE", 1e-9)
+    told.edit("/shop/cart.py")
+    assert [agent.files for agent in watch.look()] == [("/shop/till.py",)]
+    monkeypatch.setattr(agents_at_work, "SESSION_SHARE", 1e9)
+    assert [agent.files for agent in watch.look()] == [("/shop/till.py", "/shop/cart.py")]
+
+
+def test_what_is_written_in_a_turn_is_read_before_what_follows_it(
+    board: Board, watch: AgentWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = begin(board, tmp_path, A)
+    watch.look()
+    told.edit("/shop/cart.py")
+    assert [agent.files for agent in watch.look()] == [("/shop/cart.py",)]
+    monkeypatch.setattr(agents_at_work, "REST_AFTER_TURN", 1e18)
+    board.note("end", TOOL, A, now_ms() + 1, None, None)
+    watch.look()
+    told.ask("Second")
+    assert titles(watch) == {A: f"First of {A}"}
+    board.note("begin", TOOL, A, now_ms() + 2, None, None)
+    assert titles(watch) == {A: f"First of {A}"}
+    told.edit("/shop/till.py")
+    assert titles(watch) == {A: "Second"}
 
 
 def test_pace_keeps_readings_within_their_share_of_the_time() -> None:

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 from turntree.core.canonical import Json
-from turntree.core.ids import instant
+from turntree.core.ids import Timestamp, instant
 from turntree.core.value import value
 from turntree.hooks.board import AgentState, Board, BoardEntry, TurnTimes
 from turntree.hooks.transcript_facts import FindCost, FollowedTranscript, TranscriptFacts
@@ -29,10 +30,18 @@ SHORT_SHARE: Final = 1 / 250
 """The share of the time that short readings may take together."""
 LONG_SHARE: Final = 1 / 600
 """The share of the time that long readings may take together."""
+SESSION_SHARE: Final = 1 / 800
+"""The share of the time that reading one transcript again and again may take."""
+REST_AFTER_TURN: Final = 4
+"""As many times longer may it take until what a session wrote after its turn is read.
+
+That is what its last answer has cost; it edits no more files.
+"""
 CREDIT_MAX_S: Final = 2.0
 """As much unused time is kept for the next readings."""
 SHOWN_MAX_S: Final = 12 * 3600
 """A session that is done for longer is not shown."""
+MOMENTS_MAX: Final = 1000
 ORDER: Final[tuple[AgentState, ...]] = ("waiting", "working", "done", "open", "closed")
 
 
@@ -65,7 +74,7 @@ class AgentAtWork:
             "tool": entry.tool,
             "session": entry.session,
             "state": entry.state,
-            "since": instant(entry.since_ms),
+            "since": _instant(entry.since_ms),
             "folder": entry.place,
             "title": self.title,
             "files": [*self.files],
@@ -119,6 +128,8 @@ class _WatchedSession:
     read_at: float = 0.0
     expected_s: float = 0.0
     """How long the next reading takes."""
+    is_urgent: bool = False
+    """Whether there is more to read that was written in a turn."""
     facts: TranscriptFacts = field(default_factory=TranscriptFacts)
     _agent: AgentAtWork | None = None
 
@@ -137,11 +148,13 @@ class _WatchedSession:
                 # For each session, twice a second: a Path would take longer than the call.
                 written_ns = os.stat(entry.transcript).st_mtime_ns  # noqa: PTH116
         if entry is not self.entry or written_ns != self.written_ns:
+            is_in_turn = entry.state in ("working", "waiting")
+            self.is_urgent = self.is_urgent or (is_in_turn and written_ns != self.written_ns)
             self.entry, self.written_ns, self._agent = entry, written_ns, None
 
     def read(self) -> float:
         """Read what its transcript says, and return how long that took."""
-        self.read_ns, self.read_at = self.version, time.monotonic()
+        self.read_ns, self.read_at, self.is_urgent = self.version, time.monotonic(), False
         had_read = 0 if self.transcript is None else self.transcript.records_kept
         spent = time.thread_time()
         facts = TranscriptFacts()
@@ -221,7 +234,10 @@ class AgentWatch:
             if session.read_ns is None:
                 # Each is read once without delay, and then it is known how long that takes.
                 session.read()
-            elif time.monotonic() >= self._pace(session.expected_s).free_at:
+                continue
+            rest_s = session.expected_s / SESSION_SHARE
+            rested_at = session.read_at + rest_s * (1 if session.is_urgent else REST_AFTER_TURN)
+            if time.monotonic() >= max(rested_at, self._pace(session.expected_s).free_at):
                 took_s = session.read()
                 self._pace(took_s).charge(session.read_at, took_s)
 
@@ -240,7 +256,7 @@ def find_overlaps(agents: Sequence[AgentAtWork]) -> list[FileOverlap]:
             for path in agent.edits.get(turn.begun_ms, ()):
                 editors.setdefault(path, []).append((agent, turn))
     overlaps: list[FileOverlap] = []
-    for path, found in sorted(editors.items()):
+    for path, found in sorted((path, found) for path, found in editors.items() if len(found) > 1):
         meeting: dict[tuple[str, str], AgentAtWork] = {}
         for last, turn in found:
             if turn != last.entry.turns[-1]:
@@ -252,6 +268,12 @@ def find_overlaps(agents: Sequence[AgentAtWork]) -> list[FileOverlap]:
         if meeting:
             overlaps.append(FileOverlap(path, tuple(meeting.values())))
     return overlaps
+
+
+@lru_cache(maxsize=MOMENTS_MAX)
+def _instant(unix_ms: int) -> Timestamp:
+    """Return a timestamp; most sessions are shown many times between two changes."""
+    return instant(unix_ms)
 
 
 def _place(agent: AgentAtWork) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+import orjson
+
 from turntree.core.value import value
 from turntree.hooks.events import HookKind
 
@@ -142,7 +144,7 @@ class Board:
                     continue
                 before = known.get(file.name)
                 if before is None or before[0] != stat.st_mtime_ns:
-                    entry = _read(Path(file.path)) if file.name.endswith(".json") else None
+                    entry = _read(file.path) if file.name.endswith(".json") else None
                     if entry is None:
                         continue
                     known[file.name] = before = stat.st_mtime_ns, entry
@@ -175,9 +177,12 @@ def _end_last(turns: tuple[TurnTimes, ...], at_ms: int) -> tuple[TurnTimes, ...]
     return (*turns[:-1], turns[-1]._replace(ended_ms=at_ms))
 
 
-def _read(path: Path) -> BoardEntry | None:
+def _read(path: Path | str) -> BoardEntry | None:
     try:
-        told: dict[str, Any] = json.loads(path.read_bytes())
+        # Unbuffered, and without a Path for the watcher: for a file this small they take longer
+        # than reading it.
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            told: dict[str, Any] = orjson.loads(file.read())
         turns = tuple(TurnTimes(*times) for times in told.pop("turns"))
         entry = BoardEntry(**told, turns=turns)
     except (FileNotFoundError, ValueError, TypeError, KeyError):

@@ -1,16 +1,17 @@
 """What a session's transcript says at this moment: its question, what it edits, what it costs.
 
 A transcript is read whole once, then only what was appended to it. Importers project records, so
-the last turn is projected again with its new records. The turns before it are left out if the last
-one says the same without them, which is tried each time a turn is left out. A transcript of which
-that is not true, and one of several files, is read whole every time. Now and then each one is: what
-follows may lead back to a turn that was left out, as when a person rewinds a chat.
+the last turn is projected again with its new records. The turns before it are left out, once it was
+tried that turns say the same without those before. A transcript of which that is not true, and one
+of several files, is read whole every time. Now and then each one is: what follows may lead back to
+a turn that was left out, as when a person rewinds a chat.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,9 @@ from turntree.transcripts.importers.shared.lenient_json import read_lines
 
 FindCost = Callable[[ModelCall, Timestamp], Decimal | None]
 """Returns the cost of a model call at list prices."""
+TURNS_PROVEN: Final = 2
+"""So many turns before the last tell whether one can be read without another."""
+PATHS_MAX: Final = 1000
 WHOLE_MIN_S: Final = 300.0
 WHOLE_SHARE: Final = 1 / 5000
 """Of the time may go to reading a followed transcript whole again."""
@@ -101,6 +105,8 @@ class FollowedTranscript:
     """What begins the file, and those of the last turn; empty if it must be read whole."""
     _settled: TranscriptFacts = NO_TURNS
     """Of the turns before."""
+    _is_proven: bool = False
+    """Whether its turns say the same without those before."""
     _whole_at: float = 0.0
     _reopen_at: float = 0.0
 
@@ -123,7 +129,7 @@ class FollowedTranscript:
         is_whole = began >= self._whole_at or not self._append(self._ref)
         if is_whole:
             self._records = list(self.importer.read(self._ref))
-            self._settled = NO_TURNS
+            self._settled, self._is_proven = NO_TURNS, False
         projection = self.importer.project(self._ref, self._records)
         facts = self._settled.followed_by(self._facts_of(projection, projection.turns, entry))
         self._settle(self._ref, projection, entry)
@@ -159,26 +165,23 @@ class FollowedTranscript:
         return True
 
     def _settle(self, ref: TranscriptRef, projection: Projection, entry: BoardEntry) -> None:
-        """Leave out all turns but the last, if that changes nothing it says."""
+        """Leave out all turns but the last, if turns say the same without those before."""
         is_plain = len(ref.files) == 1 and ref.files[0].suffix == ".jsonl"
         if not is_plain or not projection.turns:
             self._records = []
             return
         *past, last = projection.turns
-        if not past:
+        if not past or (not self._is_proven and len(past) < TURNS_PROVEN):
             return
-        dropped = {place for turn in past for place in turn.records} - {*last.records}
-        first, start = min(dropped, default=0), min(last.records, default=0)
-        kept = [
-            record
-            for place, record in enumerate(self._records)
-            if place < first or (place >= start and place not in dropped)
-        ]
-        again = self.importer.project(ref, kept)
-        whole = self._facts_of(projection, [last], entry)
-        # What is new follows the last record of the file.
-        is_at_end = bool(kept) and kept[-1] is self._records[-1]
-        if not is_at_end or self._facts_of(again, again.turns, entry) != whole:
+        if not self._is_proven:
+            # The last turn may have just begun; the one before it has all that a turn has.
+            *older, whole = past
+            rest = self.importer.project(ref, self._without(older, [whole, last]))
+            expected = self._facts_of(projection, [whole, last], entry)
+            self._is_proven = self._facts_of(rest, rest.turns, entry) == expected
+        kept = self._without(past, [last])
+        # What is appended follows the last record of the file.
+        if not self._is_proven or not kept or kept[-1] is not self._records[-1]:
             self._records = []
             return
         settled = self._settled.followed_by(self._facts_of(projection, past, entry))
@@ -186,12 +189,23 @@ class FollowedTranscript:
         self._settled = settled.since(entry.turns[0].begun_ms) if entry.turns else settled
         self._records = kept
 
+    def _without(self, past: Sequence[DraftTurn], rest: Sequence[DraftTurn]) -> list[RawRecord]:
+        """Return the records of the rest, and those before all turns, which say whose they are."""
+        needed = {place for turn in rest for place in turn.records}
+        dropped = {place for turn in past for place in turn.records} - needed
+        first, start = min(dropped, default=0), min(needed, default=0)
+        return [
+            record
+            for place, record in enumerate(self._records)
+            if place < first or (place >= start and place not in dropped)
+        ]
+
     def _facts_of(
         self, projection: Projection, turns: Sequence[DraftTurn], entry: BoardEntry
     ) -> TranscriptFacts:
         normal = [turn for turn in turns if turn.kind == "normal"]
         told = next((draft.details.get("cwd") for draft in projection.sessions), None)
-        folder = Path(str(told or entry.place or "/"))
+        folder = str(told or entry.place or "/")
         edits = tuple(edit for turn in turns for edit in _list_edits(turn, folder))
         return TranscriptFacts(_title(normal), edits, self._sum(turns), _find_interruption(normal))
 
@@ -218,9 +232,14 @@ def _find_interruption(turns: Sequence[DraftTurn]) -> int | None:
     return unix_ms(last.sealed_at)
 
 
-def _list_edits(turn: DraftTurn, folder: Path) -> Iterator[FileEdit]:
+def _list_edits(turn: DraftTurn, folder: str) -> Iterator[FileEdit]:
     for message in turn.reply:
         for file in files_of(message):
             if file.kind == "written":
                 at_ms = unix_ms(message.at or turn.sealed_at)
-                yield FileEdit(at_ms, str(folder / file.path))
+                yield FileEdit(at_ms, _absolute(folder, file.path))
+
+
+@lru_cache(maxsize=PATHS_MAX)
+def _absolute(folder: str, path: str) -> str:
+    return str(Path(folder) / path)
