@@ -83,9 +83,11 @@ class UnreadTurns:
             tuple(list_call_states(span, states)), begin.late_ms,
         )  # fmt: skip
         draft = self._find_draft(span)
-        title = "" if draft is None else " ".join(" ".join(m.text for m in draft.query).split())
         header = Header(turn, None, Principal("agent", end.stream.tool), begin.at, end.at)
         digest = digest_bytes(end.id.encode())
+        query = () if draft is None else tuple(draft.query)
+        # As the ledger will title it: some agents put their own instructions before the prompt.
+        title = Turn(header, len(query), query, digest).title
         said = Turn(header, 1, (user(title[:TITLE_CHARS_MAX]),), digest)
         return ReplicaTurn(
             ResolvedTurnSnapshot(pin, resource, after, before),

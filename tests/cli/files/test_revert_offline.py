@@ -288,10 +288,11 @@ def leave(shop: Project, kind: str, at_ms: int, transcript: Path) -> None:
 
 
 def write_transcript(path: Path, folder: Path) -> None:
-    """Write what Claude Code writes about a session of one turn."""
+    """Write what Claude Code writes about a session of one turn; the prompt is "Change two"."""
     path.parent.mkdir(parents=True)
     shared = {"isSidechain": False, "cwd": str(folder), "sessionId": "s1", "version": "2.0.0"}
-    asked = {"role": "user", "content": "Change two"}
+    told = f"<skills_instructions>{'A skill. ' * 50}</skills_instructions>"
+    asked = {"role": "user", "content": f"{told}Change two"}
     reply = {
         "id": "m1", "type": "message", "role": "assistant", "model": "claude-x",
         "content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn",
