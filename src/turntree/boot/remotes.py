@@ -17,7 +17,7 @@ import anyio.to_thread
 from turntree.api import Tree
 from turntree.boot.open import Settings, open_tree
 from turntree.core.canonical import digest_raw
-from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
+from turntree.core.errors import Conflict, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import Digest, TurnId
 from turntree.core.program import Visibility
 from turntree.core.revision import check_label
@@ -33,6 +33,8 @@ from turntree.transfer.share import RedactionReport
 
 PART_TURNS_MAX: Final = 500
 """Turns that are moved at once: what is interrupted continues after the last complete part."""
+LANDINGS_MAX: Final = 5
+"""How often a push tries to move a session that others move at the same time."""
 Report = Callable[[int, int], None]
 Landing = Literal["created", "moved", "unchanged", "ahead", "diverged"]
 
@@ -349,11 +351,19 @@ class LedgerAsRemote:
         self, head: RemoteHead, _continues: Callable[[TurnId], Awaitable[bool]], /
     ) -> tuple[Landing, str]:
         """Move the session there if the head continues it, or create one."""
-        landing, label, _ = await land(
-            self.tree, head, (head.session,), head.session, f"{head.session}+{head.owner}",
-            None,
-        )  # fmt: skip
-        return landing, label
+        for attempt in range(LANDINGS_MAX):
+            try:
+                landing, label, _ = await land(
+                    self.tree, head, (head.session,), head.session,
+                    f"{head.session}+{head.owner}", None,
+                )  # fmt: skip
+            except Conflict:
+                # It was moved while we looked, by the same person from another machine: look again.
+                if attempt + 1 == LANDINGS_MAX:
+                    raise
+            else:
+                return landing, label
+        raise AssertionError("the last attempt returns or raises")
 
     async def withdraw(self, session: str, owner: str, head: TurnId) -> None:
         """Undo the last move of the session there, or archive it if it has no other one."""

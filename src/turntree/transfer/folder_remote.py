@@ -6,6 +6,7 @@ been written by a stranger: its size is limited and its digest compared before i
 """
 
 import os
+import re
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -47,6 +48,8 @@ MEMORY_BYTES_MAX: Final = 16 << 20
 READ_BYTES: Final = 1 << 20
 LANES_MAX: Final = 1000
 _COMPRESSION: Final = 6
+_FRESH: Final = re.compile(r"\.[0-9]+-[0-9a-f]{16}")
+"""Names of files that are being written."""
 
 
 class FolderRemote:
@@ -82,7 +85,10 @@ class FolderRemote:
             self.check()
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        if any(self.folder.iterdir()):
+        others = any(_FRESH.fullmatch(path.name) is None for path in self.folder.iterdir())
+        # Another pusher may be creating it, too. What it writes after the mark may be listed, and
+        # the mark not.
+        if others and not (self.folder / MARK).exists():
             raise InvalidOperation(f"{self.folder} is not empty, and not a remote")
         self._write(self.folder / MARK, f"{FORMAT}\n".encode())
 
@@ -132,8 +138,10 @@ class FolderRemote:
                 continue
             earlier = self._read_head(place / str(records[-2])) if len(records) > 1 else None
             told = earlier or RemoteHead(session, owner, None, None, 0, newest.at)
-            self._write_new(place / str(records[-1] + 1), head_to_bytes(told))
-            return told
+            if self._write_new(place / str(records[-1] + 1), head_to_bytes(told)):
+                return told
+            # The same person has pushed from another machine meanwhile, and that stays.
+            break
         raise NotFound(f"you have not pushed {session} as it is now")
 
     def read_indexes(self) -> dict[TurnId, str]:

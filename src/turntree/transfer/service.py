@@ -215,7 +215,10 @@ class Archives:
                 try:
                     return await sessions.fork(shared.head, label, visibility=visibility)
                 except Conflict:
-                    continue  # A session that is hidden from the user has the name.
+                    # Another import has begun it just now, or it is hidden from the user.
+                    there = await sessions.ledger.find(label)
+                    if there is not None and there.head == shared.head:
+                        return there
         raise InvalidOperation(f"too many sessions are named {shared.label!r}")
 
     @property
