@@ -6,15 +6,19 @@ runs at once, where the hint was printed; one that changes something runs when t
 on what the test leaves behind. A hint fails if it is prose, if the shell or the command line does
 not understand it, if it names something that does not exist, or if it is refused. What the test did
 after a hint may be the reason for a refusal, so of earlier commands only usage is judged then; each
-kind of hint has to work once, and those that never ran are listed when all tests have ended.
+kind of hint has to work once, and those that never ran are listed when all tests have ended. A
+scripted model answers where a hint asks one, and what never ends is ended once it has begun.
 """
 
 import json
 import os
 import re
+import select
 import shlex
+import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +26,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from turntree.cli.context import load_settings
 from turntree.cli.root import root
+from turntree.db.embedded.server import EmbeddedServer
 
 HINT = re.compile(r"(?:\A|\s{3,}|; )(?P<sign>next|undo with|[a-z][a-z ,]* with): (?P<text>.*)\Z")
 # Hints stand beside each other, or before an explanation, with a gap between them.
@@ -38,25 +44,28 @@ FREE_WORDS = {
     "TOOL": "codex", "BASE": "hinted", "SHORTER_PATH": "hinted", "ELSEWHERE": "hinted",
 }  # fmt: skip
 """What a reader may put for a word in capitals; a choice may not exist where the test runs."""
-# They wait for a person or a model, never end, download a model, import what a home holds, or stop
-# a server. A worktree is not removed while it holds what no snapshot has, and a branch is a choice.
-PARSED_ONLY = (
-    ("chat",), ("send",), ("worker",), ("rerun",), ("tail", "-f"), ("agent", "assign"), ("down",),
-    ("index", "embed"), ("search", "--like"), ("worktree", "--remove"),
-)  # fmt: skip
+TALK = (("chat",), ("send",), ("rerun",), ("agent", "assign"))
+"""Commands that a model answers."""
+ENDLESS = (("tail", "-f"), ("worker",))
+"""Commands that run until they are ended; each runs in a process of its own."""
 READ_ONLY = (
     ("log",), ("show",), ("search",), ("diff",), ("blame",), ("why",), ("verify",), ("files",),
     ("status",), ("doctor",), ("stats",), ("sql",), ("reflog",), ("audit",), ("replay",), ("fsck",),
     ("config", "list"), ("config", "get"), ("session", "list"), ("session", "show"), ("help",),
     ("program", "list"), ("program", "show"), ("program", "kinds"), ("tag", "list"), ("--help",),
     ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
-    ("worktree", "--list"), ("import", "--dry-run"), *PARSED_ONLY,
+    ("worktree", "--list"), ("import", "--dry-run"), ("worker",),
 )  # fmt: skip
 SHARED = "demo_to_read"
 """A database that many tests read."""
 DOWN, USAGE = 5, 2
 FINDINGS = ("verify", "fsck", "doctor", "diff", "replay", "search")
 """Commands that end with 1 to report what they found."""
+SCRIPTED_FAILURE = "the script says that this request fails"
+"""What a model answers where the test wants it to; asked again, it does so again."""
+BEGIN_MAX_S, END_MAX_S = 20, 60
+SETTLE_S = 1.0
+"""How long a command that has printed something may take to fail after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +78,11 @@ class Hint:
     @property
     def shape(self) -> str:
         """The hint without what differs from test to test."""
-        text = re.sub(r"\b[0-9a-f]{6,64}\b", "#", self.text)
-        return re.sub(r"/tmp/[^ ']*|\b[0-9a-f-]{36}\b|\b\d+\b", "#", text)  # noqa: S108
+        return re.sub(
+            r"/tmp/[^ ']*|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{6,64}\b|\b\d+\b",  # noqa: S108
+            "#",
+            self.text,
+        )
 
 
 def list_hints(out: str, err: str) -> list[Hint]:
@@ -136,7 +148,7 @@ class HintRunner:
             if key in self.seen:
                 continue
             commands, fault = self._split(hint)
-            if all(_is_in(command, READ_ONLY) for _, command in commands):
+            if all(_is_in(one, READ_ONLY) and _can_run(one) for _, one in commands):
                 fault = fault or self._run(commands)
                 self.seen.add(key)
             else:
@@ -164,10 +176,12 @@ class HintRunner:
                 if not Path(os.environ.get("HOME", "/")).is_relative_to(self.folder):
                     patch.setenv("HOME", str(self.folder / "home-of-hints"))
                 commands, fault = self._split(left.hint, is_real=True)
+                if not all(_can_run(one) for _, one in commands):
+                    continue
                 fault = fault or self._run(commands)
             if fault is None:
                 self._prove(left.key)
-            elif left.call == self.calls:
+            elif left.call == self.calls and SCRIPTED_FAILURE not in fault:
                 self._prove(left.key)
                 self._fail(left.words, left.hint, fault)
 
@@ -190,6 +204,8 @@ class HintRunner:
         text = hint.text
         for name in PLACEHOLDER.findall(text) if "SELECT" not in text else ():
             value = self._find(name) if name in ("SESSION", "REV") else FREE_WORDS.get(name)
+            if name == "AGENT" and is_real:
+                value = self._find(name) or self._hire()
             if name in ("PATH", "DIR"):
                 value = str(self.stubs / name / "hinted-choice")
             if value is None:
@@ -212,18 +228,20 @@ class HintRunner:
 
     def _run(self, commands: Sequence[tuple[str, list[str]]]) -> str | None:
         """Run commands in this process, and return what is wrong with them."""
-        address = os.environ.get("TURNTREE_DATABASE_URL", "")
         for workspace, words in commands:
-            # Without a terminal, erase refuses: it is meant for a person.
-            is_asked = words[:1] == ["erase"] and "--yes" not in words
-            is_shared = SHARED in address and not _is_in(words, READ_ONLY)
-            if is_asked or is_shared or not address or _is_in(words, PARSED_ONLY):
-                fault = parse(words)
+            variables = {"TURNTREE_WORKSPACE": workspace} if workspace else {}
+            if _is_in(words, ENDLESS):
+                fault = run_for_a_moment(words, variables)
                 if fault is not None:
                     return fault
                 continue
-            variables = {"TURNTREE_WORKSPACE": workspace} if workspace else {}
-            ended = CliRunner(env=variables).invoke(root, words, prog_name="turntree")
+            if _is_in(words, TALK):
+                self._furnish()
+            # Without a terminal, erase refuses: it is meant for a person, who agrees here.
+            more = ["--yes"] if words[0] == "erase" and "--yes" not in words else []
+            ended = CliRunner(env=variables).invoke(
+                root, [*words, *more], prog_name="turntree", input="/quit\n"
+            )
             if ended.exception is not None and not isinstance(ended.exception, SystemExit):
                 return f"{type(ended.exception).__name__}: {ended.exception}"
             is_finding = ended.exit_code == 1 and words[0] in FINDINGS
@@ -238,20 +256,89 @@ class HintRunner:
         return None
 
     def _find(self, name: str) -> str | None:
-        """Return a session or a turn of the ledger."""
-        command = ["session", "list"] if name == "SESSION" else ["log", "--all"]
+        """Return a session, a turn or an agent of the ledger."""
+        commands = {
+            "SESSION": (["session", "list"], "label"),
+            "REV": (["log", "--all"], "digest"),
+            "AGENT": (["program", "list", "--kind", "agent"], "name"),
+        }
+        command, member = commands[name]
         ended = CliRunner().invoke(root, [*command, "--json"], prog_name="turntree")
         if ended.exit_code == DOWN:
             return "main"
         lines = ended.stdout.splitlines() if ended.exit_code == 0 else []
-        member = "label" if name == "SESSION" else "digest"
         return next((str(json.loads(line)[member]) for line in lines), None)
+
+    def _furnish(self) -> None:
+        """Have a scripted model answer, unless the ledger has a model."""
+        listed = CliRunner().invoke(root, ["program", "list", "--kind", "model", "--json"])
+        if listed.exit_code == 0 and not listed.stdout.strip():
+            _type("provider", "create", "hinted-script", "--type", "scripted")
+            _type("model", "create", "hinted-echo", "--backend", "scripted-1",
+                  "--provider", "hinted-script")  # fmt: skip
+
+    def _hire(self) -> str:
+        """Create an agent, and return its name."""
+        self._furnish()
+        _type("agent", "create", "hinted-agent", "--prompt", "You are brief.")
+        return "hinted-agent"
+
+
+def _type(*words: str) -> None:
+    ended = CliRunner().invoke(root, words, prog_name="turntree")
+    assert ended.exit_code == 0, ended.output
+
+
+def _can_run(words: Sequence[str]) -> bool:
+    """Whether a command can run here: on a database that no other test reads, or to read it."""
+    if _is_help(words):
+        return True
+    address = os.environ.get("TURNTREE_DATABASE_URL")
+    if address:
+        # Switching changes only a file of this folder.
+        return SHARED not in address or _is_in(words, (*READ_ONLY, ("switch",)))
+    # Nothing starts a server that would stay behind.
+    return EmbeddedServer(load_settings().home).state().name == "running"
+
+
+def run_for_a_moment(words: Sequence[str], variables: Mapping[str, str]) -> str | None:
+    """Start a command, end it when it has begun, and return what is wrong with it."""
+    code, printed = begin_and_end(words, variables)
+    # A worker ends its runs first; nothing has to be ended where one only looks.
+    good = (0, DOWN) if words[0] == "worker" else (0, DOWN, -signal.SIGTERM)
+    return None if code in good else f"exit code {code}: {printed}"
+
+
+def begin_and_end(
+    words: Sequence[str], variables: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Start a command that does not end by itself, and end it; return its code and its output."""
+    more = ["--drain-s", "1"] if words[0] == "worker" else []
+    with subprocess.Popen(
+        [sys.executable, "-m", "turntree", *words, *more], env={**os.environ, **(variables or {})},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        select.select([process.stdout], [], [], BEGIN_MAX_S)
+        try:
+            process.wait(SETTLE_S)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+        printed, _ = process.communicate(timeout=END_MAX_S)
+    return process.returncode, printed
 
 
 def _is_in(words: Sequence[str], commands: Sequence[Sequence[str]]) -> bool:
+    if _is_help(words):
+        return commands is READ_ONLY
     if commands is READ_ONLY and {"--repair-derived", "--fix", "--delete"} & {*words}:
         return False
     return any([*words[: len(one)]] == [*one] for one in commands)
+
+
+def _is_help(words: Sequence[str]) -> bool:
+    """Whether a command only explains itself; what follows ``--`` is no option."""
+    return "--help" in words[: words.index("--") if "--" in words else None]
 
 
 def parse(words: Sequence[str]) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 from tests.architecture.source import is_command, modules, texts
 from tests.cli.conftest import Answer, Call
 from tests.cli.hint_runner import HintRunner, list_hints
+from tests.cli.talker import furnish
 from turntree.cli.harmless import harmless
 from turntree.cli.hints import COMMANDS, command_for, command_hint
 from turntree.cli.root import root
@@ -151,6 +152,18 @@ def test_an_undo_of_a_new_place_names_a_folder_with_a_space(
         ("undo with: turntree session unarchive demo/fix-login     next: turntree log", None),
         ("done     undo with: turntree fork HEAD demo/opus", "exit code 1"),
         ("next: turntree chat --bogus", "No such option"),
+        ("next: turntree chat", None),
+        ("next: turntree send demo/fix-login MESSAGE", None),
+        ("next: turntree send @(nobody) MESSAGE", "the shell says"),
+        ("next: turntree send '@(nobody)' MESSAGE", "exit code 3"),
+        ("next: turntree rerun nothing", "exit code 3"),
+        ("next: turntree tail -f nothing", "exit code 1"),
+        ("next: turntree tail -f HEAD", None),
+        ("next: turntree worker --tools nothing:here", "exit code"),
+        ("next: turntree agent assign AGENT nothing", "exit code 3"),
+        ("next: turntree search --like nothing", "exit code 3"),
+        ("undo with: turntree worktree --remove /nowhere", "exit code"),
+        ("next: turntree erase nothing", "exit code 3"),
     ],
 )
 def test_a_planted_hint_that_does_not_work_is_noticed(
@@ -163,6 +176,27 @@ def test_a_planted_hint_that_does_not_work_is_noticed(
     hints.failures.clear()
     assert len(noticed) == (0 if fault is None else 1), noticed
     assert fault is None or fault in noticed[0]
+
+
+@pytest.mark.slow
+def test_hints_to_talk_are_followed(turntree: Call, hints: HintRunner) -> None:
+    furnish(turntree, [{"when": "broken", "replies": [{"failures": [{"kind": "denied"}]}]}])
+    assert turntree("chat", "main").code == 0
+    assert turntree("log", "main", "--messages").code == 0
+    assert turntree("send", "main", "Hello", "--no-wait").code == 0
+    assert turntree("status").code == 0
+    assert turntree("task", "create", "Say something", "--name", "greeting").code == 0
+    command = command_for(Hint("agent.assign", {"task": "greeting"}))
+    hints.follow(["task", "start"], 1, "", f"next: {command}\n")
+    assert turntree("send", "main", "broken").code == 1
+    assert turntree("log", "main").code == 0
+    assert turntree("provider", "configure", "script", "--set", "rules=[]").code == 0
+    hints.finish()
+    followed = {key.split("|")[1] for key in hints.seen - {*hints.unproven}}
+    assert {
+        "turntree chat main", "turntree send main MESSAGE", "turntree tail -f #",
+        "turntree worker", "turntree agent assign AGENT greeting", "turntree rerun #",
+    } <= followed  # fmt: skip
 
 
 def test_a_list_becomes_a_repeated_option() -> None:

@@ -505,5 +505,5 @@ def test_a_task_that_is_only_begun_is_for_the_workers(turntree: Call) -> None:
     turntree("task", "create", "Do it", "--name", "it")
     told = turntree("agent", "assign", "clerk", "it", "--no-wait")
     assert told.code == 0
-    assert "any worker sees it through: turntree worker" in told.err
+    assert "any worker sees it through; start one with: turntree worker" in told.err
     assert turntree("task", "show", "it", "--json").document["state"] == "active"

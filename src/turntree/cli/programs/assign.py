@@ -100,7 +100,7 @@ def _tell_given(terminal: Terminal, given: _AssignedTask) -> None:
         {**program_document(task), "waits": given.waits},
         undo=None,
         then=(
-            "any worker sees it through: turntree worker"
+            "any worker sees it through; start one with: turntree worker"
             if task.state == "active"
             else f"start it with: turntree task start {task.name}",
         ),
