@@ -27,6 +27,7 @@ from proofs.agents.shop import CART, ROUNDED, SETTINGS, TESTED, rules
 from proofs.agents.stage import Stage
 from proofs.figures import Proof, run
 from proofs.recording_svg import THEMES, Shown, draw
+from proofs.screen import left_on_screen
 from turntree.hooks.spool import FOLDER, Spool
 from turntree.testing.scripted.server import ScriptedModel
 
@@ -43,9 +44,6 @@ ANSWER = re.compile(r"^(.*\?.*[)\]]: )(\w+)$", re.MULTILINE)
 """A question of a command, with the answer that the README shows behind it."""
 LEFT: Mapping[str, str] = {"cart.py": ROUNDED, "test_cart.py": TESTED}
 """The files at the end: the turn in the middle is taken back, the one after it is not."""
-# A spinner draws over its own lines: the line above, the same line once more, a hidden cursor.
-MOVE = re.compile(r"(\n|\x1b\[1A|\x1b\[2K)")
-CURSOR = re.compile(r"\x1b\[\?25[lh]|\r")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 TAG = re.compile(r"<[^>]+>")
 VARYING = re.compile(
@@ -75,7 +73,8 @@ class Reader:
             events={re.escape(question): f"{word}\n" for question, word in answers.items()},
         )  # fmt: skip
         self._wait_until_read()
-        return _left_on_screen(printed.replace(str(self.root), "")), int(status)
+        lines = left_on_screen(printed.replace(str(self.root), ""))
+        return [line.rstrip() for line in lines if STYLE.sub("", line).strip()], int(status)
 
     def _wait_until_read(self) -> None:
         """Wait until what the hooks reported is recorded, as a person does who reads an answer."""
@@ -187,20 +186,6 @@ def _count_missing(picture: Path, shown: Sequence[Shown]) -> int:
 
 def _plain(lines: Sequence[str]) -> list[str]:
     return [VARYING.sub(" ", line).strip() for line in lines if line.strip()]
-
-
-def _left_on_screen(output: str) -> list[str]:
-    lines = [""]
-    for piece in MOVE.split(CURSOR.sub("", output)):
-        if piece == "\n":
-            lines.append("")
-        elif piece == "\x1b[1A":
-            lines.pop()
-        elif piece == "\x1b[2K":
-            lines[-1] = ""
-        else:
-            lines[-1] += piece
-    return [line.rstrip() for line in lines if STYLE.sub("", line).strip()]
 
 
 def _quote(command: str) -> str:

@@ -49,7 +49,8 @@ def test_the_commands_of_the_pages_print_what_they_show(shell: Shell) -> None:
         "continue-in-another-tool",
         "give-your-agents-a-memory",
     ):
-        type_session(shell, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False)
+        text = (HOWTO / f"{page}.md").read_text(encoding="utf-8")
+        type_session(shell, text, with_counts=False, is_twice=True)
 
 
 @pytest.fixture
@@ -93,7 +94,11 @@ def test_the_page_about_your_history_prints_what_it_shows(
     page = (ROOT / "docs/tutorial/your-history.md").read_text(encoding="utf-8")
     # A server of one's own knows its user by the name of the account.
     account = pwd.getpwuid(os.getuid()).pw_name
-    type_session(newcomer, re.sub(r"(?<!/)\bana\b", account, page), with_counts=False)
+    text = re.sub(r"(?<!/)\bana\b", account, page)
+    try:
+        type_session(newcomer, text, with_counts=False, is_twice=True)
+    finally:
+        newcomer.type("turntree down")
 
 
 def test_every_query_of_the_page_about_sql_runs(shell: Shell) -> None:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from proofs.agents.shop import CART
+from proofs.screen import left_on_screen
 from turntree.cli.root import root
 
 ROOT = Path(__file__).parent.parent.parent
@@ -38,17 +39,16 @@ VARYING = (
     (re.compile(r"\b\d{8}T\d{6}\b"), "MOMENT"),
     (re.compile(r"\bclaude-[a-z]+-[\d-]+\b|\bscripted-1\b"), "MODEL"),
     (re.compile(r"price unknown|\$\d+\.\d+"), "PRICE"),
-    (re.compile(r"\b\d+(\.\d+)? m?s\b"), "TIME"),
+    (re.compile(r"\b(\d+ min )?\d+(\.\d+)? m?s\b"), "TIME"),
     (re.compile(r"(?<=\S)\s{2,}"), "  "),
     (re.compile(r"\b(now|\d+[mhdw])\b"), "AGO"),
 )
 COUNT = (re.compile(r"\b\d[\d,.]*(?: [kMG]?B|[kM])?\b"), "NUMBER")
 """What differs from one release to the next, where a page is not about the figures."""
-# What moves a terminal's cursor: a new line, the line above, the same line once more.
-MOVE = re.compile(r"(\n|\x1b\[1A|\x1b\[2K)")
-STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ANSWER = re.compile(r"^(.*(?:\]|delete it|0 for none\)): )(\S+)$")
 ANSWER_S = 60
+FAILURE = re.compile(r"^\(?(?:error|failed)", re.MULTILINE)
 SHELL_WORDS = frozenset({"|", ">", "<", "&&"})
 SLUG_UNFIT = re.compile(r"[^A-Za-z0-9]")
 NOT_HERE = ("pip install", "pip uninstall")
@@ -71,6 +71,8 @@ def read_session(text: str) -> Session:
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line[2:], []))
+            elif found and found[-1][0].endswith("\\"):
+                found[-1] = (f"{found[-1][0][:-1].rstrip()} {line.strip()}", [])
             else:
                 found[-1][1].append(line)
     return found
@@ -115,7 +117,7 @@ class Shell:
                 env={**os.environ, "PATH": path},
             )  # fmt: skip
             assert status == 0, (command, printed)
-            printed = left_on_screen(printed)
+            printed = "\n".join(STYLE.sub("", line) for line in left_on_screen(printed))
         elif words[0] == "turntree" and not SHELL_WORDS & {*words}:
             ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
             assert ended.exit_code in (0, 1), (command, ended.output)
@@ -135,21 +137,6 @@ class Shell:
         for here in (str(self.root), SLUG_UNFIT.sub("-", str(self.root))):
             printed = printed.replace(here, "")
         return printed.splitlines()
-
-
-def left_on_screen(output: str) -> str:
-    """Return what is left of a program's output, without progress that was drawn over."""
-    lines = [""]
-    for piece in MOVE.split(output):
-        if piece == "\n":
-            lines.append("")
-        elif piece == "\x1b[1A":
-            lines.pop()
-        elif piece == "\x1b[2K":
-            lines[-1] = ""
-        else:
-            lines[-1] += piece
-    return "\n".join(STYLE.sub("", line) for line in lines)
 
 
 def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
@@ -173,11 +160,13 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
     patch.chdir(home / "shop")
 
 
-def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> None:
+def type_session(
+    shell: Shell, text: str, *, with_counts: bool = True, is_twice: bool = False
+) -> None:
     """Type every command of a text and compare what it prints with what the text shows.
 
     Where a command names a digest that the text has shown before, the one that was printed there
-    is typed.
+    is typed. A reader who types all of it twice meets no dead end.
     """
     plain = partial(normal, with_counts=with_counts)
     session = read_session(text)
@@ -198,3 +187,15 @@ def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> None:
         assert plain(lines) == plain(wanted), told
         for here, there in zip(wanted, lines, strict=True):
             digests.update(zip(DIGITS.findall(here), DIGITS.findall(there), strict=False))
+    for command, shown in session if is_twice else ():
+        if not command.startswith(NOT_HERE):
+            typed = DIGITS.sub(lambda found: digests.get(found[0], found[0]), command)
+            # A question may ask about less this time.
+            agreed = {"[Y/n]: ": "y"} if answers_in(shown) else None
+            check_again(command, shell.type(typed, agreed))
+
+
+def check_again(command: str, lines: list[str]) -> None:
+    """Fail if a command was refused the second time and the reader is not shown what to do."""
+    told = "\n".join([command, *lines])
+    assert "next: " in told or not FAILURE.search(told), told

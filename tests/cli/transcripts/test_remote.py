@@ -94,12 +94,7 @@ def test_a_session_goes_to_a_colleague_and_comes_back(
 def test_heads_that_both_continued_stay_visible(
     turntree: Call, project: Project, elsewhere: Elsewhere, folder: Path
 ) -> None:
-    project.turn("begin")
-    assert turntree("push", "main", "--json").code == 0
-    with elsewhere():
-        assert turntree("pull", "--json").code == 0
-        _say("team/main", "bob goes on")
-        assert turntree("push", "team/main", "--json").code == 0
+    _begin_and_have_bob_continue(turntree, project, elsewhere)
     project.turn("ana goes on")
     ours = _digests(turntree, "main")
     answer = turntree("pull")
@@ -204,12 +199,7 @@ def test_a_forged_head_is_refused(
 def test_a_forged_part_cannot_change_what_is_here(
     turntree: Call, project: Project, elsewhere: Elsewhere, folder: Path
 ) -> None:
-    project.turn("begin")
-    assert turntree("push", "main", "--json").code == 0
-    with elsewhere():
-        assert turntree("pull", "--json").code == 0
-        _say("team/main", "bob goes on")
-        assert turntree("push", "team/main", "--json").code == 0
+    _begin_and_have_bob_continue(turntree, project, elsewhere)
     before = turntree("log", "main", "--json").out
     (record,) = (
         path
@@ -318,6 +308,16 @@ def test_a_folder_with_other_files_does_not_become_a_remote(
     assert turntree("push", "main").code == 1
     assert turntree("pull").code == 3
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat"]
+
+
+def _begin_and_have_bob_continue(turntree: Call, project: Project, elsewhere: Elsewhere) -> None:
+    """Push a session of one turn to the remote, where bob adds the second."""
+    project.turn("begin")
+    assert turntree("push", "main", "--json").code == 0
+    with elsewhere():
+        assert turntree("pull", "--json").code == 0
+        _say("team/main", "bob goes on")
+        assert turntree("push", "team/main", "--json").code == 0
 
 
 def _digests(turntree: Call, session: str) -> list[str]:
