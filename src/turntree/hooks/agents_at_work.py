@@ -256,12 +256,16 @@ def find_overlaps(agents: Sequence[AgentAtWork]) -> list[FileOverlap]:
             for path in agent.edits.get(turn.begun_ms, ()):
                 editors.setdefault(path, []).append((agent, turn))
     overlaps: list[FileOverlap] = []
-    for path, found in sorted((path, found) for path, found in editors.items() if len(found) > 1):
+    for path, found in sorted(editors.items()):
+        current = [(agent, turn) for agent, turn in found if turn == agent.entry.turns[-1]]
+        if not current or len(found) == 1:
+            continue
+        # Most turns that are remembered ended before any of these began.
+        since = min(turn.begun_ms for _, turn in current)
+        recent = [pair for pair in found if pair[1].ended_ms is None or pair[1].ended_ms >= since]
         meeting: dict[tuple[str, str], AgentAtWork] = {}
-        for last, turn in found:
-            if turn != last.entry.turns[-1]:
-                continue
-            for other, their_turn in found:
+        for last, turn in current:
+            for other, their_turn in recent:
                 if other is not last and turn.meets(their_turn):
                     for agent in (last, other):
                         meeting[agent.entry.tool, agent.entry.session] = agent
