@@ -54,7 +54,7 @@ READ_ONLY = (
     ("config", "list"), ("config", "get"), ("session", "list"), ("session", "show"), ("help",),
     ("program", "list"), ("program", "show"), ("program", "kinds"), ("tag", "list"), ("--help",),
     ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
-    ("worktree", "--list"), ("import", "--dry-run"), ("worker",),
+    ("worktree", "--list"), ("import", "--dry-run"),
 )  # fmt: skip
 SHARED = "demo_to_read"
 """A database that many tests read."""
