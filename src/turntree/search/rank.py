@@ -155,6 +155,8 @@ class Judge:
 
     def _nearest(self, passage: SearchPassage, hits: list[tuple[Word, str]]) -> _PassageHits:
         """Find the hits that are close together and say the most."""
+        if not hits:
+            return _PassageHits(passage, hits, hits, 0.0)
         inside = Counter[str]()
         best, low, high, first = 0.0, 0, 0, 0
         for index, (word, lexeme) in enumerate(hits):
