@@ -87,6 +87,8 @@ def first_hours(proof: Proof) -> None:
             person.close()
             shutil.rmtree(place, ignore_errors=True)
     spent = time.monotonic() - began
+    # It belongs to no part: the last one alone says nothing about it, and cannot be taken alone.
+    proof.part = None
     if proof.quick:
         proof.at_most("all of it", spent, "s", LIMIT_QUICK_S, of="time")
     else:
