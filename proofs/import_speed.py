@@ -4,9 +4,9 @@ A generated corpus is imported as ``turntree import`` does it and compared with 
 same lines in the same run. Then it is imported again, its words are indexed, what lies on the disk
 is counted, every index included, and half-sentences that somebody might remember are looked for.
 
-The quick form imports a tenth as much, in rounds that are long enough for both sides to be under
-way. Only the size has no bar there: of so little, the first pages of tables and indexes take up a
-good part of what is stored.
+The quick form imports a tenth as much, at once, so that both sides are under way. Only the size has
+no bar there: of so little, the first pages of tables and indexes take up a good part of what is
+stored.
 """
 
 import math
@@ -38,7 +38,8 @@ from turntree.transcripts.imports import Progress
 
 STATEMENTS = load_statements(Path(__file__).with_name("import_speed.sql"))
 MB = 1e6
-ROUNDS, ROUNDS_QUICK = 3, 2
+ROUNDS, ROUNDS_QUICK = 3, 1
+"""Each round starts the processes that read anew, which is a tenth of a short one."""
 SEARCHES = 50
 MEANINGS_MAX, MEANINGS_QUICK_MAX = 20_000, 1_000
 """How many turns get meanings: more take longer to index than all the rest."""
