@@ -172,7 +172,7 @@ def test_on_in_a_terminal_installs_hooks_then_offers_the_import_then_says_how_to
 ) -> None:
     (lived_in / ".codex").mkdir()
     asked = type_on()
-    asked.expect_exact("review 8 hooks in Codex with /hooks")
+    asked.expect_exact("review 10 hooks in Codex with /hooks")
     asked.expect_exact("import them?")
     settings = lived_in / ".claude" / "settings.json"
     assert settings.exists()
