@@ -389,7 +389,7 @@ class _Turns:
         """Hide a turn and all that follow it from lists and searches; return whether it was new.
 
         They stay where they are: every address leads to them, and a session there goes on. It is a
-        tag: the right to tag the turn is enough, and an event names the principal.
+        tag, and takes the right to configure the turn's session, as archiving that one does.
         """
     def unarchive(self, revision: str | TurnId) -> bool:
         """Show an archived turn and those that follow it again; return whether it was archived."""

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 44
-DIGEST: Final = "3707b1d8a9a4ae9a661967f70d3f0a91bd4f6659837bfb8f273f59abc6ae91b4"
+NUMBER: Final = 45
+DIGEST: Final = "e05fb15ce3ec4f0b25e623c753157726ec08587937b3cf8993c3427ff0b4c07a"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

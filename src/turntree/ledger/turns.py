@@ -104,7 +104,7 @@ class Turns(Facet):
         """Hide a turn and all that follow it from lists and searches; return whether it was new.
 
         They stay where they are: every address leads to them, and a session there goes on. It is a
-        tag: the right to tag the turn is enough, and an event names the principal.
+        tag, and takes the right to configure the turn's session, as archiving that one does.
         """
         return await self.tag(revision, ARCHIVED)
 

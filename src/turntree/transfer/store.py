@@ -319,7 +319,12 @@ class ArchiveImport:
             rows = rows if kind == "raw_block" else []
         if self.is_filled and section.stream is not None:
             streams = as_uuids([row[section.stream] for row in rows])
-            ahead = {id for (id,) in await self._fetch("list_ahead", streams=streams)}
+            ahead = {
+                id
+                for (id,) in await self._fetch(
+                    "list_ahead", streams=streams, keeps_ours=self.keeps_ours
+                )
+            }
             rows = [row for row in rows if row[section.stream] not in ahead]
         try:
             ((added, differing),) = await self._fetch_plain(

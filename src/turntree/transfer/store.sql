@@ -341,8 +341,10 @@ DELETE FROM turntree.resource_attachments r USING pg_temp.archive_streams a
   WHERE r.workspace_id = %(workspace)s AND r.session_id = a.id AND a.known BETWEEN 1 AND a.given - 1;
 
 -- name: list_ahead
--- The streams that the ledger has more of than the archive: its rows are the newer ones.
-SELECT a.id::text FROM pg_temp.archive_streams a WHERE a.id = ANY (%(streams)s::uuid[]) AND a.known > a.given;
+-- The streams that the ledger has more of than the archive: its rows are the newer ones. Where the ledger keeps what it
+-- has, it took no event of the archive, and so it takes no row that goes with one, such as a tag.
+SELECT a.id::text FROM pg_temp.archive_streams a
+  WHERE a.id = ANY (%(streams)s::uuid[]) AND (a.known > a.given OR %(keeps_ours)s AND a.known > 0);
 
 -- name: import_rows
 SELECT added, differing::text FROM turntree.import_rows(%(table)s, %(rows)s::jsonb);

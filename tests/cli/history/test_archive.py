@@ -1,5 +1,7 @@
 """Archived turns: hidden from lists and searches, found by every address, shown again by undo."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Call
@@ -37,7 +39,7 @@ def test_an_archived_turn_hides_with_what_follows_it(tree: Call) -> None:
     assert tree("search", "in:main").out.count("lighthouse") == 0
     assert titles(tree, "log", "--graph") == {"a harbour"}
     assert tree("show", ":/lighthouse").code == 3
-    # Every address leads to it, and whoever asks for everything sees it.
+    # Every address leads to it, and a list of everything has it.
     assert tree("show", keeper["id"], "--json").document["tags"] == ["archived"]
     assert titles(tree, "log", "main") == {"a harbour", KEEPER, LAMP}
     assert titles(tree, "log", "--all") == {"a harbour", KEEPER, LAMP, DOOR}
@@ -87,3 +89,35 @@ def test_another_viewer_archives_nothing_that_is_private(
     assert turntree("archive", turn).code == 3
     monkeypatch.setenv("TURNTREE_USER", "ana")
     assert titles(turntree, "search", "secret") == {"a secret plan"}
+
+
+def test_a_guest_of_a_private_session_archives_none_of_its_turns(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnish(turntree)
+    turntree("session", "create", "diary", "--private")
+    turn = turntree("send", "diary", "a secret plan", "--json").document["turn"]
+    assert turntree("program", "grant", "diary", "bob", "invoke").code == 0
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    assert turntree("tag", "add", turn, "kept").code == 0
+    for words in (("archive", turn), ("tag", "add", turn, "archived")):
+        refused = turntree(*words)
+        assert refused.code != 0
+        assert "configure" in refused.err
+    assert titles(turntree, "search", "secret") == {"a secret plan"}
+
+
+def test_a_page_from_elsewhere_archives_nothing_here(
+    tree: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, back = tmp_path / "page.html", tmp_path / "back.html"
+    assert tree("share", "main", "-o", str(page)).code == 0
+    monkeypatch.setenv("TURNTREE_WORKSPACE", "second")
+    assert tree("import", str(page)).code == 0
+    keeper = tree("search", KEEPER, "--json").documents[0]
+    assert tree("archive", keeper["id"]).code == 0
+    session = tree("session", "list", "--json").documents[0]["label"]
+    assert tree("share", session, "-o", str(back)).code == 0
+    monkeypatch.setenv("TURNTREE_WORKSPACE", "tests")
+    tree("import", str(back))
+    assert titles(tree, "search", "lighthouse") == {KEEPER, LAMP, DOOR}

@@ -172,7 +172,8 @@ DECLARE
   v_may boolean;
 BEGIN
   IF EXISTS (SELECT FROM turntree.turns WHERE workspace_id = p_ws AND id = p_node) THEN
-    PERFORM turntree.require_turn_access(p_ws, p_node, 'invoke');
+    -- To archive a turn hides it from others, as archiving its session does.
+    PERFORM turntree.require_turn_access(p_ws, p_node, CASE p_tag WHEN 'archived' THEN 'configure' ELSE 'invoke' END);
     -- No row numbers the events of a sealed turn, so the advisory lock serializes them.
     PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || p_node, 0));
   ELSE
