@@ -121,7 +121,7 @@ def count_unlike(expected: Files, found: Files) -> int:
 
 
 def put_back(work: Path, present: Files) -> None:
-    """Make the folder what it was, whatever a rival has left of it."""
+    """Make the folder what it was before a rival changed it."""
     for path in work.iterdir():
         if path.name == ".git":
             continue

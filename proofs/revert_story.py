@@ -22,7 +22,7 @@ IGNORED = "build/out.o"
 
 
 def line(number: int, text: str, path: str = "cart.py") -> Deed:
-    """Return what replaces a line of a file, under whatever name the file has by then."""
+    """Return what replaces a line of a file, under the name that the file has by then."""
 
     def change(files: Files) -> None:
         mode, data = files[path]
