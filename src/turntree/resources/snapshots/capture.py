@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 from turntree.core.errors import NotFound
+from turntree.resources.snapshots.bulk_stat import columns_of
 from turntree.resources.snapshots.codec import DIGEST_BYTES
 from turntree.resources.snapshots.dir_fd import NO_FOLLOW, NO_INHERIT, NO_WAIT
 from turntree.resources.snapshots.scan import SIGN, TICK_NS, Scan, ScannedFolder, settled, sign_of
@@ -256,12 +257,14 @@ class _Pass:
         own = seen.own
         if len(every) < len(seen.names) + len(seen.folders):
             own = (NEVER_AGAIN, *own[1:])  # What could not be read may be readable next time.
+        signed = b"".join(signs)
         return CachedFolder(
             own=own,
             stamp=seen.stamp,
             special=seen.special,
             names=b"/".join(names),
-            signs=b"".join(signs),
+            signs=signed,
+            columns=columns_of(SIGN.iter_unpack(signed)),
             digests=b"".join(node.digest for node in nodes),
             folders=b"/".join(node.name for node in folders),
             sealed=b"/".join(seen.sealed),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
+from turntree.resources.snapshots.bulk_stat import find_bulk_stat
 from turntree.resources.snapshots.dir_fd import NO_FOLLOW, OPEN_FOLDER
 from turntree.resources.snapshots.ignore_rules import (
     NEVER,
@@ -27,11 +28,14 @@ from turntree.system.processes import require_file_locks
 SIGN: Final = struct.Struct("<5q")
 """Of a file: when its entry and its bytes changed (ns), its size, inode and mode."""
 sign_of: Final = attrgetter("st_ctime_ns", "st_mtime_ns", "st_size", "st_ino", "st_mode")
+_own_of: Final = attrgetter("st_ctime_ns", "st_mtime_ns", "st_ino", "st_mode")
 _NS: Final = 1_000_000_000
 TICK_NS: Final = 20_000_000
 """Two changes closer than this may have the same timestamp: the kernel's file clock is coarse."""
 _COARSE_TICK_NS: Final = 2 * _NS
 """The same, for file systems that store whole seconds."""
+_BULK_FILES_MIN: Final = 4_000
+"""In a smaller folder, preparing the bulk stat takes longer than it saves."""
 
 
 _STAYS: Final = frozenset((IgnoreDecision.KEPT, IgnoreDecision.WANTED, IgnoreDecision.SEALED))
@@ -83,6 +87,8 @@ class Scan:
         """Folders that contain a folder which could not be read."""
         self._aside = aside
         self._folders = folders
+        top = folders.get(b"")
+        self._bulk = find_bulk_stat() if top is not None and top.files >= _BULK_FILES_MIN else None
         waiting = [(b"", rules_above(place))]
         while waiting:
             path, rules = waiting.pop()
@@ -96,6 +102,8 @@ class Scan:
                 self.lost.add(path.rpartition(b"/")[0])
                 continue
             self.seen.append(seen)
+            if not seen.folders:
+                continue
             prefix = path + b"/" if path else b""
             open_ = inside.below(sealed=False)
             waiting += [
@@ -108,8 +116,7 @@ class Scan:
         before = self._folders.get(path)
         fd = os.open(where, OPEN_FOLDER if path else OPEN_FOLDER & ~NO_FOLLOW)
         try:
-            found = os.fstat(fd)
-            own = (found.st_ctime_ns, found.st_mtime_ns, found.st_ino, found.st_mode)
+            own: Own = _own_of(os.fstat(fd))
             listing = None
             if before is None or before.own != own:
                 own = (settled(own[0], own[1], time.time_ns()), *own[1:])
@@ -134,6 +141,16 @@ class Scan:
 
     def _sign(self, seen: ScannedFolder, fd: int) -> None:
         """Record the stat of every name, and which of them changed."""
+        before = seen.before
+        if (
+            self._bulk is not None
+            and before is not None
+            and seen.is_same
+            # A sign that was stored without a time equals no columns, so the file is read again.
+            and self._bulk.columns(fd, seen.names) == before.columns
+        ):
+            seen.signs = before.signs
+            return
         sign, get, look = SIGN.pack, sign_of, os.lstat
         try:
             seen.signs = b"".join([sign(*get(look(name, dir_fd=fd))) for name in seen.names])
@@ -142,7 +159,6 @@ class Scan:
             # folder. Only a folder that changes while it is read takes the slower way.
             self.vanished = True
             self._sign_what_is_left(seen, fd)
-        before = seen.before
         if before is None:
             seen.stale = range(len(seen.names))
             return

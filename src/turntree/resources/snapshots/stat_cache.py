@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from turntree.system.processes import lock_file
 
-_MAGIC: Final = b"TTSEEN1\n"
+_MAGIC: Final = b"TTSEEN2\n"
 _FORMAT: Final = 4
 """Of ``marshal``: the same for every Python from 3.4 on."""
 _BLOCK: Final = struct.Struct(">QI")
@@ -39,6 +39,8 @@ class CachedFolder(NamedTuple):
     """Files and links."""
     signs: bytes
     """By which a change of each is detected."""
+    columns: bytes
+    """The same, as ``bulk_stat`` compares them."""
     digests: bytes
     folders: bytes
     sealed: bytes
