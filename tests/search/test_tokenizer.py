@@ -107,10 +107,14 @@ said = st.lists(
         st.text(max_size=12),
     ),
     max_size=20,
-).map(" ".join)
+)
+joints = st.sampled_from([" ", "", ".", "-", ".-", "_", "(", "'", "\n", "Σ", "İ"])
 
 
-@given(said, st.sampled_from(["retry", "parse-revision", "parserevision", "ported", "日本", "its"]))
+@given(
+    st.builds(str.join, joints, said),
+    st.sampled_from(["retry", "parse-revision", "parserevision", "ported", "日本", "its"]),
+)
 def test_finder_finds_each_word_with_the_lexeme_and_no_other(text: str, asked: str) -> None:
     lexemes = frozenset(lexemes_of(asked))
     expected = [word for word in words_of(text) if not lexemes.isdisjoint(word.lexemes)]

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 45
-DIGEST: Final = "e05fb15ce3ec4f0b25e623c753157726ec08587937b3cf8993c3427ff0b4c07a"
+NUMBER: Final = 46
+DIGEST: Final = "68e995e57c209d86102d59f45e4442df732a12d899fc5e44e3fa1e340d423f62"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

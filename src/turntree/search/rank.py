@@ -4,7 +4,7 @@ An index holds bounded documents; here the texts themselves are read again, so t
 excluded words and the order of the results do not depend on what the index left out. Pure.
 """
 
-from collections import Counter
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +35,7 @@ LIKENESS_MIN: Final = 0.3
 LIKENESS_SHARE: Final = 0.6
 SNIPPET_CHARS: Final = 160
 _LEAD_CHARS: Final = 40
+_BLANKS: Final = re.compile(r"\s+")
 
 
 @value
@@ -88,6 +89,10 @@ class Judge:
         self._finder = WordFinder(
             frozenset(self._keys | self._begun.keys()), tuple(start for start, _ in self._opened)
         )
+        self._bits = {lexeme: 1 << place for place, lexeme in enumerate(sorted(self._keys))}
+        # The same few words come again and again, in the same few combinations.
+        self._matches: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
+        self._values: dict[int, float] = {}
 
     @property
     def weights(self) -> dict[str, float]:
@@ -142,35 +147,52 @@ class Judge:
         return round(phrases + (held + NEAR_WEIGHT * near) / self._total, SCORE_DIGITS)
 
     def _read(self, passage: SearchPassage) -> _PassageHits:
+        text, known = passage.text, self._matches
         hits: list[tuple[Word, str]] = []
-        for word in self._finder.find(passage.text):
-            matches = [lexeme for lexeme in word.lexemes if lexeme in self._keys]
-            matches += [self._begun[lexeme] for lexeme in word.lexemes if lexeme in self._begun]
-            # A completion of the last word counts as that word.
-            matches += [
-                whole for start, whole in self._opened if _begins(word, passage.text, start)
-            ]
-            hits += [(word, lexeme) for lexeme in dict.fromkeys(matches)]
+        for word in self._finder.find(text):
+            key = text[word.start : word.end], word.whole, word.pieces
+            matches = known.get(key)
+            if matches is None:
+                matches = known[key] = self._match(word, text)
+            hits += [(word, lexeme) for lexeme in matches]
         return self._nearest(passage, hits)
+
+    def _match(self, word: Word, text: str) -> tuple[str, ...]:
+        """Return the lexemes of the query that a word matches."""
+        matches = [lexeme for lexeme in word.lexemes if lexeme in self._keys]
+        matches += [self._begun[lexeme] for lexeme in word.lexemes if lexeme in self._begun]
+        # A completion of the last word counts as that word.
+        matches += [whole for start, whole in self._opened if _begins(word, text, start)]
+        return tuple(dict.fromkeys(matches))
 
     def _nearest(self, passage: SearchPassage, hits: list[tuple[Word, str]]) -> _PassageHits:
         """Find the hits that are close together and say the most."""
         if not hits:
             return _PassageHits(passage, hits, hits, 0.0)
-        inside = Counter[str]()
-        best, low, high, first = 0.0, 0, 0, 0
+        inside = dict.fromkeys(self._bits, 0)
+        best, low, high, first, present = 0.0, 0, 0, 0, 0
         for index, (word, lexeme) in enumerate(hits):
             inside[lexeme] += 1
+            present |= self._bits[lexeme]
             # A word that comes again is left behind: the rest stands closer together.
-            while first < index and (
-                inside[hits[first][1]] > 1 or word.end - hits[first][0].start > SNIPPET_CHARS
-            ):
-                inside[hits[first][1]] -= 1
+            while first < index:
+                start, left = hits[first]
+                if inside[left] == 1:
+                    if word.end - start.start <= SNIPPET_CHARS:
+                        break
+                    present ^= self._bits[left]
+                inside[left] -= 1
                 first += 1
-            value = sum(self._rarity[term.text] * _share(term, inside) for term in self.query.terms)
+            value = self._values.get(present)
+            if value is None:
+                value = self._values[present] = self._value(inside)
             if value > best:
                 best, low, high = value, first, index + 1
         return _PassageHits(passage, hits, hits[low:high], best)
+
+    def _value(self, inside: Mapping[str, int]) -> float:
+        """Return how much some lexemes say together."""
+        return sum(self._rarity[term.text] * _share(term, inside) for term in self.query.terms)
 
 
 def _share(term: Term, inside: Mapping[str, int]) -> float:
@@ -273,7 +295,5 @@ def _cut(passage: SearchPassage, at: int, spans: Sequence[tuple[int, int]], char
 
 def _flat(text: str, *, after: str = "") -> str:
     """Return a text on one line, with runs of blanks merged."""
-    flat = "".join(" " if character.isspace() else character for character in text)
-    while "  " in flat:
-        flat = flat.replace("  ", " ")
+    flat = _BLANKS.sub(" ", text)
     return flat[1:] if (not after or after.endswith(" ")) and flat.startswith(" ") else flat

@@ -5,7 +5,6 @@ files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import Any, Final
 
 from turntree.core import turn as turns_
@@ -232,8 +231,15 @@ def any_of(terms: Sequence[str]) -> str:
 
 
 def _combined(terms: Sequence[str], size: int) -> str:
-    all_of = (f"({conjoin(some)})" if size > 1 else some[0] for some in combinations(terms, size))
-    return f"({' | '.join(all_of)})"
+    """Return the query for any so many of some words.
+
+    Either the first word and one fewer of the rest, or as many of the rest: that is half as long as
+    all combinations, and the index evaluates it for each turn with one of the words.
+    """
+    if size in (1, len(terms)):
+        return f"({(' | ' if size == 1 else ' & ').join(terms)})"
+    first, *rest = terms
+    return f"({first} & {_combined(rest, size - 1)} | {_combined(rest, size)})"
 
 
 def required(query: Query) -> list[str]:

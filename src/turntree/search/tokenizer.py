@@ -21,6 +21,7 @@ WORD_CHARS_MAX: Final = 40
 NOISE_CHARS_MIN: Final = 20
 NOISE_DIGITS_MIN: Final = 5
 ROOT_CHARS_MIN: Final = 3
+BEGINNING_CHARS: Final = 4
 # A history uses few distinct words, so almost every word is found here instead of being split
 # again.
 WORDS_REMEMBERED: Final = 1 << 16
@@ -29,6 +30,8 @@ _RUN: Final = re.compile(r"\w+(?:['’.\-]\w+)*")
 _JOINT: Final = re.compile(r"[._\-]+")
 _PIECE: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])\d*|[A-Z]?[^\W\d_A-Z]+\d*|\d+")
 _WITHOUT_SPACES: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_INSIDE: Final = "_'’.-"
+"""What a run of characters has in it besides letters and digits."""
 _APOSTROPHE: Final = re.compile(r"['’].*")
 
 COMMON: Final = frozenset((
@@ -87,27 +90,50 @@ class WordFinder:
         self._lexemes = lexemes
         self._prefixes = prefixes
         self._letters = tuple({*map(begins_of, lexemes), *prefixes})
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._known: dict[str, tuple[tuple[str, ...], int]] = {}
+        self._beginning = _beginning_of(self._letters)
 
     def find(self, text: str) -> Iterator[Word]:
         """Yield the words of a text that match, in order."""
-        # Most texts have none of them, and to find that out takes a tenth of splitting the text.
-        joined = text.replace("_", "").replace("-", "").replace(".", "").lower()
-        if not any(letters in joined for letters in self._letters):
-            return
         known = self._known
-        for run in _RUN.finditer(text):
-            matches = known.get(text_run := run[0])
-            if matches is None:
-                matches = known[text_run] = self._match(text_run)
-            if not matches:
+        for run in self._runs(text):
+            text_run = run[0]
+            match = known.get(text_run)
+            if match is None:
+                match = self._match(text_run), len(_APOSTROPHE.sub("", text_run))
+                known[text_run] = match
+            lexemes, length = match
+            if not lexemes:
                 continue
+            start = run.start()
             if _is_unspaced(text_run):
-                pairs = _pairs(text_run, run.start())
+                pairs = _pairs(text_run, start)
                 yield from (word for word in pairs if word.whole in self._lexemes)
             else:
-                end = run.start() + len(_APOSTROPHE.sub("", text_run))
-                yield Word(run.start(), end, matches[0], matches[1:])
+                yield Word(start, start + length, lexemes[0], lexemes[1:])
+
+    def _runs(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the runs of characters that may match, in order.
+
+        Most do not, and to find where the others are takes less than half of looking at each.
+        """
+        lowered = text.lower()
+        # A few letters become two in lower case, and the last sigma of a word becomes another one.
+        if self._beginning is None or len(lowered) != len(text) or "Σ" in text:
+            yield from _RUN.finditer(text)
+            return
+        search, end = self._beginning.search, 0
+        while place := search(lowered, end):
+            at = place.start()
+            before = text[at - 1 : at]
+            begins = at
+            if before.isalnum() or before in _INSIDE:
+                # The run began earlier, but not before a blank, nor before the end of the last one.
+                blank = max(text.rfind(" ", end, at), text.rfind("\n", end, at))
+                begins = max(end, blank + 1)
+            run = next(run for run in _RUN.finditer(text, begins) if run.end() > at)
+            end = run.end()
+            yield run
 
     def _match(self, text_run: str) -> tuple[str, ...]:
         """Return the lexemes of a run of characters if it matches."""
@@ -118,6 +144,20 @@ class WordFinder:
         if not self._lexemes.isdisjoint(lexemes):
             return lexemes
         return lexemes if _begins(text_run, lexemes, self._prefixes) else ()
+
+
+def _beginning_of(letters: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return what finds the first of some letters in a text in lower case, with joints or without.
+
+    Only a few of them: more take longer to compile than they save. None if any text will do.
+    """
+    if not all(letters):
+        return None
+    joint = f"{_JOINT.pattern[:-1]}*"
+    begun = {each[:BEGINNING_CHARS] for each in letters}
+    # Nothing has no letters.
+    ways = [joint.join(map(re.escape, each)) for each in sorted(begun)] or [r"(?!)"]
+    return re.compile("|".join(ways))
 
 
 def _begins(text: str, lexemes: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
