@@ -363,7 +363,9 @@ def _find_marked(
         return list(range(len(texts)))  # A text contains NUL, so it is unclear where each ends.
     hits = {match.start() for pattern in _SIGNS for match in pattern.finditer(whole)}
     for word in (*long_marks, *live):
-        hits.update(found.start() for found in re.finditer(re.escape(word), whole))
+        # Without this, a compiled expression for each word would search for what is rarely there.
+        if word in whole:
+            hits.update(found.start() for found in re.finditer(re.escape(word), whole))
     if has_values:
         hits.update(_find_addresses(whole))
         hits.update(found.start() for found in _HEADER_SIGN.finditer(whole))

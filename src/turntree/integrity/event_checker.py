@@ -125,8 +125,11 @@ class EventChecker:
             self._complain("I2", "a column says something else than the event", stream, seq)
             self.unproven.add(stream)
         first, end = document.get("valid_from"), document.get("valid_to")
-        moments = (document["at"], *(moment for moment in (first, end) if moment is not None))
-        if not all(map(is_instant, moments)):
+        if not (
+            is_instant(document["at"])
+            and (first is None or is_instant(first))
+            and (end is None or is_instant(end))
+        ):
             self._complain("I4", "a moment of the event is not written as one", stream, seq)
         elif first is not None and end is not None and first >= end:
             self._complain("I4", "the event is valid from its end on", stream, seq)

@@ -96,7 +96,9 @@ class RangeScanner:
 
     def _pages(self, after: UUID, last: UUID, passage: ScanResult) -> Iterator[TurnChecker]:
         while rows := self._fetch(SQL["fsck_turns"], after=after, last=last, limit=PAGE_TURNS_MAX):
-            until = UUID(rows[-1][0])
+            # Rows after the last turn are derived from nothing, and compared with its page.
+            is_last = len(rows) < PAGE_TURNS_MAX
+            until = last if is_last else UUID(rows[-1][0])
             page = examine(rows)
             passage.turns += len(rows)
             passage.complaints += page.complaints
@@ -105,8 +107,9 @@ class RangeScanner:
             passage.sources += page.sources
             passage.differences += self._compare_page(page, after, until)
             yield page
+            if is_last:
+                return
             after = until
-        # Rows after the last turn are derived from nothing.
         passage.differences += self._compare_page(TurnChecker(), after, last)
 
     def _compare_page(self, page: TurnChecker, after: UUID, last: UUID) -> Iterator[RowDiff]:
@@ -127,6 +130,8 @@ class RangeScanner:
             SQL["fsck_events"], after=stream, seq=seq, last=last, limit=PAGE_EVENTS_MAX
         ):
             events.read(rows)
+            if len(rows) < PAGE_EVENTS_MAX:
+                break
             stream, seq = UUID(rows[-1][0]), rows[-1][1]
             # The last stream may continue on the next page, so its rows are compared with that
             # page.
