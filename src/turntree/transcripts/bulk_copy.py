@@ -9,7 +9,8 @@ checks the workspace instead; where no such role is available, the batch goes th
 tables and ordinary inserts, which the policies check.
 """
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -20,6 +21,7 @@ import psycopg
 
 from turntree.core.canonical import digest_raw
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
+from turntree.core.value import value
 from turntree.db.arrays import bytea_array, uuid_array, uuid_bytes
 from turntree.db.database import Connection, Database, fetch, run
 from turntree.db.sql import load_statements
@@ -76,15 +78,47 @@ async def import_turns(
         InvalidOperation: A turn is known under another digest or another parent, or holds a value
             that no column accepts.
     """
-    progress = ImportProgress()
+    async with open_bulk_import(database) as bulk:
+        return await bulk.store(incoming, batch_turns=batch_turns, hurrying=hurrying, report=report)
+
+
+@value
+class BulkImport:
+    """A connection of the importer's role, for any number of turns."""
+
+    connection: Connection
+    workspace: UUID
+    direct: bool
+    """Whether it may copy into the tables themselves."""
+
+    async def store(
+        self,
+        incoming: Given,
+        *,
+        batch_turns: int = BATCH_TURNS,
+        hurrying: bool = False,
+        report: Callable[[ImportProgress], None] = lambda _: None,
+    ) -> ImportProgress:
+        """Do what ``import_turns`` does."""
+        progress = ImportProgress()
+        path = "turntree" if self.direct else "pg_temp, turntree"
+        begin = {"workspace": self.workspace, "path": path, "hurrying": hurrying}
+        async for batch in _batches(incoming, batch_turns):
+            await import_batch(self.connection, begin, batch, progress, direct=self.direct)
+            report(progress)
+        return progress
+
+
+@asynccontextmanager
+async def open_bulk_import(database: Database) -> AsyncGenerator[BulkImport, None]:
+    """Open a connection for turns that come little by little.
+
+    A new one for every few megabytes took a tenth of the server's time: each has to learn anew how
+    the tables and their triggers look.
+    """
     async with database.acting_as("turntree_importer") as connection:
         ((direct,),) = await fetch(connection, SQL["may_bypass"])
-        async for batch in _batches(incoming, batch_turns):
-            path = "turntree" if direct else "pg_temp, turntree"
-            begin = {"workspace": database.workspace, "path": path, "hurrying": hurrying}
-            await import_batch(connection, begin, batch, progress, direct=direct)
-            report(progress)
-    return progress
+        yield BulkImport(connection, database.workspace, direct)
 
 
 async def _batches(incoming: Given, turns_max: int) -> AsyncIterable[list[TurnRows]]:

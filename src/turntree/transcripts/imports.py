@@ -31,6 +31,7 @@ from turntree.core.redaction import RULES_VERSION
 from turntree.core.session import MoveKind, Origin, Session, Spawn, numbered_labels
 from turntree.core.value import value
 from turntree.ledger.session_store import ReflogStore, SessionStore
+from turntree.transcripts.bulk_copy import BulkImport
 from turntree.transcripts.drafts import DraftSession, DraftSpawn, Key
 from turntree.transcripts.handoff_link import HandoffLink
 from turntree.transcripts.handoff_store import HandoffStore
@@ -144,7 +145,18 @@ class ImportService:
                 self.progress.bytes_read += bundle.size
             else:
                 changed.append((importer, bundle, cursor))
-        changed.sort(key=lambda one: _last_written(one[1]))
+        if changed:
+            changed.sort(key=lambda one: _last_written(one[1]))
+            async with self.imports.open_bulk() as bulk:
+                await self._import_all(changed, bulk)
+            await self._analyze()
+        return self.progress
+
+    async def _import_all(
+        self,
+        changed: Sequence[tuple[Importer, TranscriptRef, ImportCursor | None]],
+        bulk: BulkImport,
+    ) -> None:
         batch: list[_ReadTranscript] = []
         size = 0
         # Whatever stops this, such as Ctrl-C, also ends the reader processes.
@@ -153,11 +165,9 @@ class ImportService:
                 batch.append(taken)
                 size += taken.read.raw_bytes
                 if size >= self.batch_bytes:
-                    await self._store(batch)
+                    await self._store(batch, bulk)
                     batch, size = [], 0
-        await self._store(batch)
-        await self._analyze()
-        return self.progress
+        await self._store(batch, bulk)
 
     async def announce(self, importer: Importer, bundle: TranscriptRef) -> None:
         """Create the sessions of a transcript that has no records yet."""
@@ -289,20 +299,24 @@ class ImportService:
         if read.error is not None:
             progress.failed[f"{taken.bundle.origin}/{taken.bundle.id}"] = read.error
 
-    async def _store(self, batch: Sequence[_ReadTranscript]) -> None:
+    async def _store(
+        self, batch: Sequence[_ReadTranscript], bulk: BulkImport | None = None
+    ) -> None:
         if not batch:
             return
         # Committed asynchronously, because the cursors that follow are durable. Lost work is simply
         # read again.
         async with self.imports.database.hurry():
-            cursors = await self._store_all(batch)
+            cursors = await self._store_all(batch, bulk)
         await self.imports.mark(cursors, self.world.now())
         self.report(self.progress)
 
-    async def _store_all(self, batch: Sequence[_ReadTranscript]) -> list[ImportCursor]:
+    async def _store_all(
+        self, batch: Sequence[_ReadTranscript], bulk: BulkImport | None
+    ) -> list[ImportCursor]:
         """Store the content of transcripts, and return their cursors, which are written last."""
         turns = [turn for taken in batch for turn in taken.read.turns]
-        await self._store_turns(batch)
+        await self._store_turns(batch, bulk)
         # Blocks of records may depend on the bodies of turns, so the turns come first.
         await self.imports.keep([block for taken in batch for block in taken.read.blocks], turns)
         cursors: list[ImportCursor] = []
@@ -318,17 +332,17 @@ class ImportService:
             self._count(taken)
         return cursors
 
-    async def _store_turns(self, batch: Sequence[_ReadTranscript]) -> None:
+    async def _store_turns(self, batch: Sequence[_ReadTranscript], bulk: BulkImport | None) -> None:
         turns = (turn for taken in batch for turn in taken.read.turns)
         try:
-            stored = await self.imports.store_turns(turns)
+            stored = await self.imports.store_turns(turns, bulk)
         except (Conflict, NotFound, InvalidOperation) as error:
             # One transcript fails, and the others must not fail with it. Its records are stored.
             if len(batch) == 1:
                 batch[0].read.give_up(str(error))
                 return
             for taken in batch:
-                await self._store_turns([taken])
+                await self._store_turns([taken], bulk)
         else:
             self.progress.turns_added += stored.added
             self.progress.turns_known += stored.known

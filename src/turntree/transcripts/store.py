@@ -1,7 +1,7 @@
 """Stores imported transcripts: raw records, turns and cursors."""
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, cast
 
 from psycopg.types.json import Jsonb
@@ -18,7 +18,7 @@ from turntree.db.sql import load_statements
 from turntree.ledger.raw_codec import RawBlock, RawRecord
 from turntree.ledger.raw_store import keep_blocks, read_block
 from turntree.ledger.turn_rows import TurnRows
-from turntree.transcripts.bulk_copy import import_turns
+from turntree.transcripts.bulk_copy import BulkImport, import_turns, open_bulk_import
 from turntree.transcripts.incoming import (
     IMPORTER,
     ImportCursor,
@@ -120,21 +120,25 @@ class ImportStore:
                     ]
         return records
 
+    def open_bulk(self) -> AbstractAsyncContextManager[BulkImport]:
+        """Return a connection for ``store_turns``, to be entered."""
+        return open_bulk_import(self._everything)
+
     async def store_turns(
-        self,
-        incoming: Iterable[ImportedTurn | TurnRows] | AsyncIterable[ImportedTurn | TurnRows],
-        *,
-        report: Callable[[ImportProgress], None] = lambda _: None,
+        self, incoming: Iterable[ImportedTurn | TurnRows], bulk: BulkImport | None = None
     ) -> ImportProgress:
         """Store turns, parents first, and return how many were new; no session moves.
 
-        They are durable once ``mark`` has returned.
+        They are durable once ``mark`` has returned. Without ``bulk`` they get a connection of their
+        own.
 
         Raises:
             NotFound: A turn comes before its parent.
             InvalidOperation: A turn is known under another digest or another parent.
         """
-        return await import_turns(self._everything, incoming, hurrying=True, report=report)
+        if bulk is None:
+            return await import_turns(self._everything, incoming, hurrying=True)
+        return await bulk.store(incoming, hurrying=True)
 
     async def analyze(self) -> None:
         """Let the planner know what a bulk import has stored."""
