@@ -345,6 +345,15 @@ def _is_small(part: Part) -> bool:
         chars = len(part.call_id) + len(part.output)
     elif isinstance(part, Reasoning):
         chars = len(part.text) + len(part.signature or "")
+    elif isinstance(part, ToolUse):
+        if not isinstance(part.args, dict):
+            return False
+        chars = len(part.call_id) + len(part.tool)
+        for name, member in part.args.items():
+            if not isinstance(member, str):
+                return False
+            # Quotes, a colon and a comma are not escaped: one more character covers them.
+            chars += len(name) + len(member) + 1
     else:
         return False
     return chars * 6 + _AROUND_MAX_BYTES <= PART_INLINE_MAX_BYTES

@@ -116,6 +116,11 @@ class _NodeArranger:
                 self._previous[line.uuid] = last[stream]
             last[stream] = line
         for line in self._lines:
+            above = self.nodes.get(line.link or "")
+            if above is not None and line.uuid not in self.nodes:
+                # Almost every record follows one that was read before.
+                self.nodes[line.uuid] = self._node(line, above)
+                continue
             for found in self._missing_above(line):
                 followed = self._followed(found)
                 above = None if followed is None else self.nodes.get(followed.uuid)
@@ -123,8 +128,6 @@ class _NodeArranger:
 
     def _missing_above(self, line: ChainRecord) -> list[ChainRecord]:
         """Return a line and its ancestors without a node, the oldest first."""
-        if line.link in self.nodes and line.uuid not in self.nodes:
-            return [line]
         path: dict[str, ChainRecord] = {}
         cursor: ChainRecord | None = line
         # Records that link to each other in a circle have no first one; any will do.

@@ -80,11 +80,8 @@ class ChainRecord(NamedTuple):
     """What was sent to the model or came from it."""
     blocks: list[Mapping[str, Any]]
     """The blocks of its message; a plain text is one."""
-
-    @property
-    def answer_id(self) -> str:
-        """What all lines of one answer share: the vendor's id of the message."""
-        return text(self.message.get("id")) or text(self.data.get("requestId")) or self.uuid
+    answer_id: str
+    """What all lines of one answer share: the vendor's id of the message."""
 
     @property
     def speaks(self) -> bool:
@@ -112,6 +109,7 @@ def line_of(place: int, file: str, data: Mapping[str, Any]) -> ChainRecord | Non
         data,
         message,
         blocks,
+        text(message.get("id")) or text(get("requestId")) or uuid,
     )
 
 
@@ -119,7 +117,7 @@ def blocks_of(content: object) -> list[Mapping[str, Any]]:
     """Return the blocks of a message's content; a plain text is one block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return [block for entry in entries(content) if (block := mapping(entry))]
+    return [entry for entry in entries(content) if isinstance(entry, dict) and entry]
 
 
 def words_of(blocks: list[Mapping[str, Any]]) -> str:

@@ -79,10 +79,12 @@ class SessionInfo:
         self.seen += 1
         if self.seen > _SEEN_MAX:
             return
+        data = line.data
         for name, ours in _ENVELOPE:
-            if ours not in self.envelope and (value := word(line.data.get(name))) is not None:
+            # Most lines lack some of them, and every line is asked.
+            if name in data and ours not in self.envelope and (value := word(data[name])):
                 self.envelope[ours] = value
-        copied = line.data.get("forkedFrom")
+        copied = data.get("forkedFrom")
         if copied is not None and (session := word(mapping(copied).get("sessionId"))) is not None:
             self.envelope["forked_from"] = session
 

@@ -195,12 +195,13 @@ class _Exchange:
             said = self._answers[key] = GrowingMessage("assistant", line.at)
             self.reply.append(said)
         self._last_lines[key] = line
-        for part in (part for block in line.blocks for part in part_of(block)):
-            if isinstance(part, ToolUse):
-                if part.call_id in self.uses:
-                    continue
-                self.uses[part.call_id] = part
-            said.parts.append(part)
+        for block in line.blocks:
+            for part in part_of(block):
+                if isinstance(part, ToolUse):
+                    if part.call_id in self.uses:
+                        continue
+                    self.uses[part.call_id] = part
+                said.parts.append(part)
         reason = word(line.message.get("stop_reason"))
         if reason is not None and reason not in _USUAL_ENDS:
             said.meta["stop_reason"] = reason
