@@ -27,7 +27,14 @@ from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.turn_rows import TurnRows
 from turntree.testing.contracts.importer import check_importer
 from turntree.testing.fakes import FakeClock
-from turntree.transcripts.drafts import DraftSession, DraftSpawn, DraftTurn, Key, Projection
+from turntree.transcripts.drafts import (
+    DraftCompaction,
+    DraftSession,
+    DraftSpawn,
+    DraftTurn,
+    Key,
+    Projection,
+)
 from turntree.transcripts.handoff_store import HandoffStore
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.shared.lenient_json import (
@@ -118,6 +125,17 @@ class Unkeyed(Toy):
         draft = super()._turn(place, said, turns)
         long = len(draft.key) > 9
         return replace(draft, key=Key("\x00")) if long else draft
+
+
+class Contradictory(Toy):
+    """Says of one compaction that it summarized the very turn that it kept."""
+
+    def _turn(self, place: int, said: object, turns: dict[str, DraftTurn]) -> DraftTurn:
+        draft = super()._turn(place, said, turns)
+        if draft.key != "kept":
+            return draft
+        compaction = DraftCompaction(Key("1"), first_kept=Key("1"))
+        return replace(draft, kind="compaction", compaction=compaction)
 
 
 class Forgetful(Toy):
@@ -431,6 +449,18 @@ async def test_one_bad_transcript_fails_alone(database: Database, tree: Tree, fo
     assert len(await ImportStore(database).read_records(cursors["bad"].blocks)) == 1
     again = await bring(database, folder, Unkeyed())
     assert again.bundles_unchanged == 3
+    assert await fsck(database) == []
+
+
+async def test_a_transcript_that_a_table_refuses_fails_alone(
+    database: Database, folder: Path
+) -> None:
+    refused = '{"id":"kept","parent":"1","ask":"?","answer":"!"}'
+    (folder / "bad.jsonl").write_text(LINES[0] + "\n" + refused + "\n")
+    (folder / "two.jsonl").write_text(LINES[0])
+    done = await bring(database, folder, Contradictory())
+    assert list(done.failed) == ["toy/bad"]
+    assert (done.turns_added, done.bundles_read) == (3, 3)
     assert await fsck(database) == []
 
 

@@ -23,7 +23,7 @@ from turntree.core.canonical import digest_raw
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, uuid_array, uuid_bytes
-from turntree.db.database import Connection, Database, fetch, run
+from turntree.db.database import Connection, Database, ErrorTranslator, fetch, run
 from turntree.db.sql import load_statements
 from turntree.ledger.turn_rows import TurnRows
 from turntree.transcripts.incoming import ImportedTurn, ImportProgress
@@ -103,9 +103,11 @@ class BulkImport:
         progress = ImportProgress()
         path = "turntree" if self.direct else "pg_temp, turntree"
         begin = {"workspace": self.workspace, "path": path, "hurrying": hurrying}
-        async for batch in _batches(incoming, batch_turns):
-            await import_batch(self.connection, begin, batch, progress, direct=self.direct)
-            report(progress)
+        # Here, not around the connection: the caller may go on with other turns.
+        async with ErrorTranslator():
+            async for batch in _batches(incoming, batch_turns):
+                await import_batch(self.connection, begin, batch, progress, direct=self.direct)
+                report(progress)
         return progress
 
 
@@ -118,6 +120,7 @@ async def open_bulk_import(database: Database) -> AsyncGenerator[BulkImport, Non
     """
     async with database.acting_as("turntree_importer") as connection:
         ((direct,),) = await fetch(connection, SQL["may_bypass"])
+        await run(connection, SQL["use_indexes"])
         yield BulkImport(connection, database.workspace, direct)
 
 
