@@ -41,10 +41,9 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
   }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.raw" &&
     # Opened for reading too: if the daemon has just ended, opening must not block.
     echo 1<>"$spool/daemon.fifo"
-  tries=0
-  while [ -e "$said.raw" ] && [ "$tries" -lt {tries} ]; do
-    sleep {poll} 2>/dev/null
-    tries=$((tries + 1))
+  for poll in {polls}; do
+    [ -e "$said.raw" ] || break
+    sleep "$poll" 2>/dev/null
   done
   case "$2" in begin | call | return)
     # The agent goes on now. The snapshot may already contain what it does.
@@ -58,8 +57,8 @@ else
 fi
 exit 0
 """
-_TRIES: Final = 6
-_POLL_S: Final = 0.012
+_POLLS_S: Final = (0.008, 0.012, 0.024, 0.028)
+"""How long to wait for the daemon, in few pieces: each starts a process, which takes as long."""
 
 
 def launcher_path(home: Path) -> Path:
@@ -82,8 +81,7 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
         python=shlex.quote(str(python)),
         entry=shlex.quote(str(entry)),
         home=shlex.quote(str(home)),
-        tries=_TRIES,
-        poll=_POLL_S,
+        polls=" ".join(map(str, _POLLS_S)),
     )
     make_home(home)
     # Its own name in each process: two may install hooks at the same time.
