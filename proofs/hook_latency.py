@@ -131,7 +131,7 @@ def _session(told: Hooked, settings: dict[str, Any], place: Path, name: str) -> 
     waits: list[float] = []
     for number, kind in enumerate(KINDS):
         if kind == "end":
-            # What ended is written down, as agents do: whoever reads the spool would wait for it.
+            # What ended is written down, as agents do: a reader of the spool would wait for it.
             _write_turn(transcript, name, number)
         command = settings["hooks"][EVENTS[kind]][0]["hooks"][0]["command"]
         started = time.perf_counter()
