@@ -6,7 +6,7 @@ is, and any reply that was generated meanwhile. ``cli.talk.chat_commands`` has t
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -109,9 +109,12 @@ class Chat:
 
     def run(self) -> None:
         """Show the last turns, then read lines until there are no more."""
-        self._show_tail()
+        # Listed first: what is answered while the last turns are read would be in neither.
+        unfinished = self.talk.list_unfinished(self.chatting.label)
+        self._show_tail(unfinished)
         try:
-            self._finish_open()
+            for run in unfinished:
+                self._answer(run, shows_query=True)
             while (line := self._read()) is not None:
                 if not self._take(line):
                     break
@@ -191,14 +194,16 @@ class Chat:
             return write_documents(_write)
         return StreamPrinter(self.terminal, _write, price_finder(), shows_query=shows_query).hear
 
-    def _show_tail(self) -> None:
+    def _show_tail(self, unfinished: Sequence[RunId]) -> None:
+        """Show the last turns, except those whose replies are still to be shown."""
         label = self.chatting.label
 
         async def read(
             opened: CliContext,
         ) -> tuple[Session, tuple[ThreadTurn, ...], dict[TurnId, str]]:
             session = await opened.tree.sessions.get(label)
-            turns = await read_last(opened, session, TAIL_TURNS)
+            last = await read_last(opened, session, TAIL_TURNS)
+            turns = tuple(one for one in last if RunId(one.turn.id) not in unfinished)
             failed = [one.turn.id for one in turns if one.turn.header.outcome == "failed"]
             return session, turns, await opened.tree.runs.list_reasons(failed)
 
@@ -206,11 +211,6 @@ class Chat:
         if not self.terminal.as_json:
             for line in draw_tail(session, turns, reasons, self.terminal):
                 self.terminal.say(line)
-
-    def _finish_open(self) -> None:
-        """Show running and queued replies before reading the first line."""
-        for run in self.talk.list_unfinished(self.chatting.label):
-            self._answer(run, shows_query=True)
 
     def _read(self) -> str | None:
         r"""Return the next line, or None at the end; a line that ends in \ continues."""
