@@ -329,3 +329,9 @@ UPDATE turntree.session_queues SET posted_seq = posted_seq + 1 WHERE workspace_i
     SELECT session_id FROM turntree.session_queues WHERE workspace_id = %(workspace)s
       ORDER BY md5(session_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING session_id::text;
+
+-- name: i69
+UPDATE turntree.members SET role = 'guest' WHERE workspace_id = %(workspace)s AND principal IN (
+    SELECT principal FROM turntree.members WHERE workspace_id = %(workspace)s AND role = 'member'
+      ORDER BY md5(principal || %(seed)s) LIMIT %(count)s)
+  RETURNING principal;

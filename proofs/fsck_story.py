@@ -76,6 +76,7 @@ async def tell(tree: Tree, copy: int) -> None:
     await tell_resources(tree, f"main-{copy}", copy)
     await _tell_programs(tree, copy)
     await _tell_grant(tree, copy)
+    await tree.members.add(f"member-{copy}")
 
 
 async def _tell_session(tree: Tree, label: str, copy: int) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.execution_context import ExecutionContext
+    from turntree.auth.members import Members
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
     from turntree.core.clock import Clock, Processes
@@ -317,6 +318,14 @@ class Tree:
         on = self._on
         own = on.context or ExecutionContext.begin(on.by)
         return Authorizer(PermissionStore(on.database), on.clock, own)
+
+    @cached_property
+    def members(self) -> Members:
+        """Who belongs to the workspace."""
+        from turntree.auth.member_store import MemberStore
+        from turntree.auth.members import Members
+
+        return Members(MemberStore(self._on.database), self._on.clock, self.authority.own)
 
     @cached_property
     def tokens(self) -> Tokens:

@@ -48,11 +48,13 @@ WORD = "xylophone"
 LARGE = WORD * PART_INLINE_MAX_BYTES
 
 JUDGED_BY = "the policies of all others are judged by it"
+MEMBERS = "members know each other"
 NO_SESSION = "it belongs to no session"
 IMPORTED = "it holds ids of other tools, and numbers; people who query are kept out"
 OPEN_TO_PROCESSES = {
     "program_grants": JUDGED_BY,
     "programs": JUDGED_BY,
+    "members": MEMBERS,
     "runs": JUDGED_BY,
     "segments": JUDGED_BY,
     "session_reach": JUDGED_BY,
@@ -69,12 +71,14 @@ OPEN_TO_PROCESSES = {
 }
 """The tables that a process reads whoever looks, each with the reason."""
 OPEN_TO_READERS = {
+    "members": MEMBERS,
     "resource_liveness": NO_SESSION,
     "search_progress": NO_SESSION,
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "event_links", "handles", "import_cursors", "object_writers", "plans", "program_refs",
+    "event_links", "handles", "import_cursors", "members", "object_writers", "plans",
+    "program_refs",
     "raw_blocks", "resource_attachments", "resource_leases", "resource_liveness", "resources",
     "search_progress", "session_plans", "snapshots", "transcripts", "turn_snapshots",
     "turn_sources", "workers",

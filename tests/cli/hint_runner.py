@@ -54,7 +54,7 @@ READ_ONLY = (
     ("config", "list"), ("config", "get"), ("session", "list"), ("session", "show"), ("help",),
     ("program", "list"), ("program", "show"), ("program", "kinds"), ("tag", "list"), ("--help",),
     ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
-    ("worktree", "--list"), ("import", "--dry-run"),
+    ("worktree", "--list"), ("import", "--dry-run"), ("member", "list"),
 )  # fmt: skip
 SHARED = "demo_to_read"
 """A database that many tests read."""

@@ -43,9 +43,9 @@ TABLES = (
     "turns",
 )  # fmt: skip
 OPEN = {
-    "resource_liveness", "search_progress", "shard", "workers", "workspaces",
+    "members", "resource_liveness", "search_progress", "shard", "workers", "workspaces",
 }  # fmt: skip
-"""The tables that hold nothing of what was said, and no name of anything."""
+"""The tables that hold nothing of what was said, and no name of anything but of members."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
 
 Connection = psycopg.Connection[tuple[Any, ...]]

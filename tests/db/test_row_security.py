@@ -64,7 +64,7 @@ FACTS = {
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "import_cursors", "object_holders", "plans", "program_grants", "programs",
+    "import_cursors", "members", "object_holders", "plans", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "workers",
@@ -121,6 +121,7 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
     await database.run(WORKER_SQL["register_worker"], worker="w1")
     await Ledger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
+    await tree.members.add("bob")
     return tree
 
 

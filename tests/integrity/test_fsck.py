@@ -83,6 +83,7 @@ async def tell(tree: Tree) -> None:
     await tree.sessions.create("empty")
     await tree.sessions.undo("nest-2")
     await tree.turns.record("last", [user("leaf")], [assistant("leaf")])
+    await tree.members.add("bob")
 
 
 @pytest.fixture(scope="module")
@@ -466,6 +467,13 @@ FAULTS = {
     ),
     "the run is parked, and its events do not say so": (
         "I67 UPDATE turntree.runs SET status = 'parked' WHERE status = 'open'"
+    ),
+    # Who may do what.
+    "the member's role is not the one that the events tell of": (
+        "I69 UPDATE turntree.members SET role = 'guest' WHERE principal = 'human:bob'"
+    ),
+    "the workspace has members, and none of them is an admin": (
+        "I69 UPDATE turntree.members SET role = 'member'"
     ),
     # Beyond the formats of domain.secrets.
     "what looks like a secret key stands in it": (

@@ -7,6 +7,7 @@ from typing import IO, Self, Unpack
 
 from turntree.auth.audit import Audit, Fact
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.member import Member, Role
 from turntree.auth.permissions import Decision
 from turntree.auth.permissions import Right as PermissionsRight
 from turntree.auth.persona import Persona
@@ -1287,6 +1288,39 @@ class _Authorizer:
     ) -> Audit:
         """Return permissions granted, used, denied and never used, with the findings."""
 
+class _Members:
+    def list_all(self) -> list[Member]:
+        """Return the members in the order in which they got their roles.
+
+        Before the first change these are the people who worked in the workspace, the first of
+        them as its admin.
+        """
+    def find_role(self, name: str) -> Role | None:
+        """Return the role of a person; None if the person is no member."""
+    def add(self, name: str, role: Role = ...) -> Member:
+        """Make a person a member.
+
+        Raises:
+            PermissionDenied: Only an admin may; the denial is recorded.
+            Conflict: The person is a member already.
+        """
+    def set_role(self, name: str, role: Role) -> tuple[Member, Role]:
+        """Give a member another role; return the member, and the role before.
+
+        Raises:
+            PermissionDenied: Only an admin may; the denial is recorded.
+            NotFound: The person is no member.
+            InvalidOperation: The workspace would have no admin.
+        """
+    def remove(self, name: str) -> Role:
+        """Remove a member and return the role before. Members may remove themselves.
+
+        Raises:
+            PermissionDenied: Only an admin removes others; the denial is recorded.
+            NotFound: The person is no member.
+            InvalidOperation: The workspace would have no admin.
+        """
+
 class _Tokens:
     def issue(
         self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
@@ -1737,6 +1771,9 @@ class SyncTree:
     @property
     def authority(self) -> _Authorizer:
         """Who may do what."""
+    @property
+    def members(self) -> _Members:
+        """Who belongs to the workspace."""
     @property
     def tokens(self) -> _Tokens:
         """Delegated permissions that can travel."""

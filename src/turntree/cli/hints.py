@@ -26,6 +26,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "human.permit": "turntree human configure {human} {permission}",
     "index.embed": "turntree index embed",
     "index.status": "turntree index status",
+    "member.list": "turntree member list",
+    "member.promote": "turntree member add NAME --role admin",
+    "member.role": "turntree member role {member} {role}",
     "model.choose": "turntree session configure SESSION --model {model}",
     "model.choose_default": "turntree session configure SESSION --model {model}     "
     "turntree tag add {address} default",

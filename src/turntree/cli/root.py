@@ -199,6 +199,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "plan": CommandEntry(
         "Manage", "files.plan", "List and resume forks and moves with files that did not finish."
     ),
+    "member": CommandEntry(
+        "Manage",
+        "maintenance.member",
+        "List, add and remove members of the workspace, and set their roles.",
+    ),
     "token": CommandEntry(
         "Manage", "maintenance.token", "Issue, list and revoke tokens that delegate permissions."
     ),

@@ -67,6 +67,9 @@ KINDS: Mapping[str, Group] = {
     "permission.granted": "transition",
     "token.issued": "transition",
     "token.revoked": "transition",
+    "member.added": "transition",
+    "member.role_changed": "transition",
+    "member.removed": "transition",
     "policy.activated": "transition",
     "policy.proposed": "transition",
     "run.parked": "transition",
@@ -132,8 +135,8 @@ KINDS: Mapping[str, Group] = {
 
 
 RESERVED_NOUNS: Final = frozenset({
-    "api_key", "budget", "checkpoint", "conversation", "invitation", "member", "notification",
-    "participant", "post", "remote", "trigger", "webhook",
+    "api_key", "budget", "checkpoint", "conversation", "invitation", "notification", "participant",
+    "post", "remote", "trigger", "webhook",
 })  # fmt: skip
 """Our nouns that no event uses yet. An extension that used one would collide with us later."""
 

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 46
-DIGEST: Final = "68e995e57c209d86102d59f45e4442df732a12d899fc5e44e3fa1e340d423f62"
+NUMBER: Final = 47
+DIGEST: Final = "c7f3828ee77f8b9c403c1f4ac1d4386c7671a0b7da661a7f270d512ece6fecd5"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -749,6 +749,27 @@ SELECT e.stream_id::text FROM turntree.events e
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i69_members
+-- The newest event about each member; a removal names no role.
+WITH told AS (
+  SELECT DISTINCT ON (1) d.j ->> 'member' AS principal, d.j ->> 'role' AS role
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream()
+      AND e.kind IN ('member.added', 'member.role_changed', 'member.removed')
+    ORDER BY 1, e.seq DESC
+), kept AS (
+  SELECT m.principal, m.role FROM turntree.members m WHERE m.workspace_id = %(workspace)b
+)
+SELECT coalesce(k.principal, t.principal) FROM told t FULL JOIN kept k ON k.principal = t.principal
+  WHERE k.principal IS NULL OR t.principal IS NULL OR k.role IS DISTINCT FROM t.role
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i69_admin
+SELECT w.name FROM turntree.workspaces w WHERE w.id = %(workspace)b
+    AND EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = w.id)
+    AND NOT EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = w.id AND m.role = 'admin')
+  LIMIT %(limit)b;
+
 -- name: fsck_i67_inbox
 SELECT i.session_id || ' message ' || i.seq FROM turntree.queued_messages i
   LEFT JOIN turntree.runs r ON r.workspace_id = i.workspace_id AND r.id = i.run_id

@@ -14,6 +14,7 @@ from uuid import UUID
 import orjson
 import psycopg
 
+from turntree.auth.member import WORKSPACE_STREAM
 from turntree.core.canonical import digest_from_raw, digest_raw, parse_digest
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
@@ -247,6 +248,9 @@ class ArchiveImport:
 
     async def _add_events(self, batch: list[ArchiveLine]) -> None:
         events = [line.document["event"] for line in batch]
+        # An export leaves these out: a forger could make members with them.
+        if any(event["stream"] == WORKSPACE_STREAM for event in events):
+            raise InvalidOperation("the archive says who may do what in this workspace")
         given = {
             "streams": as_uuids([event["stream"] for event in events]),
             "seqs": [event["seq"] for event in events],

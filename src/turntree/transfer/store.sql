@@ -60,9 +60,10 @@ SELECT DISTINCT s.external_id FROM turntree.snapshots s
   ORDER BY 1;
 
 -- name: export_event
--- In the order of the feed, so that a reader of the new feed meets them in this order again.
+-- In the order of the feed, so that a reader of the new feed meets them in this order again. Who may do what is for the
+-- workspace that reads the archive to say: the stream of the workspace itself stays here.
 SELECT e.id, e.body FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id <> turntree.workspace_stream()
     AND NOT EXISTS (SELECT FROM turntree.runs r
       WHERE r.workspace_id = e.workspace_id AND r.id = e.stream_id AND r.status <> 'finished')
     AND NOT EXISTS (SELECT FROM turntree.plans p

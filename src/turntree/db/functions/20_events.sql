@@ -186,6 +186,8 @@ BEGIN
       PERFORM turntree.require_session_access(p_ws, p_node, 'invoke');
     ELSIF NOT v_may THEN
       RAISE EXCEPTION '% may read % and not tag it: that takes the right invoke', p_by, v_name USING ERRCODE = '42501';
+    ELSE
+      PERFORM turntree.require_member(p_ws, p_node, 'invoke');
     END IF;
   END IF;
   IF p_on THEN

@@ -70,6 +70,7 @@ DECLARE
   v_visibility constant text := CASE WHEN p_label LIKE '%:%' THEN turntree.namespace_visibility(p_ws, p_label, p_visibility, p_by)
     ELSE p_visibility END;
 BEGIN
+  PERFORM turntree.require_member(p_ws, NULL, 'create');
   IF p_head IS NOT NULL THEN
     INSERT INTO turntree.session_reach (workspace_id, segment_id, session_id, max_depth)
       SELECT p_ws, t.segment_id, p_session, t.depth

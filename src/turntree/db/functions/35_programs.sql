@@ -68,6 +68,7 @@ DECLARE
   v_begun_by text;
   v_label text;
 BEGIN
+  PERFORM turntree.require_member(p_ws, CASE p_kind WHEN 'session' THEN p_program END, 'create');
   -- A worker gives more permissions to a program that its own user owns, so the author cannot choose the owner
   -- freely.
   IF p_owner <> p_by AND p_by NOT LIKE 'system:%' THEN
@@ -115,6 +116,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   p record;
 BEGIN
+  PERFORM turntree.require_member(p_ws, p_program, p_right);
   SELECT x.kind, x.name, x.owner, x.state, x.visibility, x.version, x.details INTO p FROM turntree.programs x
     WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
   IF NOT FOUND OR NOT turntree.has_program_access(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN

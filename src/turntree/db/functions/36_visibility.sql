@@ -127,7 +127,8 @@ BEGIN
   RETURN EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = p_turn);
 END $$;
 
--- Records in a session's stream that access was used or denied. A use is not recorded again right after itself, and a
+-- Records in a session's stream that access was used or denied, or in the workspace's what concerns
+-- no session. A use is not recorded again right after itself, and a
 -- denial not within the next hundred events: viewers without access cannot make a stream grow.
 CREATE OR REPLACE FUNCTION turntree.record_permission(p_ws uuid, p_session uuid, p_kind text, p_by text, p_right text, p_reason text)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -135,17 +136,21 @@ DECLARE
   v_data constant text := '{"by":{"id":' || turntree.canonical_text(substring(p_by FROM position(':' IN p_by) + 1))
     || ',"kind":' || turntree.canonical_text(split_part(p_by, ':', 1)) || '},"permission":' || turntree.canonical_text('action:' || p_right)
     || ',"reason":' || turntree.canonical_text(p_reason) || '}';
+  v_now constant text := to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 BEGIN
   IF NOT EXISTS (SELECT FROM (SELECT e.kind, e.body FROM turntree.events e
       WHERE e.workspace_id = p_ws AND e.stream_id = p_session ORDER BY e.seq DESC
       LIMIT CASE p_kind WHEN 'permission.denied' THEN 100 ELSE 1 END) n
       WHERE n.kind = p_kind AND position(v_data IN n.body) > 0) THEN
-    PERFORM turntree.record_session_event(p_ws, p_session, p_kind,
-      to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), v_data);
+    IF p_session = turntree.workspace_stream() THEN
+      PERFORM turntree.record_event(p_ws, p_session, p_kind, v_now, v_data);
+    ELSE
+      PERFORM turntree.record_session_event(p_ws, p_session, p_kind, v_now, v_data);
+    END IF;
   END IF;
 END $$;
 
--- Raises if a session is private and the viewer lacks access to it. A session that the viewer may not even read is
+-- Raises if a session is private and the viewer lacks access to it, or the viewer is a guest to whom it was not granted. A session that the viewer may not even read is
 -- reported as not found. Using granted access leaves an event. A denial does too, but only after this transaction has
 -- rolled back: the detail says what to record.
 CREATE OR REPLACE FUNCTION turntree.require_session_access(p_ws uuid, p_session uuid, p_right text)
@@ -158,6 +163,7 @@ BEGIN
   IF v_by LIKE 'system:%' THEN
     RETURN;
   END IF;
+  PERFORM turntree.require_member(p_ws, p_session, p_right);
   SELECT x.id, x.owner, x.visibility, turntree.display_name(p_ws, p_session, x.name) AS name
     INTO p FROM turntree.programs x WHERE x.workspace_id = p_ws AND x.id = p_session AND x.visibility <> 'public';
   IF NOT FOUND OR p.owner = v_by THEN
@@ -205,6 +211,7 @@ BEGIN
     END IF;
     SELECT t.parent_id INTO v_at FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = v_at;
   END LOOP;
+  PERFORM turntree.require_member(p_ws, NULL, p_right);
 END $$;
 
 -- Returns the private session that a turn belongs to as far as p_by is concerned, or null if a visible session holds

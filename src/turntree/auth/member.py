@@ -1,0 +1,84 @@
+"""Members of a workspace: the roles, and the table of what each may do.
+
+``RIGHTS`` is the one place that says who may do what. The server asks it for every request, the
+facets ask it which roles may manage members, and the database is told those roles. It says what a
+role may do at most: a private session still has to be granted, and a guest changes only what was
+granted by name, which ``db/functions/34_members.sql`` decides session by session.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, get_args
+
+from turntree.auth.permissions import EVERYTHING, Permissions, Right, actions, credentials, tools
+from turntree.auth.permissions import right as make_right
+from turntree.core.errors import InvalidOperation
+from turntree.core.ids import Timestamp, derived_id
+from turntree.core.value import value
+
+Role = Literal["admin", "member", "guest"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+NAME_CHARS_MAX: Final = 200
+WORKSPACE_STREAM: Final = derived_id(0, "workspace")
+"""The stream of what concerns a workspace itself; it has the same id in each."""
+
+MANAGE_MEMBERS: Final = make_right("action", "member.manage")
+
+RIGHTS: Final[Mapping[Role, Permissions]] = {
+    "admin": EVERYTHING,
+    "member": Permissions(EVERYTHING.allow, actions("member.manage")),
+    # Tools and credentials are those of the agents that a guest was granted; without a grant there
+    # is no session in which one could be used.
+    "guest": Permissions((*actions("read", "invoke"), *tools("*"), *credentials("*"))),
+}
+"""What each role may do at most."""
+
+
+@value
+class Member:
+    """A person who belongs to a workspace."""
+
+    principal: str
+    """``human:ana``."""
+    role: Role
+    since: Timestamp
+    """When the role was given."""
+
+    @property
+    def name(self) -> str:
+        """The person's name: ``ana``."""
+        return self.principal.removeprefix("human:")
+
+
+def roles_with(wanted: Right) -> list[Role]:
+    """Return the roles that have a permission."""
+    return [role for role in ROLES if RIGHTS[role].permits(wanted)]
+
+
+def read_role(text: str) -> Role:
+    """Return the role of a name.
+
+    Raises:
+        InvalidOperation: There is no such role.
+    """
+    for role in ROLES:
+        if role == text:
+            return role
+    raise InvalidOperation(f"{text!r} is not a role: there are {', '.join(ROLES)}")
+
+
+def as_person(name: str) -> str:
+    """Return the principal of a person: ``ana`` and ``human:ana`` are both ``human:ana``.
+
+    Raises:
+        InvalidOperation: It is not the name of a person.
+    """
+    bare = name.removeprefix("human:")
+    # The database writes who acts for whom as one text: a name must not look like such a pair.
+    if not bare or bare != bare.strip() or " for " in bare or not bare.isprintable():
+        raise InvalidOperation(f"{name!r} is not the name of a person")
+    if len(bare) > NAME_CHARS_MAX:
+        raise InvalidOperation(f"the name of a person has at most {NAME_CHARS_MAX} characters")
+    kind, colon, _ = bare.partition(":")
+    if colon and kind in ("agent", "session", "system"):
+        raise InvalidOperation(f"{name!r} is not a person: only people are members")
+    return f"human:{bare}"

@@ -1,0 +1,25 @@
+-- Members of a workspace.
+
+-- name: ensure_members
+SELECT turntree.ensure_members(%(workspace)b, %(by)b::text, %(at)b::text);
+
+-- name: list_members
+-- In a workspace whose members were never asked for, those that it would begin with.
+SELECT m.principal, m.role::text, turntree.unix_ms(m.changed_at) FROM turntree.members m
+  WHERE m.workspace_id = %(workspace)b AND m.role IS NOT NULL
+UNION ALL
+SELECT f.principal, f.role, turntree.unix_ms(f.since)
+  FROM turntree.founding_members(%(workspace)b, %(by)b::text, %(at)b::text::timestamptz) f
+  WHERE NOT EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = %(workspace)b)
+ORDER BY 3, 1;
+
+-- name: find_role
+SELECT m.role::text FROM turntree.members m WHERE m.workspace_id = %(workspace)b AND m.principal = %(principal)b::text;
+
+-- name: set_member
+SELECT turntree.set_member(%(workspace)b, %(member)b::text, %(role)b::text, %(is_new)b, %(by)b::text, %(at)b::text,
+  %(roles)b::text[]);
+
+-- name: record_denied_action
+SELECT turntree.record_permission(%(workspace)b, turntree.workspace_stream(), 'permission.denied', %(by)b::text, %(right)b::text,
+  %(reason)b::text);

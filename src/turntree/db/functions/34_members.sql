@@ -1,0 +1,137 @@
+-- Members: who belongs to a workspace, as what, and who may change that. What a role may do is a table in
+-- auth/member.py; these functions are told which roles may do something. The one rule that is here is the guest's,
+-- because it decides about single sessions.
+
+-- Returns the stream of what concerns the workspace itself. Every workspace has one of the same id, which no other
+-- stream gets: it is derived from the word in auth/member.py.
+CREATE OR REPLACE FUNCTION turntree.workspace_stream() RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT '00000000-0000-7134-9162-f5640edbbb17'::uuid
+$$;
+
+-- Returns the person behind a viewer: 'agent:atlas for human:ana' acts for human:ana.
+CREATE OR REPLACE FUNCTION turntree.person_behind(p_by text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN p_by LIKE 'human:%' THEN p_by ELSE split_part(p_by, ' for ', 2) END
+$$;
+
+-- Returns the members that a workspace begins with: the people who worked in it so far, the first of them as its
+-- admin. In a workspace in which no person worked yet, p_by is the first. Run it as the system, from whom no session
+-- is hidden.
+CREATE OR REPLACE FUNCTION turntree.founding_members(p_ws uuid, p_by text, p_at timestamptz)
+RETURNS TABLE (principal text, role text, since timestamptz) LANGUAGE sql STABLE AS $$
+  WITH seen (who, at) AS (
+    SELECT h.by, h.changed_at FROM turntree.session_history h WHERE h.workspace_id = p_ws AND h.version = 1
+    UNION ALL SELECT p.owner, p.created_at FROM turntree.programs p WHERE p.workspace_id = p_ws
+  ), people AS (
+    SELECT who, min(at) AS at FROM seen WHERE who LIKE 'human:_%' GROUP BY who
+  ), founders AS (
+    SELECT who, at FROM people
+    UNION ALL SELECT p_by, p_at WHERE p_by LIKE 'human:_%' AND NOT EXISTS (SELECT FROM people)
+  )
+  SELECT e.who, CASE row_number() OVER (ORDER BY e.at, e.who) WHEN 1 THEN 'admin' ELSE 'member' END, e.at FROM founders e
+    ORDER BY e.at, e.who
+$$;
+
+-- Records a change of a member: the event, and the row that follows from it. The caller holds the lock of the stream.
+CREATE OR REPLACE FUNCTION turntree.record_member(
+  p_ws uuid, p_member text, p_before text, p_role text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.members AS m (workspace_id, principal, role, changed_at)
+    VALUES (p_ws, p_member, p_role, p_at::timestamptz)
+    ON CONFLICT (workspace_id, principal) DO UPDATE SET role = excluded.role, changed_at = excluded.changed_at;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(),
+    CASE WHEN p_role IS NULL THEN 'member.removed' WHEN p_before IS NULL THEN 'member.added' ELSE 'member.role_changed' END, p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"member":' || turntree.canonical_text(p_member)
+      || coalesce(',"role":' || turntree.canonical_text(p_role), '') || '}');
+END $$;
+
+-- Records the founding members, once. Run it as the system.
+CREATE OR REPLACE FUNCTION turntree.ensure_members(p_ws uuid, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = p_ws) THEN
+    RETURN;
+  END IF;
+  -- The same lock as record_event's: of two first calls, the second one finds the members of the first.
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
+  IF NOT EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = p_ws) THEN
+    PERFORM turntree.record_member(p_ws, f.principal, NULL, f.role, 'system:turntree', p_at)
+      FROM turntree.founding_members(p_ws, p_by, p_at::timestamptz) f;
+  END IF;
+END $$;
+
+-- Raises unless a person has one of the roles. The system may do everything. The detail says what to record.
+CREATE OR REPLACE FUNCTION turntree.require_role(p_ws uuid, p_by text, p_right text, p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_person constant text := turntree.person_behind(turntree.viewer());
+  v_role text;
+BEGIN
+  IF turntree.viewer() LIKE 'system:%' THEN
+    RETURN;
+  END IF;
+  SELECT m.role INTO v_role FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = v_person;
+  IF v_role = ANY (p_roles) THEN
+    RETURN;
+  END IF;
+  RAISE EXCEPTION '% may not do this: that takes the role %, which % has', p_by, array_to_string(p_roles, ' or '),
+      coalesce((SELECT string_agg(m.principal, ', ' ORDER BY m.changed_at, m.principal) FROM turntree.members m
+        WHERE m.workspace_id = p_ws AND m.role = ANY (p_roles)), 'no person')
+    USING ERRCODE = '42501', DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_by, 'right', p_right,
+      'reason', coalesce('its role is ' || v_role, 'it is no member'),
+      'hint', jsonb_build_object('action', 'member.list'))::text;
+END $$;
+
+-- Gives a person a role, or takes it away (p_role null). Returns the role before. p_new: the person is added, and must
+-- not be a member yet. A person may remove themselves. A workspace keeps at least one admin.
+CREATE OR REPLACE FUNCTION turntree.set_member(
+  p_ws uuid, p_member text, p_role text, p_new boolean, p_by text, p_at text, p_roles text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_before text;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
+  IF p_role IS NOT NULL OR p_member <> p_by THEN
+    PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
+  END IF;
+  SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
+  IF p_new AND v_before IS NOT NULL THEN
+    RAISE EXCEPTION '% is here already, as %', p_member, v_before USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
+      'hint', jsonb_build_object('action', 'member.role', 'member', regexp_replace(p_member, '^human:', ''), 'role', p_role))::text;
+  ELSIF NOT p_new AND v_before IS NULL THEN
+    RAISE EXCEPTION '% is no member of this workspace', p_member USING ERRCODE = 'TT002',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
+  ELSIF v_before = p_role THEN
+    RETURN v_before;
+  ELSIF v_before = 'admin' AND NOT EXISTS (SELECT FROM turntree.members m
+      WHERE m.workspace_id = p_ws AND m.role = 'admin' AND m.principal <> p_member) THEN
+    RAISE EXCEPTION '% is the only admin: make another person one first', p_member USING ERRCODE = 'TT003',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.promote'))::text;
+  END IF;
+  PERFORM turntree.record_member(p_ws, p_member, v_before, p_role, p_by, p_at);
+  RETURN v_before;
+END $$;
+
+-- Raises if the viewer is a guest, or was removed, and changes something that was not granted to them by name. p_stream
+-- is a session or another program; null is something new. A person without a row counts as a member: the login of the
+-- database is the door there, and a server lets in members only.
+CREATE OR REPLACE FUNCTION turntree.require_member(p_ws uuid, p_stream uuid, p_right text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_by constant text := turntree.viewer();
+  v_role text;
+BEGIN
+  SELECT coalesce(m.role::text, 'removed') INTO v_role FROM turntree.members m WHERE m.workspace_id = p_ws
+    AND m.principal = CASE WHEN v_by LIKE 'human:%' THEN v_by ELSE split_part(v_by, ' for ', 2) END
+    AND (m.role IS NULL OR m.role = 'guest');
+  IF NOT FOUND THEN
+    RETURN;
+  ELSIF v_role = 'guest' AND p_stream IS NOT NULL AND EXISTS (
+      SELECT FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_stream AND (p.owner = v_by
+        OR EXISTS (SELECT FROM turntree.program_grants g WHERE g.workspace_id = p_ws AND g.program_id = p_stream
+          AND g.grantee = v_by AND CASE p_right WHEN 'invoke' THEN g.access <> 'read' ELSE g.access = 'configure' END))) THEN
+    RETURN;
+  END IF;
+  RAISE EXCEPTION '%', CASE v_role WHEN 'guest' THEN v_by || ' is a guest, and may change only what was granted by name'
+      ELSE v_by || ' was removed from this workspace' END
+    USING ERRCODE = '42501', DETAIL = jsonb_build_object('session', coalesce((SELECT s.id FROM turntree.sessions s
+        WHERE s.workspace_id = p_ws AND s.id = p_stream), turntree.workspace_stream()), 'by', v_by, 'right', p_right,
+      'reason', CASE v_role WHEN 'guest' THEN 'a guest changes only what was granted' ELSE 'it was removed' END,
+      'hint', jsonb_build_object('action', 'member.list'))::text;
+END $$;
