@@ -11,7 +11,6 @@ Then faults are planted in the runtime itself, to see that stories would find th
 """
 
 import asyncio
-import logging
 import os
 import random
 import sys
@@ -165,8 +164,6 @@ def tell_in_process(conninfo: str, seed: int, stories: int) -> Told:
 
 async def tell(conninfo: str, seed: int, stories: int) -> Told:
     """Tell random stories twice each, and compare."""
-    # A process that dies in the middle of a statement takes its connection with it.
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     told = Told()
     for number in range(seed, seed + stories):
         chance = random.Random(number)

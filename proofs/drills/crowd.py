@@ -4,7 +4,6 @@ Each writer appends one turn after the other, each under a key of its own, and n
 and when it was answered. If the database does not answer, it asks again under the same key.
 """
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,8 +103,6 @@ def _made_in_the_end(file: Path) -> Iterator[None]:
 
 async def write(crowd: Crowd) -> list[Ack]:
     """Let the crowd write from this process and return what was acknowledged."""
-    # Lost connections are what this is about; the pool need not warn of each.
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     acks: list[Ack] = []
     async with (
         open_database(

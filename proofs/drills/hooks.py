@@ -9,17 +9,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
-from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
-from psycopg_pool import AsyncConnectionPool
 
 from turntree.core.ids import WorkspaceId
 from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import register_arrays
 from turntree.db.database import SQL as DATABASE_SQL
-from turntree.db.database import Database, Row, ViewerConnections, run
+from turntree.db.database import Database, run
+from turntree.db.pool import ConnectionPool, ScopedConnection
 from turntree.ledger.session_store import SQL as SESSION_SQL
 from turntree.ledger.store import SQL as LEDGER_SQL
 from turntree.ledger.thread_store import SQL as THREAD_SQL
@@ -54,7 +52,7 @@ class Hook(Protocol):
         ...
 
 
-class HookedConnection(AsyncConnection[Row]):
+class HookedConnection(ScopedConnection):
     """A connection with a hook, which is told every named statement and every write's commit."""
 
     hook: Hook | None = None
@@ -113,27 +111,22 @@ async def open_hooked(
     """Open a database of one hooked connection; yields it and the number of its backend."""
     scope = UUID(workspace)
     pids: list[int] = []
-    sights = ViewerConnections(WeakKeyDictionary())
 
-    async def configure(connection: HookedConnection) -> None:
+    async def connect() -> ScopedConnection:
+        connection = await HookedConnection.connect(conninfo, autocommit=True)
         connection.prepare_threshold = 0
         register_arrays(connection.adapters)
         asked = {"role": "turntree_app", "workspace": str(scope), "sight": EVERYTHING}
         await run(connection, DATABASE_SQL["set_role"], asked)
-        sights.known[connection] = EVERYTHING
+        connection.scope = (scope, EVERYTHING)
         await connection.set_autocommit(False)
         connection.hook = hook
         pids.append(connection.info.backend_pid)
+        return connection
 
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-        conninfo,
-        min_size=1,
-        max_size=1,
-        open=False,
-        configure=configure,
-        connection_class=HookedConnection,
-        kwargs={"autocommit": True},
-    )
-    async with pool:
-        await pool.wait()
-        yield Database(conninfo, scope, pool, EVERYTHING, sights), pids[0]
+    pool = ConnectionPool(connect, connections_max=1)
+    await pool.putconn(await pool.getconn())
+    try:
+        yield Database(conninfo, scope, pool, EVERYTHING), pids[0]
+    finally:
+        await pool.close()

@@ -18,7 +18,6 @@ from importlib.machinery import ModuleSpec
 
 import click
 import filelock  # noqa: F401
-import psycopg_pool  # noqa: F401
 import rich.console  # noqa: F401
 from click.testing import CliRunner
 

@@ -508,9 +508,9 @@ async def test_nobody_is_lent_what_somebody_else_who_was_canceled_asked_for(
     async with bob.connection() as connection:
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await bob.sights.take(connection, database.sight)
+            await connection.enter((database.workspace, database.sight))
         assert scope.cancelled_caught
-        assert bob.sights.known[connection] is None
+        assert connection.scope is None
     async with bob.keep_together():
         with contextlib.suppress(NotFound):
             async with database.connection() as connection, connection.transaction():

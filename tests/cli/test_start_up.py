@@ -15,7 +15,7 @@ HEAVY = (
     "turntree.boot.worker", "turntree.runs.runner", "turntree.runs.worker",
     "turntree.transcripts.imports", "turntree.search.service",
     "turntree.programs.kinds", "turntree.testing",
-    "psycopg_pool", "filelock", "dbos", "sqlalchemy", "pydantic", "pydantic_ai", "jsonschema",
+    "filelock", "dbos", "sqlalchemy", "pydantic", "pydantic_ai", "jsonschema",
     "onnxruntime", "numpy", "httpx", "openai", "anthropic", "rich", "opentelemetry",
 )  # fmt: skip
 BLOCKED = f"""

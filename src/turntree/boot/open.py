@@ -526,15 +526,13 @@ def keepers_in(home: Path, conninfo: str) -> FindKeeper:
 async def list_trees(
     database: Database, settings: Settings, world: Clock
 ) -> AsyncGenerator[tuple[str, Tree], None]:
-    """Yield every workspace of a ledger by name, its tree open until the next is asked for.
+    """Yield the tree of every workspace of a ledger, with its name, on the same connections.
 
     They include what is hidden from the user: gc must retain whatever any user needs.
     """
-    from turntree.db.database import open_database
-
     for workspace, name in await database.seen_by(EVERYTHING).list_workspaces():
-        async with open_database(database.conninfo, WorkspaceId(workspace)) as one:
-            yield name, tree_on(one, settings, world, sight=EVERYTHING)
+        one = database.in_workspace(WorkspaceId(workspace))
+        yield name, tree_on(one, settings, world, sight=EVERYTHING)
 
 
 def tree_on(

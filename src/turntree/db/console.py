@@ -18,7 +18,6 @@ from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 from turntree.core.pattern import pattern
 from turntree.core.value import value
 from turntree.db.database import (
-    CONNECT_TIMEOUT_S,
     Connection,
     Database,
     ErrorTranslator,
@@ -28,6 +27,7 @@ from turntree.db.database import (
     run,
     translated,
 )
+from turntree.db.pool import CONNECT_TIMEOUT_S
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)

@@ -1,28 +1,25 @@
 """Connections, roles and workspaces; translates PostgreSQL's errors into ours.
 
-Each connection acts as ``turntree_app`` inside one workspace, set when the connection is opened: a
-forgotten filter shows nothing instead of everything. The viewer is set then too, and may change
-each time a connection is taken from the pool.
+Each connection acts as ``turntree_app``. A new one is in no workspace and has no viewer, so nothing
+is visible. Both are set when a connection is leased and either differs from the last lease:
+one pool serves all workspaces and viewers of a database.
 """
 
-import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import field, replace
-from typing import Any, Protocol, cast
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
 from urllib.parse import quote
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 import anyio
 import orjson
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
 
 from turntree.core.errors import (
     Canceled,
@@ -39,25 +36,25 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING, NOBODY, Sight
 from turntree.db.arrays import register_arrays
 from turntree.db.migrate import begin_epoch_if_moved, migrate
+from turntree.db.pool import (
+    CONNECT_TIMEOUT_S,
+    CONNECTIONS_MAX,
+    ConnectionPool,
+    Connections,
+    ScopedConnection,
+)
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
 
 Row = tuple[Any, ...]
+
 Connection = AsyncConnection[Row]
 AnyConnection = AsyncConnection[Row] | psycopg.Connection[Row]
-# A canceled query leaves its connection unusable, and the pool replaces it. That is worth a line in
-# a program's log, but not on the screen of a program that keeps none.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 # Earlier versions do not let a view run with the rights of its reader, on which row-level security
 # depends.
 POSTGRES_MAJOR_MIN = 15
-# Per process. PostgreSQL allows 100 by default, which hooks, workers and commands share.
-CONNECTIONS_MAX = 10
 NO_ADDRESS = "not a database address: write postgresql://USER:PASSWORD@HOST/NAME"
-CONNECT_TIMEOUT_S = 10.0
-RECONNECT_TIMEOUT_S = 3.0
-"""Seconds after which the pool stops doubling its delay; the next call connects again at once."""
 
 _ERRORS: Mapping[str, type[TurntreeError]] = {
     "TT001": Conflict,
@@ -75,92 +72,31 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
 _DENIALS = ("42501", "TT002")
 """SQLSTATEs that our functions raise with a detail that says who was denied what."""
 
-_KEPT: ContextVar["tuple[Connections, Connection] | None"] = ContextVar(
+_KEPT: ContextVar[tuple[Connections, UUID, ScopedConnection] | None] = ContextVar(
     "kept connection", default=None
 )
-"""The connection of a task's current transaction."""
-
-
-class Connections(Protocol):
-    """A source of connections, such as a pool."""
-
-    async def getconn(self) -> Connection:
-        """Return a connection that is used by no other task."""
-        ...
-
-    async def putconn(self, conn: Connection, /) -> None:
-        """Return a connection to the pool."""
-        ...
-
-
-class PlainConnections:
-    """Connections of a short-lived process: one, and more only while that one is in use.
-
-    A pool maintains its connections in background tasks. Importing and starting it takes as long as
-    most commands take for all their queries.
-    """
-
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], first: Connection) -> None:
-        """Start with an open connection, and open others like it on demand."""
-        self._connect = connect
-        self._idle = [first]
-        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
-
-    async def getconn(self) -> Connection:
-        """Return a connection that is used by no other task.
-
-        Raises:
-            DatabaseUnavailable: All connections stay in use.
-        """
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._free.acquire()
-        except TimeoutError as error:
-            raise DatabaseUnavailable(f"all {CONNECTIONS_MAX} connections are in use") from error
-        connection: Connection | None = None
-        try:
-            # The server closes idle connections when it restarts; the next one may still be open.
-            while self._idle and (connection is None or connection.closed):
-                connection = self._idle.pop()
-            if connection is None or connection.closed:
-                connection = None
-                connection = await self._connect()
-            return connection
-        finally:
-            # Canceled or refused while connecting: nothing will be returned by ``putconn``.
-            if connection is None:
-                self._free.release()
-
-    async def putconn(self, conn: Connection, /) -> None:
-        """Return a connection; one with an open transaction is closed."""
-        self._free.release()
-        # An open transaction would hold its locks, and the next task would continue inside it.
-        if conn.info.transaction_status == TransactionStatus.IDLE:
-            self._idle.append(conn)
-        else:
-            await conn.close()
-
-    async def close(self) -> None:
-        """Close all idle connections."""
-        for connection in self._idle:
-            await connection.close()
+"""The pool, workspace and connection of a task's current transaction."""
 
 
 @value
 class Database:
-    """A pool of connections that act inside one workspace, for one viewer."""
+    """One workspace of a database, for one viewer; the pool serves other workspaces too."""
 
     conninfo: str
     workspace: UUID
-    pool: "Connections"
+    pool: Connections
     sight: Sight = NOBODY
-    sights: "ViewerConnections" = field(
-        default_factory=lambda: ViewerConnections(WeakKeyDictionary()), repr=False
-    )
 
     def seen_by(self, sight: Sight) -> "Database":
         """Return the same database for another viewer; the connections are shared."""
         return replace(self, sight=sight)
+
+    def in_workspace(self, workspace: WorkspaceId) -> "Database":
+        """Return another workspace of the same database; the connections are shared.
+
+        Nobody sees it yet: who may see one workspace need not be a member of another.
+        """
+        return replace(self, workspace=UUID(workspace), sight=NOBODY)
 
     async def fetch(self, query: bytes, /, **params: Any) -> list[Row]:
         """Run a statement in a transaction of its own and return its rows."""
@@ -182,17 +118,18 @@ class Database:
         """Return the id and the name of every workspace of the server's ledger."""
         return [(id, name) for id, name in await self.fetch(SQL["list_workspaces"])]
 
-    def connection(self) -> AbstractAsyncContextManager[Connection]:
+    def connection(self) -> AbstractAsyncContextManager[ScopedConnection]:
         """Return a connection of the pool, or that of this task's current transaction.
 
         Raises:
             DatabaseUnavailable: The database does not answer.
         """
         kept = _KEPT.get()
-        # Another pool may lead to another database: its statements must not join this transaction.
-        if kept is None or kept[0] is not self.pool:
+        # Another pool may lead to another database, and another workspace must not lose what it
+        # wrote because of this one: their statements do not join this transaction.
+        if kept is None or kept[0] is not self.pool or kept[1] != self.workspace:
             return _PooledConnection(self)
-        return _TransactionConnection(self, kept[1])
+        return _TransactionConnection(self, kept[2])
 
     @asynccontextmanager
     async def keep_together(self) -> AsyncGenerator[None, None]:
@@ -202,45 +139,34 @@ class Database:
         the connection stays in use.
         """
         async with self.connection() as connection, connection.transaction():
-            token = _KEPT.set((self.pool, connection))
-            is_whole = False
+            token = _KEPT.set((self.pool, self.workspace, connection))
             try:
                 yield
-                is_whole = True
             finally:
                 _KEPT.reset(token)
-                if not is_whole:
-                    # A rollback also undoes the viewer that was set inside the block.
-                    self.sights.forget(connection)
 
     @asynccontextmanager
-    async def joining(self, connection: Connection) -> AsyncGenerator[None, None]:
+    async def joining(self, connection: ScopedConnection) -> AsyncGenerator[None, None]:
         """Run all queries of this task within the block in the transaction of a connection.
 
         The caller opened both, and has no more to do on the connection afterwards than to commit.
         """
-        # Its viewer was set when it was opened, and not by this database.
-        self.sights.forget(connection)
-        token = _KEPT.set((self.pool, connection))
+        token = _KEPT.set((self.pool, self.workspace, connection))
         try:
             yield
         finally:
             _KEPT.reset(token)
 
     @asynccontextmanager
-    async def seeing_everything(self, connection: Connection) -> AsyncGenerator[None, None]:
+    async def seeing_everything(self, connection: ScopedConnection) -> AsyncGenerator[None, None]:
         """Act as the system within the block, in the current transaction, and so see hidden rows
         too.
+
+        After an error the connection is still the system's, and only good for a rollback.
         """
-        is_whole = False
-        try:
-            await self.sights.take(connection, EVERYTHING)
-            yield
-            await self.sights.take(connection, self.sight)
-            is_whole = True
-        finally:
-            if not is_whole:
-                self.sights.forget(connection)
+        await connection.enter((self.workspace, EVERYTHING))
+        yield
+        await connection.enter((self.workspace, self.sight))
 
     @asynccontextmanager
     async def hurry(self) -> AsyncGenerator[None, None]:
@@ -250,22 +176,30 @@ class Database:
         is missing, the work is repeated.
         """
         async with self.connection() as connection:
-            token = _KEPT.set((self.pool, connection))
+            token = _KEPT.set((self.pool, self.workspace, connection))
+            is_durable = False
             try:
                 await run(connection, SQL["async_commit_on"])
                 yield
             finally:
                 _KEPT.reset(token)
-                # The next user of the connection relies on durable commits. A broken connection is
-                # not reused.
-                with anyio.CancelScope(shield=True), contextlib.suppress(psycopg.OperationalError):
-                    await run(connection, SQL["async_commit_off"])
+                try:
+                    with anyio.CancelScope(shield=True):
+                        await run(connection, SQL["async_commit_off"])
+                    is_durable = True
+                except psycopg.OperationalError:
+                    pass  # A broken connection is not reused.
+                finally:
+                    # The next user of the connection relies on durable commits, and the shield does
+                    # not hold off ``Task.cancel``.
+                    if not is_durable:
+                        await connection.close()
 
     @asynccontextmanager
-    async def acting_as(self, role: str) -> AsyncGenerator[Connection, None]:
+    async def acting_as(self, role: str) -> AsyncGenerator[ScopedConnection, None]:
         """Open a connection under another role, for the same workspace and viewer."""
         async with ErrorTranslator():
-            connection = await AsyncConnection[Row].connect(self.conninfo, autocommit=True)
+            connection = await ScopedConnection.connect(self.conninfo, autocommit=True)
             async with connection:
                 register_arrays(connection.adapters)
                 await _take_role(connection, role, self.workspace, self.sight)
@@ -332,25 +266,6 @@ class Database:
             await run(connection, SQL["reset_role"])
 
 
-@value
-class ViewerConnections:
-    """Remembers the viewer of each connection; a new one has none."""
-
-    known: "WeakKeyDictionary[Connection, Sight | None]"
-
-    async def take(self, connection: Connection, sight: Sight) -> None:
-        """Set the viewer of a connection, if it is another one."""
-        if self.known.get(connection, NOBODY) != sight:
-            # If this is canceled, it is unknown whether the server has set it.
-            self.forget(connection)
-            await run(connection, SQL["set_viewer"], {"sight": sight})
-            self.known[connection] = sight
-
-    def forget(self, connection: Connection) -> None:
-        """Mark the viewer of a connection as unknown: a rollback may have reset it."""
-        self.known[connection] = None
-
-
 @asynccontextmanager
 async def open_database(
     conninfo: str,
@@ -367,43 +282,18 @@ async def open_database(
         DatabaseUnavailable: The database does not answer.
         InvalidOperation: A pooler is between this process and PostgreSQL.
     """
-    # Imported here: a process that opens no pool need not load one.
-    from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-    scope = UUID(workspace)
-    sights = ViewerConnections(WeakKeyDictionary())
-    refusals: list[InvalidOperation] = []
-
-    async def configure(connection: Connection) -> None:
+    async def connect() -> ScopedConnection:
+        connection = await _connect_configured(conninfo)
         # Prepare at the first use: every statement has a name and is used again.
         connection.prepare_threshold = 0
-        try:
-            await _configure(connection, scope, sights, sight)
-        except InvalidOperation as refusal:
-            # The pool retries and finally only reports a timeout.
-            refusals.append(refusal)
-            raise
+        return connection
 
-    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-        conninfo,
-        min_size=1,
-        max_size=connections_max,
-        open=False,
-        timeout=CONNECT_TIMEOUT_S,
-        reconnect_timeout=RECONNECT_TIMEOUT_S,
-        configure=configure,
-        connection_class=AsyncConnection[Row],
-        # Each statement is its own transaction, because each of our SQL functions is one. A
-        # transaction that a forgotten commit leaves open would block the next writer.
-        kwargs={"autocommit": True},
-    )
+    pool = ConnectionPool(connect, connections_max=connections_max, retry_s=CONNECT_TIMEOUT_S)
     async with ErrorTranslator():
-        try:
-            await pool.open(wait=True, timeout=CONNECT_TIMEOUT_S)
-        except PoolTimeout as late:
-            raise refusals[0] if refusals else late from None
+        await pool.putconn(await pool.getconn())
     try:
-        yield Database(conninfo, scope, pool, sight, sights)
+        yield Database(conninfo, UUID(workspace), pool, sight)
     finally:
         await pool.close()
 
@@ -423,42 +313,48 @@ async def open_plain_database(
             between this process and PostgreSQL.
     """
     check_address(conninfo)
-    sights = ViewerConnections(WeakKeyDictionary())
     async with ErrorTranslator():
         first = await _connect(conninfo)
         is_ready = False
         try:
             scope = UUID(await _prepare(first, workspace_name, new_id))
-            await _configure(first, scope, sights)
+            await _configure(first)
             is_ready = True
         finally:
             if not is_ready:
                 await first.close()
 
-    async def connect() -> Connection:
-        connection = await _connect(conninfo)
-        await _configure(connection, scope, sights)
-        return connection
-
-    connections = PlainConnections(connect, first)
+    connections = ConnectionPool(partial(_connect_configured, conninfo), first)
     try:
-        yield Database(conninfo, scope, connections, sights=sights)
+        yield Database(conninfo, scope, connections)
     finally:
         await connections.close()
 
 
-async def _connect(conninfo: str) -> Connection:
-    return await AsyncConnection[Row].connect(
+async def _connect(conninfo: str) -> ScopedConnection:
+    # Each statement is its own transaction, because each of our SQL functions is one. A transaction
+    # that a forgotten commit leaves open would block the next writer.
+    return await ScopedConnection.connect(
         conninfo, autocommit=True, connect_timeout=int(CONNECT_TIMEOUT_S)
     )
 
 
-async def _configure(
-    connection: Connection, workspace: UUID, sights: ViewerConnections, sight: Sight = NOBODY
-) -> None:
+async def _connect_configured(conninfo: str) -> ScopedConnection:
+    connection = await _connect(conninfo)
+    is_ready = False
+    try:
+        await _configure(connection)
+        is_ready = True
+    finally:
+        if not is_ready:
+            await connection.close()
+    return connection
+
+
+async def _configure(connection: ScopedConnection) -> None:
     register_arrays(connection.adapters)
-    await _take_role(connection, "turntree_app", workspace, sight)
-    sights.known[connection] = sight
+    # In no workspace and for no viewer, whatever the address of the database sets.
+    await _take_role(connection, "turntree_app", None, NOBODY)
     await run(connection, SQL["disable_seqscan"])
 
 
@@ -586,12 +482,14 @@ def require_direct(connection: AnyConnection, pid: int) -> None:
         )
 
 
-def take_role_params(role: str, workspace: UUID, sight: Sight) -> dict[str, str]:
+def take_role_params(role: str, workspace: UUID | None, sight: Sight) -> dict[str, str]:
     """Return the parameters of the statement ``set_role``."""
-    return {"role": role, "workspace": str(workspace), "sight": sight}
+    return {"role": role, "workspace": str(workspace or ""), "sight": sight}
 
 
-async def _take_role(connection: Connection, role: str, workspace: UUID, sight: Sight) -> None:
+async def _take_role(
+    connection: Connection, role: str, workspace: UUID | None, sight: Sight
+) -> None:
     params = take_role_params(role, workspace, sight)
     ((pid, *_),) = await fetch(connection, SQL["set_role"], **params)
     require_direct(connection, pid)
@@ -607,7 +505,7 @@ class ErrorTranslator:
         _raise_translated(error)
 
 
-class _PooledConnection(AbstractAsyncContextManager[Connection]):
+class _PooledConnection(AbstractAsyncContextManager[ScopedConnection]):
     """A connection of the pool, for one block.
 
     The pool's own context manager also ends a transaction. Ours are ended where they are started,
@@ -619,51 +517,53 @@ class _PooledConnection(AbstractAsyncContextManager[Connection]):
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> ScopedConnection:
+        database = self._database
         try:
-            self._connection = await self._database.pool.getconn()
-            is_taken = False
+            self._connection = await database.pool.getconn()
+            is_entered = False
             try:
-                await self._database.sights.take(self._connection, self._database.sight)
-                is_taken = True
+                await self._connection.enter((database.workspace, database.sight))
+                is_entered = True
             finally:
-                if not is_taken:
-                    await self._database.pool.putconn(self._connection)
+                if not is_entered:
+                    await database.pool.putconn(self._connection)
         except psycopg.Error as error:
             _raise_translated(error)
             raise
         return self._connection
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # Ours are in autocommit mode; those of the drills are not, so that they can be killed in
-        # between.
-        if error is None and not self._connection.autocommit:
-            await self._connection.commit()
-        if error is not None and not self._connection.autocommit:
-            self._database.sights.forget(self._connection)
-        await self._database.pool.putconn(self._connection)
+        connection = self._connection
+        try:
+            # Ours are in autocommit mode; those of the drills are not, so that they can be killed
+            # in between.
+            if not connection.autocommit and error is None:
+                await connection.commit()
+            elif not connection.autocommit:
+                with contextlib.suppress(psycopg.Error):
+                    await connection.rollback()
+        finally:
+            await self._database.pool.putconn(connection)
         if error is not None:
             await self._database.note_denial(error)
             _raise_translated(error)
 
 
-class _TransactionConnection(AbstractAsyncContextManager[Connection]):
+class _TransactionConnection(AbstractAsyncContextManager[ScopedConnection]):
     """The connection of a transaction that this task has started in an outer block."""
 
     __slots__ = ("_connection", "_database")
 
-    def __init__(self, database: Database, connection: Connection) -> None:
+    def __init__(self, database: Database, connection: ScopedConnection) -> None:
         self._database = database
         self._connection = connection
 
-    async def __aenter__(self) -> Connection:
-        await self._database.sights.take(self._connection, self._database.sight)
+    async def __aenter__(self) -> ScopedConnection:
+        await self._connection.enter((self._database.workspace, self._database.sight))
         return self._connection
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            # A savepoint may have been rolled back, and with it the setting of the viewer.
-            self._database.sights.forget(self._connection)
         _raise_translated(error)
 
 

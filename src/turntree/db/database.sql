@@ -22,9 +22,6 @@ SELECT pg_backend_pid(), set_config('role', %(role)s, false), set_config('turntr
 -- For one transaction of the owner.
 SELECT set_config('turntree.workspace', %(workspace)s, true), set_config('turntree.viewer', %(sight)s, true);
 
--- name: set_viewer
-SELECT set_config('turntree.viewer', %(sight)s, false);
-
 -- name: disable_seqscan
 -- A plan made while a table is small reads all of it, and a connection keeps its plans while the
 -- table grows: until statistics are next gathered every append would cost more than the last.

@@ -9,17 +9,17 @@ import psycopg
 from psycopg import AsyncConnection
 
 from turntree.core.value import value
+from turntree.db.database import SQL as DATABASE_SQL
 from turntree.db.database import (
-    CONNECT_TIMEOUT_S,
     Row,
     check_address,
     fetch,
     require_direct,
     translated,
 )
-from turntree.db.database import SQL as DATABASE_SQL
 from turntree.db.migrate import SQL as MIGRATION_SQL
 from turntree.db.migrate import list_migrations
+from turntree.db.pool import CONNECT_TIMEOUT_S
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)

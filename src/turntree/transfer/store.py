@@ -20,6 +20,7 @@ from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.ids import Digest, TurnId
 from turntree.core.turn import SealedTurn, read_lines
 from turntree.db.database import Connection, Database, Row, as_uuids, fetch, run
+from turntree.db.pool import ScopedConnection
 from turntree.db.sql import load_statements
 from turntree.ledger.raw_store import read_block
 from turntree.transcripts.bulk_copy import SQL as BULK
@@ -152,7 +153,7 @@ async def open_snapshot(
 class ArchiveImport:
     """Inserts the lines of an archive in a transaction of its caller."""
 
-    connection: Connection
+    connection: ScopedConnection
     workspace: UUID
     is_filled: bool
     """Whether the workspace had anything before."""

@@ -16,6 +16,7 @@ from turntree.core.session import begun
 from turntree.core.thread import MoveResult
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, as_uuid, fetch, run
+from turntree.db.pool import ScopedConnection
 from turntree.db.sql import load_statements
 from turntree.ledger.session_store import SQL as SESSION_SQL
 from turntree.ledger.store import SQL as LEDGER_SQL
@@ -127,7 +128,7 @@ class PlanStore:
         return None if row is None else PlanId(row[0])
 
     async def _begin(
-        self, connection: Connection, done: PlanCommit, step: CreateForkSession
+        self, connection: ScopedConnection, done: PlanCommit, step: CreateForkSession
     ) -> MoveResult | None:
         by, at = done.by, done.at
         if step.session is not None:
@@ -159,7 +160,7 @@ class PlanStore:
 
     async def _add(
         self,
-        connection: Connection,
+        connection: ScopedConnection,
         done: PlanCommit,
         made: CreatedResource,
         session: SessionId | None,
@@ -183,7 +184,7 @@ class PlanStore:
         if session is not None:
             await attach_resource(connection, scope, resource, session, made.mode, by=by, at=at)
 
-    async def _let_go(self, connection: Connection, done: PlanCommit, gone: Resource) -> None:
+    async def _let_go(self, connection: ScopedConnection, done: PlanCommit, gone: Resource) -> None:
         """Detach a location's sessions: they worked on a resource that no longer exists."""
         asked = {"workspace": self.database.workspace, "resource": UUID(gone.id)}
         # Also sessions that are hidden from the caller or that the caller may not change.
