@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from turntree.agents.assignments import Assignments
 from turntree.agents.inference import Inference
@@ -28,6 +29,7 @@ from turntree.core.clock import Clock
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import RunId, SessionId
 from turntree.core.principal import Principal
+from turntree.core.program import name_in
 from turntree.core.run import reader_of
 from turntree.core.secret_refs import SecretHosts
 from turntree.core.value import value
@@ -38,7 +40,7 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
-from turntree.models.providers.factory import ProviderCache
+from turntree.models.providers.factory import ProviderCache, load_library
 from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
@@ -166,6 +168,25 @@ class WorkerRuntime:
         if is_needed or not await self.tree.runs.workers.list_workers():
             self.parts.engine.stay_here()
             self._own = await self._start(None, AT_ONCE, DRAIN_S)
+
+    async def load_libraries(self) -> None:
+        """Import the libraries of the models that can be asked here.
+
+        On a busy machine that takes longer than a worker that is told to stop gives its runs. So a
+        worker does it before it claims a run.
+        """
+        database = self.parts.database
+        programs = replace(
+            self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
+        )
+        providers = {one.name: one.config async for one in programs.list_all(kind="provider")}
+        async for model in programs.list_all(kind="model"):
+            config = providers.get(name_in(str(model.config.get("provider"))))
+            # The run that needs a broken library says what is wrong with it.
+            with suppress(ImportError):
+                await anyio.to_thread.run_sync(
+                    load_library, config or {}, str(model.config.get("model_id"))
+                )
 
     @asynccontextmanager
     async def serving(

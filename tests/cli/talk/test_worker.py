@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,22 @@ ROOT = Path(__file__).parents[3]
 BEGIN_S = 60
 END_S = 40
 SPEAK_S = 1.0
+TELLS_LIBRARIES = """
+import atexit, sys
+from turntree.cli.main import main
+known = {"anthropic", "openai", "google.genai"}
+atexit.register(lambda: print(*sorted(known & sys.modules.keys())))
+main()
+"""
+"""Runs a command, and prints at its end which vendors' libraries it has loaded."""
 
 
 @contextmanager
-def working(*options: str) -> Generator["subprocess.Popen[str]", None, None]:
+def working(
+    *options: str, through: Sequence[str] = ("-m", "turntree.cli.main")
+) -> Generator["subprocess.Popen[str]", None, None]:
     """A worker that serves, and is gone at the end."""
-    command = [sys.executable, "-m", "turntree.cli.main", "worker", "--json", *options]
+    command = [sys.executable, *through, "worker", "--json", *options]
     # Its tools are a module of these tests.
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     with subprocess.Popen(
@@ -64,6 +74,22 @@ def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
         bee.send_signal(signal.SIGTERM)
         assert bee.wait(END_S) == 0
     assert turntree("status", "--json").document["workers"] == []
+
+
+def test_a_worker_that_answers_has_loaded_the_libraries_of_its_models(turntree: Call) -> None:
+    # Told to stop in its first run, it would spend its whole drain on an import.
+    for words in (
+        ("provider", "create", "claude", "--type", "anthropic"),
+        ("model", "create", "sonnet", "--backend", "claude-sonnet-5-5", "--provider", "claude"),
+        ("provider", "create", "cloud", "--type", "cloudflare-ai-gateway"),
+        ("model", "create", "mini", "--backend", "openai/gpt-5.4", "--provider", "cloud"),
+    ):
+        assert turntree(*words).code == 0
+    with working(through=("-c", TELLS_LIBRARIES)) as bee:
+        told(bee)
+        bee.send_signal(signal.SIGTERM)
+        printed, _ = bee.communicate(timeout=END_S)
+    assert printed == "anthropic openai\n"
 
 
 def test_a_second_worker_of_the_same_name_is_refused(turntree: Call) -> None:

@@ -62,6 +62,7 @@ def worker(
         ) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                await running.load_libraries()
                 async with running.serving(
                     name=name, at_once=concurrency, drain_s=drain_s, oversees=True
                 ) as called:

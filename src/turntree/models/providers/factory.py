@@ -32,6 +32,7 @@ from turntree.models.providers.gateway import (
     GatewayProvider,
     GatewayVendor,
     configure_vendor,
+    find_family,
 )
 from turntree.models.providers.lazy import LazyProvider
 
@@ -219,6 +220,17 @@ class ProviderCache:
         self._built.clear()
         for provider in built:
             await provider.aclose()
+
+
+def load_library(config: Mapping[str, Json], model: str) -> None:
+    """Import what a request to a model needs, unless it is not installed.
+
+    The first request does so otherwise, and then takes seconds longer.
+    """
+    type = str(config.get("provider_type"))
+    vendor = _VENDORS.get(find_family(model) or "" if type == GATEWAY_TYPE else type)
+    if vendor is not None and _is_installed("pydantic_ai") and _is_installed(vendor.package):
+        _load(vendor.builds)
 
 
 def vendor_key_names(config: Mapping[str, Json]) -> tuple[str, ...]:

@@ -52,6 +52,14 @@ def configure_vendor(setup: ProviderSetup, family: str) -> ProviderSetup:
     return replace(setup, config={**config, "base_url": base_url, "headers": named})
 
 
+def find_family(model: str) -> str | None:
+    """Return the vendor that a model's name says, or None if it says none."""
+    before, slash, _ = model.partition("/")
+    by_path = {path: family for family, path in PATHS.items()}
+    # Cloudflare writes google-ai-studio/gemini-2.5-flash: the vendor by its path.
+    return by_path.get(before, before) if slash else family_of(model)
+
+
 def _segment(config: Mapping[str, Json], member: str, variable: str) -> str:
     text = config.get(member, f"${{{variable}}}")
     if not isinstance(text, str) or _SEGMENT.fullmatch(text) is None:
@@ -147,10 +155,8 @@ class GatewayProvider:
 
     def _find(self, model: str) -> tuple[GatewayVendor, str]:
         """Return the vendor of a model, and the vendor's own name of it."""
-        before, slash, name = model.partition("/")
-        by_path = {path: family for family, path in PATHS.items()}
-        # Cloudflare writes google-ai-studio/gemini-2.5-flash: the vendor by its path.
-        family = by_path.get(before, before) if slash else family_of(model)
+        _, _, name = model.partition("/")
+        family = find_family(model)
         if family is None or family not in self._vendors:
             known = ", ".join(self._vendors)
             raise ProviderError(

@@ -69,7 +69,9 @@ class LazyProvider:
 
     async def _provider(self) -> Provider:
         if self._built is None:
-            built = await anyio.to_thread.run_sync(self._build)
+            # A canceled run ends at once. The thread cannot be stopped, and what it builds has no
+            # connections yet.
+            built = await anyio.to_thread.run_sync(self._build, abandon_on_cancel=True)
             # Two calls may build at the same time. Keep the provider of the first that returns: a
             # request may already be using it.
             if self._built is None:
