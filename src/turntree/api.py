@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.execution_context import ExecutionContext
+    from turntree.auth.invitations import Invitations
     from turntree.auth.members import Members
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
@@ -326,6 +327,13 @@ class Tree:
         from turntree.auth.members import Members
 
         return Members(MemberStore(self._on.database), self._on.clock, self.authority.own)
+
+    @cached_property
+    def invitations(self) -> Invitations:
+        """Who was invited to the workspace."""
+        from turntree.auth.invitations import Invitations
+
+        return Invitations(self.members.store, self._on.clock, self.authority.own)
 
     @cached_property
     def tokens(self) -> Tokens:

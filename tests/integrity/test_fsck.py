@@ -17,7 +17,7 @@ from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.event import Event, SealedEvent, record
-from turntree.core.ids import TurnId
+from turntree.core.ids import Timestamp, TurnId
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -50,6 +50,7 @@ CALLS = [
     ModelCall("opus", Usage(10, 20, 30, 40, 5), "anthropic", "call-1"),
     ModelCall("o", Usage()),
 ]
+LATER = Timestamp("2099-01-01T00:00:00.000Z")
 USE = ToolUse("use-1", "read", {"path": "a"})
 
 
@@ -84,6 +85,7 @@ async def tell(tree: Tree) -> None:
     await tree.sessions.undo("nest-2")
     await tree.turns.record("last", [user("leaf")], [assistant("leaf")])
     await tree.members.add("bob")
+    await tree.invitations.create("carl", expires_at=LATER)
 
 
 @pytest.fixture(scope="module")
@@ -471,6 +473,9 @@ FAULTS = {
     # Who may do what.
     "the member's role is not the one that the events tell of": (
         "I69 UPDATE turntree.members SET role = 'guest' WHERE principal = 'human:bob'"
+    ),
+    "the invitation did not end as the events tell": (
+        "I69 UPDATE turntree.invitations SET revoked_by = 'human:eve', ended_at = now()"
     ),
     "the workspace has members, and none of them is an admin": (
         "I69 UPDATE turntree.members SET role = 'member'"

@@ -49,6 +49,30 @@ class Member:
         return self.principal.removeprefix("human:")
 
 
+@value
+class Invitation:
+    """What a ledger knows about an invitation: never its code."""
+
+    id: str
+    invitee: str
+    """The person who may accept it (``human:ana``), or the address that it was sent to."""
+    role: Role
+    created_by: str
+    created_at: Timestamp
+    expires_at: Timestamp
+    accepted_by: str | None = None
+    revoked_by: str | None = None
+    ended_at: Timestamp | None = None
+
+    def state_at(self, now: Timestamp) -> Literal["open", "accepted", "revoked", "expired"]:
+        """Return what became of it."""
+        if self.accepted_by is not None:
+            return "accepted"
+        if self.revoked_by is not None:
+            return "revoked"
+        return "open" if now < self.expires_at else "expired"
+
+
 def roles_with(wanted: Right) -> list[Role]:
     """Return the roles that have a permission."""
     return [role for role in ROLES if RIGHTS[role].permits(wanted)]

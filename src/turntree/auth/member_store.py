@@ -1,6 +1,6 @@
 """Store of who belongs to a workspace. Every change is an event of the workspace's own stream."""
 
-from turntree.auth.member import Member, Role, read_role
+from turntree.auth.member import Invitation, Member, Role, read_role
 from turntree.core.ids import Timestamp, instant
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
@@ -55,6 +55,73 @@ class MemberStore:
             SQL["set_member"], member=member, role=role, is_new=is_new, by=by, at=at, roles=roles
         )
         return None if found is None or found[0] is None else read_role(found[0])
+
+    async def add_invitation(self, made: Invitation, digest: bytes, *, roles: list[Role]) -> None:
+        """Record an invitation.
+
+        Raises:
+            PermissionDenied: The viewer has none of ``roles``.
+        """
+        await self.database.run(
+            SQL["create_invitation"],
+            id=made.id,
+            digest=digest,
+            invitee=made.invitee,
+            role=made.role,
+            expires_at=made.expires_at,
+            by=made.created_by,
+            at=made.created_at,
+            roles=roles,
+        )
+
+    async def list_invitations(self) -> list[Invitation]:
+        """Return the invitations that the viewer sees, in the order in which they were made."""
+        rows = await self.database.fetch(SQL["list_invitations"])
+        return [
+            Invitation(
+                id,
+                invitee,
+                read_role(role),
+                by,
+                instant(created),
+                instant(expires),
+                accepted,
+                revoked,
+                None if ended is None else instant(ended),
+            )
+            for id, invitee, role, by, created, expires, accepted, revoked, ended in rows
+        ]
+
+    async def accept_invitation(
+        self, id: str, digest: bytes, member: str, *, at: Timestamp
+    ) -> Role:
+        """Make a person a member by an invitation, and return the role.
+
+        Raises:
+            NotFound: No invitation has this digest.
+            PermissionDenied: It is for another person.
+            InvalidOperation: It has ended.
+            Conflict: The person is a member already.
+        """
+        # As the system: the person is no member yet, and only admins see invitations.
+        everything = self.database.seen_by(EVERYTHING)
+        found = await everything.fetch_one(
+            SQL["accept_invitation"], id=id, digest=digest, member=member, at=at
+        )
+        assert found is not None, "a function returns one row"
+        return read_role(found[0])
+
+    async def revoke_invitation(
+        self, id: str, *, by: str, at: Timestamp, roles: list[Role]
+    ) -> None:
+        """End an invitation.
+
+        Raises:
+            PermissionDenied: The viewer has none of ``roles``.
+            NotFound: There is no such invitation.
+            InvalidOperation: It has ended already.
+        """
+        await self.database.run(SQL["revoke_invitation"], id=id, by=by, at=at, roles=roles)
 
     async def note_denial(self, by: str, right: str, reason: str) -> None:
         """Record that a principal was denied an action that concerns no session."""

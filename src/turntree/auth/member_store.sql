@@ -1,4 +1,4 @@
--- Members of a workspace.
+-- Members of a workspace, and invitations to it.
 
 -- name: ensure_members
 SELECT turntree.ensure_members(%(workspace)b, %(by)b::text, %(at)b::text);
@@ -23,3 +23,18 @@ SELECT turntree.set_member(%(workspace)b, %(member)b::text, %(role)b::text, %(is
 -- name: record_denied_action
 SELECT turntree.record_permission(%(workspace)b, turntree.workspace_stream(), 'permission.denied', %(by)b::text, %(right)b::text,
   %(reason)b::text);
+
+-- name: create_invitation
+SELECT turntree.create_invitation(%(workspace)b, %(id)b::text, %(digest)b, %(invitee)b::text, %(role)b::text,
+  %(expires_at)b::text, %(by)b::text, %(at)b::text, %(roles)b::text[]);
+
+-- name: list_invitations
+SELECT i.id, i.invitee, i.role::text, i.created_by, turntree.unix_ms(i.created_at), turntree.unix_ms(i.expires_at),
+    i.accepted_by, i.revoked_by, turntree.unix_ms(i.ended_at)
+  FROM turntree.invitations i WHERE i.workspace_id = %(workspace)b ORDER BY i.created_at, i.id;
+
+-- name: accept_invitation
+SELECT turntree.accept_invitation(%(workspace)b, %(id)b::text, %(digest)b, %(member)b::text, %(at)b::text);
+
+-- name: revoke_invitation
+SELECT turntree.revoke_invitation(%(workspace)b, %(id)b::text, %(by)b::text, %(at)b::text, %(roles)b::text[]);

@@ -7,7 +7,7 @@ from typing import IO, Self, Unpack
 
 from turntree.auth.audit import Audit, Fact
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.member import Member, Role
+from turntree.auth.member import Invitation, Member, Role
 from turntree.auth.permissions import Decision
 from turntree.auth.permissions import Right as PermissionsRight
 from turntree.auth.persona import Persona
@@ -1321,6 +1321,36 @@ class _Members:
             InvalidOperation: The workspace would have no admin.
         """
 
+class _Invitations:
+    def create(
+        self, invitee: str, role: Role = ..., *, expires_at: Timestamp
+    ) -> tuple[Invitation, str]:
+        """Return a new invitation, and its code, which is not stored.
+
+        Raises:
+            PermissionDenied: Only an admin may; the denial is recorded.
+            InvalidOperation: It is for neither a name nor an address, or has expired already.
+        """
+    def list_all(self) -> list[Invitation]:
+        """Return all invitations, in the order in which they were made; admins only see any."""
+    def accept(self, text: str) -> Member:
+        """Make the acting person a member, as the invitation says; it cannot be used again.
+
+        Raises:
+            PermissionDenied: It is not a code, or the invitation is for another person.
+            NotFound: There is no such invitation here.
+            InvalidOperation: It was accepted or revoked, or has expired.
+            Conflict: The person is a member already.
+        """
+    def revoke(self, id: str) -> None:
+        """End an invitation that was not accepted.
+
+        Raises:
+            PermissionDenied: Only an admin may; the denial is recorded.
+            NotFound: There is no such invitation.
+            InvalidOperation: It has ended already.
+        """
+
 class _Tokens:
     def issue(
         self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
@@ -1774,6 +1804,9 @@ class SyncTree:
     @property
     def members(self) -> _Members:
         """Who belongs to the workspace."""
+    @property
+    def invitations(self) -> _Invitations:
+        """Who was invited to the workspace."""
     @property
     def tokens(self) -> _Tokens:
         """Delegated permissions that can travel."""

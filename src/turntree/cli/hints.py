@@ -26,6 +26,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "human.permit": "turntree human configure {human} {permission}",
     "index.embed": "turntree index embed",
     "index.status": "turntree index status",
+    "invitation.list": "turntree invitation list --all",
     "member.list": "turntree member list",
     "member.promote": "turntree member add NAME --role admin",
     "member.role": "turntree member role {member} {role}",

@@ -204,6 +204,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "maintenance.member",
         "List, add and remove members of the workspace, and set their roles.",
     ),
+    "invitation": CommandEntry(
+        "Manage",
+        "maintenance.invitation",
+        "Invite people to the workspace, and accept invitations.",
+    ),
     "token": CommandEntry(
         "Manage", "maintenance.token", "Issue, list and revoke tokens that delegate permissions."
     ),

@@ -70,6 +70,9 @@ KINDS: Mapping[str, Group] = {
     "member.added": "transition",
     "member.role_changed": "transition",
     "member.removed": "transition",
+    "invitation.created": "transition",
+    "invitation.accepted": "transition",
+    "invitation.revoked": "transition",
     "policy.activated": "transition",
     "policy.proposed": "transition",
     "run.parked": "transition",
@@ -135,8 +138,8 @@ KINDS: Mapping[str, Group] = {
 
 
 RESERVED_NOUNS: Final = frozenset({
-    "api_key", "budget", "checkpoint", "conversation", "invitation", "notification", "participant",
-    "post", "remote", "trigger", "webhook",
+    "api_key", "budget", "checkpoint", "conversation", "notification", "participant", "post",
+    "remote", "trigger", "webhook",
 })  # fmt: skip
 """Our nouns that no event uses yet. An extension that used one would collide with us later."""
 

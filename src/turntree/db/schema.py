@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 47
-DIGEST: Final = "c7f3828ee77f8b9c403c1f4ac1d4386c7671a0b7da661a7f270d512ece6fecd5"
+NUMBER: Final = 48
+DIGEST: Final = "9b9b674bfa4fdb6dd4918b82b1879e81839d674d6c38f090582cf75e0eed85ac"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -764,6 +764,22 @@ SELECT coalesce(k.principal, t.principal) FROM told t FULL JOIN kept k ON k.prin
   WHERE k.principal IS NULL OR t.principal IS NULL OR k.role IS DISTINCT FROM t.role
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i69_invitations
+-- An invitation ends once: it is accepted or revoked. Its newest event says which.
+WITH told AS (
+  SELECT DISTINCT ON (1) d.j ->> 'invitation' AS id, e.kind
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream()
+      AND e.kind IN ('invitation.created', 'invitation.accepted', 'invitation.revoked')
+    ORDER BY 1, e.seq DESC
+), kept AS (
+  SELECT i.id, CASE WHEN i.accepted_by IS NOT NULL THEN 'invitation.accepted'
+      WHEN i.revoked_by IS NOT NULL THEN 'invitation.revoked' ELSE 'invitation.created' END AS kind
+    FROM turntree.invitations i WHERE i.workspace_id = %(workspace)b
+)
+SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id WHERE k.kind IS DISTINCT FROM t.kind
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i69_admin
 SELECT w.name FROM turntree.workspaces w WHERE w.id = %(workspace)b
     AND EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = w.id)

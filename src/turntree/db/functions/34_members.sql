@@ -135,3 +135,81 @@ BEGIN
       'reason', CASE v_role WHEN 'guest' THEN 'a guest changes only what was granted' ELSE 'it was removed' END,
       'hint', jsonb_build_object('action', 'member.list'))::text;
 END $$;
+
+-- Whether the viewer is an admin, or the system.
+CREATE OR REPLACE FUNCTION turntree.is_admin() RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT turntree.viewer() LIKE 'system:%' OR EXISTS (SELECT FROM turntree.members m
+    WHERE m.workspace_id = turntree.current_workspace() AND m.principal = turntree.person_behind(turntree.viewer())
+      AND m.role = 'admin')
+$$;
+
+-- Records an invitation, and that it was made.
+CREATE OR REPLACE FUNCTION turntree.create_invitation(
+  p_ws uuid, p_id text, p_digest bytea, p_invitee text, p_role text, p_expires text, p_by text, p_at text, p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
+  INSERT INTO turntree.invitations (workspace_id, id, code_digest, invitee, role, created_by, created_at, expires_at)
+    VALUES (p_ws, p_id, p_digest, p_invitee, p_role, p_by, p_at::timestamptz, p_expires::timestamptz);
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.created', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"expires_at":' || turntree.canonical_text(p_expires) || ',"invitation":'
+      || turntree.canonical_text(p_id) || ',"role":' || turntree.canonical_text(p_role) || '}');
+END $$;
+
+-- Makes a person a member by the code of an invitation. Run it as the system: the person is no member yet. Of two who
+-- send the same code at once, the second one is refused. What is wrong with an invitation is told only to a holder of its code.
+CREATE OR REPLACE FUNCTION turntree.accept_invitation(p_ws uuid, p_id text, p_digest bytea, p_member text, p_at text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  i record;
+  v_before text;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
+  SELECT x.role, x.invitee, x.expires_at, x.accepted_by, x.revoked_by INTO i FROM turntree.invitations x
+    WHERE x.workspace_id = p_ws AND x.id = p_id AND x.code_digest = p_digest FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no such invitation' USING ERRCODE = 'TT002';
+  ELSIF i.accepted_by IS NOT NULL THEN
+    RAISE EXCEPTION 'the invitation % was accepted already', p_id USING ERRCODE = 'TT003';
+  ELSIF i.revoked_by IS NOT NULL THEN
+    RAISE EXCEPTION 'the invitation % was revoked', p_id USING ERRCODE = 'TT003';
+  ELSIF i.expires_at <= p_at::timestamptz THEN
+    RAISE EXCEPTION 'the invitation % has expired', p_id USING ERRCODE = 'TT003';
+  -- An address says where the code was sent; a name says who may use it.
+  ELSIF i.invitee LIKE 'human:%' AND i.invitee <> p_member THEN
+    RAISE EXCEPTION 'the invitation % is for %, and not for %', p_id, i.invitee, p_member USING ERRCODE = '42501',
+      DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_member, 'right', 'invitation.accept',
+        'reason', 'it is for another person')::text;
+  END IF;
+  SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
+  IF v_before IS NOT NULL THEN
+    RAISE EXCEPTION '% is here already, as %', p_member, v_before USING ERRCODE = 'TT001',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
+  END IF;
+  UPDATE turntree.invitations SET accepted_by = p_member, ended_at = p_at::timestamptz
+    WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.accepted', p_at,
+    '{"by":' || turntree.canonical_text(p_member) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
+  PERFORM turntree.record_member(p_ws, p_member, NULL, i.role, p_member, p_at);
+  RETURN i.role;
+END $$;
+
+-- Ends an invitation before it was accepted.
+CREATE OR REPLACE FUNCTION turntree.revoke_invitation(p_ws uuid, p_id text, p_by text, p_at text, p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_ended timestamptz;
+BEGIN
+  PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
+  SELECT x.ended_at INTO v_ended FROM turntree.invitations x WHERE x.workspace_id = p_ws AND x.id = p_id FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no invitation %', p_id USING ERRCODE = 'TT002',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'invitation.list'))::text;
+  ELSIF v_ended IS NOT NULL THEN
+    RAISE EXCEPTION 'the invitation % has ended already', p_id USING ERRCODE = 'TT003',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'invitation.list'))::text;
+  END IF;
+  UPDATE turntree.invitations SET revoked_by = p_by, ended_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.revoked', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
+END $$;
