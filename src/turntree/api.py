@@ -18,6 +18,7 @@ from turntree.core.viewer import EVERYTHING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from turntree.auth.api_keys import ApiKeys
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.execution_context import ExecutionContext
     from turntree.auth.invitations import Invitations
@@ -334,6 +335,13 @@ class Tree:
         from turntree.auth.invitations import Invitations
 
         return Invitations(self.members.store, self._on.clock, self.authority.own)
+
+    @cached_property
+    def keys(self) -> ApiKeys:
+        """API keys, with which programs act for a person."""
+        from turntree.auth.api_keys import ApiKeys
+
+        return ApiKeys(self.members.store, self._on.clock, self.authority.own)
 
     @cached_property
     def tokens(self) -> Tokens:

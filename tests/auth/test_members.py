@@ -50,15 +50,17 @@ async def denials(tree: Tree) -> list[Mapping[str, Any]]:
 
 def test_the_table_says_who_may_do_what() -> None:
     """The whole table, once more: a change of it is on purpose."""
-    wanted = ("read", "invoke", "configure", "fork", "member.manage")
+    wanted = (
+        "read", "invoke", "key.create", "configure", "fork", "key.manage", "member.manage",
+    )  # fmt: skip
     may = {
         role: {name for name in wanted if RIGHTS[role].permits(right("action", name))}
         for role in ROLES
     }
     assert may == {
         "admin": {*wanted},
-        "member": {"read", "invoke", "configure", "fork"},
-        "guest": {"read", "invoke"},
+        "member": {"read", "invoke", "key.create", "configure", "fork"},
+        "guest": {"read", "invoke", "key.create"},
     }
     assert roles_with(right("action", "member.manage")) == ["admin"]
     # Each role is within the next larger one.

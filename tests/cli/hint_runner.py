@@ -55,7 +55,7 @@ READ_ONLY = (
     ("program", "list"), ("program", "show"), ("program", "kinds"), ("tag", "list"), ("--help",),
     ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
     ("worktree", "--list"), ("import", "--dry-run"), ("member", "list"),
-    ("invitation", "list"),
+    ("invitation", "list"), ("key", "list"),
 )  # fmt: skip
 SHARED = "demo_to_read"
 """A database that many tests read."""

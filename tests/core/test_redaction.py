@@ -41,6 +41,8 @@ KEYS = [
     "AGE-SECRET-KEY-1" + "QPZRY9X8" * 7,
     "AccountKey=" + "aB3d" * 21 + "aB==",
     "tt1.eyJhIjoxfQ12345678.c2lnbmF0dXJlc2lnbmF0dXJl",
+    "ttk_" + "aB3" * 7 + "x_" + "ab12" * 3 + "_" + "aB3d5F7" * 7,
+    "tti_" + "aB3" * 7 + "x_" + "ab12" * 3 + "_" + "aB3d5F7" * 7,
     "SG." + "aB3d" * 5 + "aB." + "aB3d" * 10 + "aB3",
     "hvs." + "aB3d" * 6,
     "ya29." + "aB3d-_" * 8,
@@ -96,6 +98,7 @@ the ntn_ prefix, sbp_function_of_two_variables, glsa_sample_rate_in_hertz, dckr_
 eyJ is how a base64 object begins; eyJhbGciOiJIUzI1NiJ9 alone is a header and no token
 "cache_read_input_tokens": 7, "signature": "EqQBCkYIBxgCKkDq", "sessionId": "aaaaaaaa-0000-4000"
 -----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----
+ttk_ and tti_ begin nothing here, nor does a button_ttk_frame_with_a_long_name_of_widgets_x1
 tt1. is a prefix, and so is hooks.slack.com/services/ with nothing behind it
 """
 """Code and prose that talk of secrets and hold none."""

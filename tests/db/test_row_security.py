@@ -64,15 +64,15 @@ FACTS = {
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "import_cursors", "invitations", "members", "object_holders", "plans", "program_grants",
-    "programs",
+    "api_keys", "import_cursors", "invitations", "members", "object_holders", "plans",
+    "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "workers",
 }  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
-SECRET = {"invitations"}
+SECRET = {"api_keys", "invitations"}
 """The tables that people who query with SQL cannot read at all."""
 
 CHANGES = {
@@ -125,7 +125,9 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await database.run(WORKER_SQL["register_worker"], worker="w1")
     await Ledger(replace(database, sight=Sight("human:ana"))).put_object(b"hers")
     await tree.members.add("bob")
-    await tree.invitations.create("carl", expires_at=Timestamp("2099-01-01T00:00:00.000Z"))
+    later = Timestamp("2099-01-01T00:00:00.000Z")
+    await tree.invitations.create("carl", expires_at=later)
+    await tree.keys.create("ci", expires_at=later)
     return tree
 
 

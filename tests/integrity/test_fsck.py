@@ -86,6 +86,7 @@ async def tell(tree: Tree) -> None:
     await tree.turns.record("last", [user("leaf")], [assistant("leaf")])
     await tree.members.add("bob")
     await tree.invitations.create("carl", expires_at=LATER)
+    await tree.keys.create("ci", expires_at=LATER)
 
 
 @pytest.fixture(scope="module")
@@ -476,6 +477,9 @@ FAULTS = {
     ),
     "the invitation did not end as the events tell": (
         "I69 UPDATE turntree.invitations SET revoked_by = 'human:eve', ended_at = now()"
+    ),
+    "the key is another one than the events tell of": (
+        "I69 UPDATE turntree.api_keys SET scopes = jsonb_build_object('tools', 'all')"
     ),
     "the workspace has members, and none of them is an admin": (
         "I69 UPDATE turntree.members SET role = 'member'"

@@ -22,14 +22,20 @@ WORKSPACE_STREAM: Final = derived_id(0, "workspace")
 """The stream of what concerns a workspace itself; it has the same id in each."""
 
 MANAGE_MEMBERS: Final = make_right("action", "member.manage")
+CREATE_KEYS: Final = make_right("action", "key.create")
+"""To create API keys of one's own, and to revoke them."""
+MANAGE_KEYS: Final = make_right("action", "key.manage")
+"""To revoke the keys of others."""
 
 RIGHTS: Final[Mapping[Role, Permissions]] = {
     "admin": EVERYTHING,
-    "member": Permissions(EVERYTHING.allow, actions("member.manage")),
+    "member": Permissions(EVERYTHING.allow, actions("member.manage", "key.manage")),
     # Tools and credentials are those of the agents that a guest was granted; without a grant there
     # is no session in which one could be used.
-    "guest": Permissions((*actions("read", "invoke"), *tools("*"), *credentials("*"))),
-}
+    "guest": Permissions((
+        *actions("read", "invoke", "key.create"), *tools("*"), *credentials("*"),
+    )),
+}  # fmt: skip
 """What each role may do at most."""
 
 

@@ -1,6 +1,12 @@
 """Store of who belongs to a workspace. Every change is an event of the workspace's own stream."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from turntree.auth.api_key import ApiKey
 from turntree.auth.member import Invitation, Member, Role, read_role
+from turntree.auth.permissions import Permissions
+from turntree.core.canonical import canonical
 from turntree.core.ids import Timestamp, instant
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
@@ -123,8 +129,74 @@ class MemberStore:
         """
         await self.database.run(SQL["revoke_invitation"], id=id, by=by, at=at, roles=roles)
 
+    async def add_key(self, made: ApiKey, digest: bytes, *, roles: list[Role]) -> None:
+        """Record an API key.
+
+        Raises:
+            PermissionDenied: The viewer has none of ``roles``.
+        """
+        await self.database.run(
+            SQL["create_api_key"],
+            id=made.id,
+            digest=digest,
+            name=made.name,
+            holder=made.holder,
+            agent=made.agent,
+            scopes=canonical(made.scopes.to_json()).decode(),
+            expires_at=made.expires_at,
+            at=made.created_at,
+            roles=roles,
+        )
+
+    async def list_keys(self) -> list[ApiKey]:
+        """Return the API keys that the viewer sees, in the order in which they were made."""
+        return [_key(row) for row in await self.database.fetch(SQL["list_api_keys"])]
+
+    async def find_key(self, id: str) -> tuple[bytes, Role | None, ApiKey] | None:
+        """Return the digest of a key, the role that its holder has, and its record."""
+        # As the system: who acts is known only after the key was verified.
+        found = await self.database.seen_by(EVERYTHING).fetch_one(SQL["find_api_key"], id=id)
+        if found is None:
+            return None
+        digest, role, *row = found
+        return bytes(digest), None if role is None else read_role(role), _key(row)
+
+    async def touch_key(self, id: str, *, at: Timestamp) -> None:
+        """Note that a key was used."""
+        await self.database.seen_by(EVERYTHING).run(SQL["touch_api_key"], id=id, at=at)
+
+    async def revoke_key(
+        self, id: str, reason: str, *, by: str, at: Timestamp, roles: list[Role]
+    ) -> None:
+        """Revoke a key; ``roles`` may revoke the keys of others.
+
+        Raises:
+            NotFound: The viewer sees no such key.
+            InvalidOperation: It was revoked already.
+        """
+        await self.database.run(
+            SQL["revoke_api_key"], id=id, reason=reason, by=by, at=at, roles=roles
+        )
+
     async def note_denial(self, by: str, right: str, reason: str) -> None:
         """Record that a principal was denied an action that concerns no session."""
         # As the system: the principal that was denied must not be able to prevent the record.
         everything = self.database.seen_by(EVERYTHING)
         await everything.run(SQL["record_denied_action"], by=by, right=right, reason=reason)
+
+
+def _key(row: Sequence[Any]) -> ApiKey:
+    id, name, holder, agent, scopes, created, expires, used, revoked_by, revoked, reason = row
+    return ApiKey(
+        id,
+        name,
+        holder,
+        agent,
+        Permissions.from_json(scopes),
+        instant(created),
+        instant(expires),
+        None if used is None else instant(used),
+        revoked_by,
+        None if revoked is None else instant(revoked),
+        reason,
+    )

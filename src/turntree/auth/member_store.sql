@@ -1,4 +1,4 @@
--- Members of a workspace, and invitations to it.
+-- Members of a workspace, invitations to it, and API keys.
 
 -- name: ensure_members
 SELECT turntree.ensure_members(%(workspace)b, %(by)b::text, %(at)b::text);
@@ -38,3 +38,26 @@ SELECT turntree.accept_invitation(%(workspace)b, %(id)b::text, %(digest)b, %(mem
 
 -- name: revoke_invitation
 SELECT turntree.revoke_invitation(%(workspace)b, %(id)b::text, %(by)b::text, %(at)b::text, %(roles)b::text[]);
+
+-- name: create_api_key
+SELECT turntree.create_api_key(%(workspace)b, %(id)b::text, %(digest)b, %(name)b::text, %(holder)b::text, %(agent)b::text,
+  %(scopes)b::text, %(expires_at)b::text, %(at)b::text, %(roles)b::text[]);
+
+-- name: list_api_keys
+SELECT k.id, k.name, k.holder, k.agent, k.scopes, turntree.unix_ms(k.created_at), turntree.unix_ms(k.expires_at),
+    turntree.unix_ms(k.last_used_at), k.revoked_by, turntree.unix_ms(k.revoked_at), k.reason
+  FROM turntree.api_keys k WHERE k.workspace_id = %(workspace)b ORDER BY k.created_at, k.id;
+
+-- name: find_api_key
+-- With the role that its holder has today: a key of a person who was removed opens nothing.
+SELECT k.key_digest, m.role::text, k.id, k.name, k.holder, k.agent, k.scopes, turntree.unix_ms(k.created_at),
+    turntree.unix_ms(k.expires_at), turntree.unix_ms(k.last_used_at), k.revoked_by, turntree.unix_ms(k.revoked_at), k.reason
+  FROM turntree.api_keys k
+  LEFT JOIN turntree.members m ON m.workspace_id = k.workspace_id AND m.principal = k.holder
+  WHERE k.workspace_id = %(workspace)b AND k.id = %(id)b::text;
+
+-- name: touch_api_key
+UPDATE turntree.api_keys SET last_used_at = %(at)b::text::timestamptz WHERE workspace_id = %(workspace)b AND id = %(id)b::text;
+
+-- name: revoke_api_key
+SELECT turntree.revoke_api_key(%(workspace)b, %(id)b::text, %(reason)b::text, %(by)b::text, %(at)b::text, %(roles)b::text[]);

@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import IO, Self, Unpack
 
+from turntree.auth.api_key import ApiKey, VerifiedKey
 from turntree.auth.audit import Audit, Fact
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import Invitation, Member, Role
-from turntree.auth.permissions import Decision
+from turntree.auth.permissions import Decision, Permissions
 from turntree.auth.permissions import Right as PermissionsRight
 from turntree.auth.persona import Persona
 from turntree.auth.persona_fork import PersonaForkDecision
@@ -1351,6 +1352,40 @@ class _Invitations:
             InvalidOperation: It has ended already.
         """
 
+class _ApiKeys:
+    def create(
+        self,
+        name: str,
+        *,
+        expires_at: Timestamp,
+        scopes: Permissions = ...,
+        agent: str | None = ...,
+    ) -> tuple[ApiKey, str]:
+        """Return a new key's record, and the key, which is not stored.
+
+        It permits at most what the acting person may do here and now.
+
+        Raises:
+            PermissionDenied: The acting principal is no member, or not a person.
+            InvalidOperation: The name or the agent's is invalid, or it would have expired already.
+        """
+    def list_all(self) -> list[ApiKey]:
+        """Return the keys of the acting person, or of all if that is an admin."""
+    def revoke(self, id: str, *, reason: str = ...) -> None:
+        """Revoke a key: from now on it opens nothing.
+
+        Raises:
+            NotFound: There is no such key, or it is another person's.
+            InvalidOperation: It was revoked already, or the reason is too long.
+        """
+    def verify(self, text: str) -> VerifiedKey:
+        """Return who acts with a key, and what they may do.
+
+        Raises:
+            PermissionDenied: It is no key of this workspace, was revoked or has expired, or its
+                holder was removed. If its id is known, the denial is recorded.
+        """
+
 class _Tokens:
     def issue(
         self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
@@ -1807,6 +1842,9 @@ class SyncTree:
     @property
     def invitations(self) -> _Invitations:
         """Who was invited to the workspace."""
+    @property
+    def keys(self) -> _ApiKeys:
+        """API keys, with which programs act for a person."""
     @property
     def tokens(self) -> _Tokens:
         """Delegated permissions that can travel."""

@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "index.embed": "turntree index embed",
     "index.status": "turntree index status",
     "invitation.list": "turntree invitation list --all",
+    "key.list": "turntree key list --all",
     "member.list": "turntree member list",
     "member.promote": "turntree member add NAME --role admin",
     "member.role": "turntree member role {member} {role}",

@@ -209,6 +209,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "maintenance.invitation",
         "Invite people to the workspace, and accept invitations.",
     ),
+    "key": CommandEntry(
+        "Manage",
+        "maintenance.key",
+        "Create, list and revoke API keys, with which programs act for you.",
+    ),
     "token": CommandEntry(
         "Manage", "maintenance.token", "Issue, list and revoke tokens that delegate permissions."
     ),

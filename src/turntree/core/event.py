@@ -73,6 +73,8 @@ KINDS: Mapping[str, Group] = {
     "invitation.created": "transition",
     "invitation.accepted": "transition",
     "invitation.revoked": "transition",
+    "api_key.created": "transition",
+    "api_key.revoked": "transition",
     "policy.activated": "transition",
     "policy.proposed": "transition",
     "run.parked": "transition",
@@ -138,8 +140,8 @@ KINDS: Mapping[str, Group] = {
 
 
 RESERVED_NOUNS: Final = frozenset({
-    "api_key", "budget", "checkpoint", "conversation", "notification", "participant", "post",
-    "remote", "trigger", "webhook",
+    "budget", "checkpoint", "conversation", "notification", "participant", "post", "remote",
+    "trigger", "webhook",
 })  # fmt: skip
 """Our nouns that no event uses yet. An extension that used one would collide with us later."""
 

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 48
-DIGEST: Final = "9b9b674bfa4fdb6dd4918b82b1879e81839d674d6c38f090582cf75e0eed85ac"
+NUMBER: Final = 49
+DIGEST: Final = "f2f2cd03b92b5e46914de5d146cd8b2dd9eebf1dabec70a18a65b8956fb2e90a"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -780,6 +780,25 @@ WITH told AS (
 SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id WHERE k.kind IS DISTINCT FROM t.kind
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i69_keys
+-- Who holds a key, what it permits, until when, and whether it was revoked.
+WITH events AS (
+  SELECT e.kind, turntree.document(e.body) -> 'data' AS j FROM turntree.events e
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream()
+      AND e.kind IN ('api_key.created', 'api_key.revoked')
+), told AS (
+  SELECT c.j ->> 'key' AS id, c.j ->> 'by' AS holder, c.j ->> 'agent' AS agent, c.j -> 'scopes' AS scopes,
+      (c.j ->> 'expires_at')::timestamptz AS expires_at,
+      (SELECT r.j ->> 'by' FROM events r WHERE r.kind = 'api_key.revoked' AND r.j ->> 'key' = c.j ->> 'key' LIMIT 1) AS revoked_by
+    FROM events c WHERE c.kind = 'api_key.created'
+), kept AS (
+  SELECT k.id, k.holder, k.agent, k.scopes, k.expires_at, k.revoked_by FROM turntree.api_keys k WHERE k.workspace_id = %(workspace)b
+)
+SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id
+  WHERE (k.id, k.holder, k.agent, k.scopes, k.expires_at, k.revoked_by)
+    IS DISTINCT FROM (t.id, t.holder, t.agent, t.scopes, t.expires_at, t.revoked_by)
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i69_admin
 SELECT w.name FROM turntree.workspaces w WHERE w.id = %(workspace)b
     AND EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = w.id)

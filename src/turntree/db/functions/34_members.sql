@@ -213,3 +213,40 @@ BEGIN
   PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.revoked', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
 END $$;
+
+-- Records an API key, and that it was made. Its holder is the person who makes it.
+CREATE OR REPLACE FUNCTION turntree.create_api_key(
+  p_ws uuid, p_id text, p_digest bytea, p_name text, p_holder text, p_agent text, p_scopes text, p_expires text, p_at text,
+  p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM turntree.require_role(p_ws, p_holder, 'key.create', p_roles);
+  INSERT INTO turntree.api_keys (workspace_id, id, key_digest, name, holder, agent, scopes, created_at, expires_at)
+    VALUES (p_ws, p_id, p_digest, p_name, p_holder, p_agent, p_scopes::jsonb, p_at::timestamptz, p_expires::timestamptz);
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'api_key.created', p_at,
+    '{' || coalesce('"agent":' || turntree.canonical_text(p_agent) || ',', '') || '"by":' || turntree.canonical_text(p_holder)
+      || ',"expires_at":' || turntree.canonical_text(p_expires) || ',"key":' || turntree.canonical_text(p_id)
+      || ',"scopes":' || p_scopes || '}');
+END $$;
+
+-- Revokes an API key. The policy of the table shows a person their own keys, and an admin all.
+CREATE OR REPLACE FUNCTION turntree.revoke_api_key(p_ws uuid, p_id text, p_reason text, p_by text, p_at text, p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  k record;
+BEGIN
+  SELECT x.holder, x.revoked_by INTO k FROM turntree.api_keys x WHERE x.workspace_id = p_ws AND x.id = p_id FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no key %', p_id USING ERRCODE = 'TT002',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'key.list'))::text;
+  ELSIF k.revoked_by IS NOT NULL THEN
+    RAISE EXCEPTION 'the key % was revoked already, by %', p_id, k.revoked_by USING ERRCODE = 'TT003';
+  ELSIF k.holder <> p_by THEN
+    PERFORM turntree.require_role(p_ws, p_by, 'key.manage', p_roles);
+  END IF;
+  UPDATE turntree.api_keys SET revoked_by = p_by, revoked_at = p_at::timestamptz, reason = p_reason
+    WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'api_key.revoked', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"key":' || turntree.canonical_text(p_id) || ',"reason":'
+      || turntree.canonical_text(p_reason) || '}');
+END $$;

@@ -64,8 +64,10 @@ BEGIN
     UNION ALL
     SELECT 'visible_to_app', 'object_writers', 'turntree_app', '(SELECT turntree.can_see_all_programs()) OR by = (SELECT turntree.viewer())'
     UNION ALL
-    -- Who was invited is for admins; people who query with SQL cannot read the table at all.
+    -- Who was invited is for admins, and a key for its holder too; people who query with SQL can read neither.
     SELECT 'visible_to_app', 'invitations', 'turntree_app', '(SELECT turntree.is_admin())'
+    UNION ALL
+    SELECT 'visible_to_app', 'api_keys', 'turntree_app', '(SELECT turntree.is_admin()) OR holder = (SELECT turntree.viewer())'
     UNION ALL
     SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())
       OR turntree.reader_can_see_segment(workspace_id, id, fork_depth)'
