@@ -1,21 +1,28 @@
 import { useQuery } from "@tanstack/react-query";
 import { Eraser } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { write } from "../api/client.ts";
-import { asProblem } from "../api/problem.ts";
 import { count } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
-import { Failure, Skeleton } from "../parts/States.tsx";
 import { visible } from "../thread/text.ts";
 import type { Target } from "./acts.ts";
 import { FileLine } from "./FileLine.tsx";
 import { Frame, inQuotes } from "./Frame.tsx";
+import {
+  ConflictChoice,
+  ConflictLine,
+  NoPlan,
+  Notes,
+  PLANNED,
+  SHOWN_MAX,
+  StayLine,
+  useReadyFocus,
+} from "./Plan.tsx";
 import { type RevertRow, reasonOf, restOf, rowsOf } from "./revertRows.ts";
 import { useAct, useNoField } from "./useAct.ts";
 import type { RevertPlan } from "./wire.ts";
 
 type Choice = "keep" | "exact" | "mark";
-const SHOWN_MAX = 200;
 const STAYS_SHOWN_MAX = 4;
 const CHOICES: readonly (readonly [Choice, string, string])[] = [
   ["keep", "Keep what is there", "The lines that are there now stay; everything else goes back."],
@@ -33,10 +40,7 @@ export function RevertDialog({ target }: { target: Target }) {
   const ask = (files: string[] | null, conflicts: Choice | "ask") => ({
     queryKey: ["acts", "revert", turn.id, files, conflicts],
     queryFn: () => write("/acts/revert/plan", { at: turn.id, files, conflicts }),
-    // What is shown is what will be done: it does not change under the reader.
-    staleTime: "static" as const,
-    gcTime: 0,
-    retry: false,
+    ...PLANNED,
   });
   const whole = useQuery(ask(null, "ask"));
   const files = whole.data?.files ?? [];
@@ -56,14 +60,7 @@ export function RevertDialog({ target }: { target: Target }) {
   const plan = latest.data ?? asked.data;
   const isReady = latest.data !== undefined && !latest.isPlaceholderData && !asked.isPlaceholderData;
   const isStuck = plan?.conflicts.some((one) => isChoice && isReady && !one.decided) ?? false;
-  const body = useRef<HTMLDivElement>(null);
-  const wasReady = useRef(false);
-  useEffect(() => {
-    if (!isReady || wasReady.current) return;
-    wasReady.current = true;
-    // The way that is offered first has the focus, as soon as it is known what it does.
-    body.current?.closest("form")?.querySelector<HTMLElement>("button[type=submit]")?.focus();
-  }, [isReady]);
+  const body = useReadyFocus(isReady);
   const toggle = (path: string) =>
     setLeft((before) => {
       const next = new Set(before);
@@ -127,48 +124,32 @@ export function RevertDialog({ target }: { target: Target }) {
                   />
                 ))}
               {plan.stays.slice(0, STAYS_SHOWN_MAX).map((step) => (
-                <li key={`stay ${step.folder} ${step.path}`} className="stays">
-                  <i aria-hidden="true">–</i>
-                  <code>{visible(step.path)}</code>
-                  <small>changed later, stays</small>
-                </li>
+                <StayLine
+                  key={`stay ${step.folder} ${step.path}`}
+                  path={<code>{visible(step.path)}</code>}
+                  why="changed later, stays"
+                />
               ))}
             </ul>
             <Notes notes={restOf(plan, Math.min(plan.stays.length, STAYS_SHOWN_MAX))} />
             {isChoice ? (
-              <fieldset className="act-choice">
-                <legend>{count(asked.data?.conflicts.length ?? 0, "file")} changed again since</legend>
-                <div className="act-segments">
-                  {CHOICES.map(([value, words]) => (
-                    <label key={value}>
-                      <input
-                        type="radio"
-                        name="conflicts"
-                        checked={picked === value}
-                        onChange={() => setPicked(value)}
-                      />
-                      <span>{words}</span>
-                    </label>
-                  ))}
-                </div>
-                <p className="act-hint">
-                  {isStuck
+              <ConflictChoice
+                legend={`${count(asked.data?.conflicts.length ?? 0, "file")} changed again since`}
+                choices={CHOICES.map(([value, words]) => [value, words] as const)}
+                picked={picked}
+                pick={setPicked}
+                hint={
+                  isStuck
                     ? "One of them cannot be decided here: a file is where its folder was. Move that file away, or leave this one out."
                     : isReady && changes === 0
                       ? "Then nothing goes back."
-                      : CHOICES.find(([value]) => value === picked)![2]}
-                </p>
-              </fieldset>
+                      : CHOICES.find(([value]) => value === picked)![2]
+                }
+              />
             ) : null}
           </>
-        ) : fails ? (
-          <div className="act-body">
-            <Failure error={asProblem(fails)} compact />
-          </div>
         ) : (
-          <div className="act-body">
-            <Skeleton rows={4} label="Comparing files" />
-          </div>
+          <NoPlan error={fails} />
         )}
       </div>
     </Frame>
@@ -190,35 +171,13 @@ function Row(props: { row: RevertRow; picked: Choice; isChosen?: boolean; toggle
       return <FileLine step={row.step} path={path} note={row.step.merged ? "later lines stay" : undefined} />;
     case "conflict":
       return (
-        <li className="both">
-          <i aria-hidden="true">!</i>
-          <span>
-            {path}
-            <small>{reasonOf(row.conflict)}</small>
-          </span>
-          <small>
-            {props.picked === "keep" ? "stays" : props.picked === "exact" ? "goes back" : "gets markers"}
-          </small>
-        </li>
+        <ConflictLine
+          path={path}
+          why={reasonOf(row.conflict)}
+          end={props.picked === "keep" ? "stays" : props.picked === "exact" ? "goes back" : "gets markers"}
+        />
       );
     case "stays":
-      return (
-        <li className="stays">
-          <i aria-hidden="true">–</i>
-          {path}
-          <small>{row.why}</small>
-        </li>
-      );
+      return <StayLine path={path} why={row.why} />;
   }
-}
-
-function Notes({ notes }: { notes: readonly string[] }) {
-  if (notes.length === 0) return null;
-  return (
-    <ul className="act-notes">
-      {notes.map((note) => (
-        <li key={note}>{visible(note)}</li>
-      ))}
-    </ul>
-  );
 }

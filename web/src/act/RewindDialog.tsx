@@ -1,20 +1,31 @@
 import { useQuery } from "@tanstack/react-query";
 import { ArrowLeft } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { read, write } from "../api/client.ts";
-import { asProblem } from "../api/problem.ts";
 import { count, shortId } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
-import { Failure, Skeleton } from "../parts/States.tsx";
 import { visible } from "../thread/text.ts";
 import type { Target } from "./acts.ts";
 import { FileLine } from "./FileLine.tsx";
 import { Frame, inQuotes } from "./Frame.tsx";
+import {
+  ConflictChoice,
+  ConflictLine,
+  NoPlan,
+  Notes,
+  PLANNED,
+  SHOWN_MAX,
+  StayLine,
+  useReadyFocus,
+} from "./Plan.tsx";
 import { useAct, useNoField } from "./useAct.ts";
 import type { RewindPlan } from "./wire.ts";
 
 type Choice = "ask" | "keep" | "exact";
-const SHOWN_MAX = 200;
+const CHOICES = [
+  ["keep", "Keep mine"],
+  ["exact", "All as it was"],
+] as const;
 
 /** The plan of a move back: what goes back, what is yours and stays, and conflicts as a choice. */
 export function RewindDialog({ target, before }: { target: Target; before: boolean }) {
@@ -36,10 +47,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
     queryKey: ["acts", "rewind", session, turn.id, before, conflicts],
     queryFn: () => write("/acts/rewind/plan", { session: session ?? "", to: turn.id, before, conflicts }),
     enabled: session !== null,
-    // What is shown is what will be done: it does not change under the reader.
-    staleTime: "static" as const,
-    gcTime: 0,
-    retry: false,
+    ...PLANNED,
   });
   const asked = useQuery(ask("ask"));
   const chosen = useQuery({ ...ask(choice), enabled: session !== null && choice !== "ask" });
@@ -49,16 +57,9 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
     if (choice === "ask" && conflicts.length > 0) setChoice("keep");
   }, [choice, conflicts.length]);
   const plan = choice === "ask" ? asked.data : (chosen.data ?? asked.data);
-  const files = useRef<HTMLDivElement>(null);
   const isReady =
     plan !== undefined && (choice === "ask" ? conflicts.length === 0 : chosen.data !== undefined);
-  const wasReady = useRef(false);
-  useEffect(() => {
-    if (!isReady || wasReady.current) return;
-    wasReady.current = true;
-    // The way that is offered first has the focus, as soon as it is known what it does.
-    files.current?.closest("form")?.querySelector<HTMLElement>("button[type=submit]")?.focus();
-  }, [isReady]);
+  const body = useReadyFocus(isReady);
   const move = (withFiles: boolean) =>
     plan &&
     void act.finish("/acts/rewind", {
@@ -102,7 +103,7 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
         ) : null
       }
     >
-      <div ref={files}>
+      <div ref={body}>
         {target.session ? null : (
           <div className="act-body">
             <div className="act-field">
@@ -149,81 +150,57 @@ export function RewindDialog({ target, before }: { target: Target; before: boole
               ))}
               {choice === "exact"
                 ? null
-                : plan.stays.slice(0, SHOWN_MAX).map((step) => (
-                    <li key={`stay ${step.folder} ${step.path}`} className="stays">
-                      <i aria-hidden="true">–</i>
-                      <code>{visible(step.path)}</code>
-                      <small>yours, stays</small>
-                    </li>
-                  ))}
+                : plan.stays
+                    .slice(0, SHOWN_MAX)
+                    .map((step) => (
+                      <StayLine
+                        key={`stay ${step.folder} ${step.path}`}
+                        path={<code>{visible(step.path)}</code>}
+                        why="yours, stays"
+                      />
+                    ))}
               {(choice === "exact" ? [] : conflicts.slice(0, SHOWN_MAX)).map((step) => (
-                <li key={`both ${step.folder} ${step.path}`} className="both">
-                  <i aria-hidden="true">!</i>
-                  <span>
-                    <code>{visible(step.path)}</code>
-                    <small>a turn changed it, and you did too</small>
-                  </span>
-                  <small>stays</small>
-                </li>
+                <ConflictLine
+                  key={`both ${step.folder} ${step.path}`}
+                  path={<code>{visible(step.path)}</code>}
+                  why="a turn changed it, and you did too"
+                  end="stays"
+                />
               ))}
             </ul>
-            <Rest plan={plan} />
+            <Notes notes={restOf(plan)} />
             {conflicts.length > 0 ? (
-              <fieldset className="act-choice">
-                <legend>{count(conflicts.length, "file")} changed by a turn and by you</legend>
-                <div className="act-segments">
-                  {(["keep", "exact"] as const).map((value) => (
-                    <label key={value}>
-                      <input
-                        type="radio"
-                        name="conflicts"
-                        checked={choice === value}
-                        onChange={() => setChoice(value)}
-                      />
-                      <span>{value === "keep" ? "Keep mine" : "All as it was"}</span>
-                    </label>
-                  ))}
-                </div>
-                <p className="act-hint">
-                  {choice === "exact"
+              <ConflictChoice
+                legend={`${count(conflicts.length, "file")} changed by a turn and by you`}
+                choices={CHOICES}
+                picked={choice}
+                pick={setChoice}
+                hint={
+                  choice === "exact"
                     ? "Every file becomes as it was then, also those that only you changed. Undo brings them back."
-                    : "What you have now stays; everything else goes back."}
-                </p>
-              </fieldset>
+                    : "What you have now stays; everything else goes back."
+                }
+              />
             ) : null}
           </>
-        ) : fails ? (
-          <div className="act-body">
-            <Failure error={asProblem(fails)} compact />
-          </div>
         ) : (
-          <div className="act-body">
-            <Skeleton rows={4} label="Comparing files" />
-          </div>
+          <NoPlan error={fails} />
         )}
       </div>
     </Frame>
   );
 }
 
-function Rest({ plan }: { plan: RewindPlan }) {
+function restOf(plan: RewindPlan): string[] {
   const cut = [plan.goes_back, plan.stays, plan.conflicts].reduce(
     (sum, steps) => sum + Math.max(0, steps.length - SHOWN_MAX),
     0,
   );
-  const notes = [
+  return [
     ...(cut ? [`${count(cut, "more file")} not listed`] : []),
     ...plan.notes,
     ...(plan.untouched
       ? [`${count(plan.untouched, "file")} in ${plan.folder ?? shortId(plan.session)} already as then`]
       : []),
   ];
-  if (notes.length === 0) return null;
-  return (
-    <ul className="act-notes">
-      {notes.map((note) => (
-        <li key={note}>{note}</li>
-      ))}
-    </ul>
-  );
 }
