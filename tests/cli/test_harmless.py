@@ -67,7 +67,10 @@ def planted(turntree: Call) -> str:
 def test_no_display_passes_on_what_a_terminal_obeys(
     turntree: Call, planted: str, color: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "_is_terminal", lambda _: True)
+    def is_terminal(_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(export, "_is_terminal", is_terminal)
     shown = (
         "log --all", f"show {planted}", f"show --full {planted}", f"show {planted}:tool/1",
         f"show {planted}:msg/0", f"show {planted}:msg/1", "search hello", "session list",
