@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from turntree.auth.execution_context import ExecutionContext
     from turntree.auth.invitations import Invitations
     from turntree.auth.members import Members
+    from turntree.auth.passwords import Passwords
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
     from turntree.core.clock import Clock, Processes
@@ -342,6 +343,13 @@ class Tree:
         from turntree.auth.api_keys import ApiKeys
 
         return ApiKeys(self.members.store, self._on.clock, self.authority.own)
+
+    @cached_property
+    def passwords(self) -> Passwords:
+        """Passwords of admins."""
+        from turntree.auth.passwords import Passwords
+
+        return Passwords(self.members.store, self._on.clock, self.authority.own)
 
     @cached_property
     def tokens(self) -> Tokens:

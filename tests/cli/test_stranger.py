@@ -134,6 +134,7 @@ ASKED: Calls = {
     "invitation create": (("carl",),),
     "invitation revoke": (("nothing",),),
     "invitation accept": (("nothing",),),
+    "member password": (("--remove",),),
     "key list": (("--all",),),
     "key create": (("ci",),),
     "key revoke": (("nothing",),),

@@ -87,6 +87,7 @@ async def tell(tree: Tree) -> None:
     await tree.members.add("bob")
     await tree.invitations.create("carl", expires_at=LATER)
     await tree.keys.create("ci", expires_at=LATER)
+    await tree.passwords.set("correct horse battery")
 
 
 @pytest.fixture(scope="module")
@@ -480,6 +481,9 @@ FAULTS = {
     ),
     "the key is another one than the events tell of": (
         "I69 UPDATE turntree.api_keys SET scopes = jsonb_build_object('tools', 'all')"
+    ),
+    "the events do not tell of a password here, or tell of one": (
+        "I69 UPDATE turntree.passwords SET principal = 'human:eve'"
     ),
     "the workspace has members, and none of them is an admin": (
         "I69 UPDATE turntree.members SET role = 'member'"

@@ -178,6 +178,29 @@ class MemberStore:
             SQL["revoke_api_key"], id=id, reason=reason, by=by, at=at, roles=roles
         )
 
+    async def require_role(self, by: str, right: str, roles: list[Role]) -> None:
+        """Refuse a viewer who has none of the roles.
+
+        Raises:
+            PermissionDenied: The viewer has none; the denial is recorded.
+        """
+        await self.database.run(SQL["require_role"], by=by, right=right, roles=roles)
+
+    async def find_password(self, member: str, *, roles: list[Role]) -> str | None:
+        """Return the hash of a person's password; None without one, or without such a role."""
+        # As the system: who asks is known only after the password was verified.
+        everything = self.database.seen_by(EVERYTHING)
+        found = await everything.fetch_one(SQL["find_password"], member=member)
+        return found[0] if found is not None and found[1] in roles else None
+
+    async def set_password(self, member: str, hash: str | None, *, by: str, at: Timestamp) -> bool:
+        """Set the hash of a person's password, or remove it; False if there was none."""
+        everything = self.database.seen_by(EVERYTHING)
+        found = await everything.fetch_one(
+            SQL["set_password"], member=member, hash=hash, by=by, at=at
+        )
+        return found is not None and bool(found[0])
+
     async def note_denial(self, by: str, right: str, reason: str) -> None:
         """Record that a principal was denied an action that concerns no session."""
         # As the system: the principal that was denied must not be able to prevent the record.

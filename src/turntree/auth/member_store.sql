@@ -1,4 +1,4 @@
--- Members of a workspace, invitations to it, and API keys.
+-- Members of a workspace, invitations to it, API keys and passwords.
 
 -- name: ensure_members
 SELECT turntree.ensure_members(%(workspace)b, %(by)b::text, %(at)b::text);
@@ -61,3 +61,14 @@ UPDATE turntree.api_keys SET last_used_at = %(at)b::text::timestamptz WHERE work
 
 -- name: revoke_api_key
 SELECT turntree.revoke_api_key(%(workspace)b, %(id)b::text, %(reason)b::text, %(by)b::text, %(at)b::text, %(roles)b::text[]);
+
+-- name: set_password
+SELECT turntree.set_password(%(workspace)b, %(member)b::text, %(hash)b::text, %(by)b::text, %(at)b::text);
+
+-- name: find_password
+SELECT p.hash, m.role::text FROM turntree.passwords p
+  LEFT JOIN turntree.members m ON m.workspace_id = p.workspace_id AND m.principal = p.principal
+  WHERE p.workspace_id = %(workspace)b AND p.principal = %(member)b::text;
+
+-- name: require_role
+SELECT turntree.require_role(%(workspace)b, %(by)b::text, %(right)b::text, %(roles)b::text[]);

@@ -1386,6 +1386,38 @@ class _ApiKeys:
                 holder was removed. If its id is known, the denial is recorded.
         """
 
+class _Passwords:
+    def set(self, password: str) -> None:
+        """Set the password of the acting person.
+
+        Raises:
+            PermissionDenied: The person is no admin.
+            InvalidOperation: It is too short or too long.
+        """
+    def remove(self) -> bool:
+        """Remove the password of the acting person; False if there is none.
+
+        Raises:
+            PermissionDenied: The person is no admin.
+        """
+    def verify(self, name: str, password: str) -> Principal:
+        """Return the person who has a name and a password.
+
+        A name without a password, or of a person who is no admin, takes as long as a wrong
+        password and gets the same words.
+
+        Raises:
+            PermissionDenied: The name or the password is wrong. If the name has a password, the
+                denial is recorded.
+        """
+    def change(self, name: str, current: str, new: str) -> None:
+        """Replace a password by one who knows it.
+
+        Raises:
+            PermissionDenied: The name or the current password is wrong.
+            InvalidOperation: The new one is too short or too long, or is the current one.
+        """
+
 class _Tokens:
     def issue(
         self, context: ExecutionContext, *, key: bytes, audience: str, expires_at: Timestamp
@@ -1845,6 +1877,9 @@ class SyncTree:
     @property
     def keys(self) -> _ApiKeys:
         """API keys, with which programs act for a person."""
+    @property
+    def passwords(self) -> _Passwords:
+        """Passwords of admins."""
     @property
     def tokens(self) -> _Tokens:
         """Delegated permissions that can travel."""

@@ -70,6 +70,8 @@ KINDS: Mapping[str, Group] = {
     "member.added": "transition",
     "member.role_changed": "transition",
     "member.removed": "transition",
+    "member.password_set": "transition",
+    "member.password_removed": "transition",
     "invitation.created": "transition",
     "invitation.accepted": "transition",
     "invitation.revoked": "transition",

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 49
-DIGEST: Final = "f2f2cd03b92b5e46914de5d146cd8b2dd9eebf1dabec70a18a65b8956fb2e90a"
+NUMBER: Final = 50
+DIGEST: Final = "80b165a2b8b1bfebf8bf157decf8fdb72c14f036ad7ccf496cf70bc6f82b0abd"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -799,6 +799,21 @@ SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id
     IS DISTINCT FROM (t.id, t.holder, t.agent, t.scopes, t.expires_at, t.revoked_by)
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i69_passwords
+-- Whether a person has a password; which, no event says.
+WITH told AS (
+  SELECT DISTINCT ON (1) d.j ->> 'member' AS principal, e.kind
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream()
+      AND e.kind IN ('member.password_set', 'member.password_removed')
+    ORDER BY 1, e.seq DESC
+), kept AS (
+  SELECT p.principal FROM turntree.passwords p WHERE p.workspace_id = %(workspace)b
+)
+SELECT coalesce(k.principal, t.principal) FROM (SELECT * FROM told WHERE kind = 'member.password_set') t
+  FULL JOIN kept k ON k.principal = t.principal WHERE k.principal IS NULL OR t.principal IS NULL
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i69_admin
 SELECT w.name FROM turntree.workspaces w WHERE w.id = %(workspace)b
     AND EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = w.id)

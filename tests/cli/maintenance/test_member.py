@@ -1,8 +1,10 @@
 """``member``: who belongs to the workspace."""
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.cli.conftest import Call
+from turntree.cli.root import root
 
 
 def test_members_are_added_changed_and_removed(turntree: Call) -> None:
@@ -67,3 +69,20 @@ def test_a_guest_is_told_what_to_ask_for(turntree: Call, monkeypatch: pytest.Mon
     assert denied.code == 4
     assert "human:bob is a guest, and may change only what was granted by name" in denied.err
     assert turntree("session", "list").code == 0
+
+
+def test_an_admin_sets_and_removes_a_password(turntree: Call) -> None:
+    done = type_in("correct horse battery\n", "member", "password")
+    assert done.stdout == "ana has a password\n"
+    assert done.stderr == "undo with: turntree member password --remove\n"
+    short = type_in("short\n", "member", "password")
+    assert short.exit_code == 1
+    assert "a password has 12 to 1000 characters" in short.stderr
+    assert turntree("member", "password", "--remove").out == "the password of ana is removed\n"
+    assert turntree("member", "password", "--remove").out == "ana has none\n"
+    assert turntree("fsck").code == 0
+
+
+def type_in(text: str, *words: str) -> Result:
+    """Run a command that finds a text in its input."""
+    return CliRunner().invoke(root, list(words), input=text, prog_name="turntree")

@@ -8,6 +8,7 @@ import click
 
 from turntree.auth.member import ROLES, Invitation, Member, Role, read_role
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.secret_input import read_secret
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
 from turntree.core.ids import Timestamp, instant, unix_ms
@@ -72,7 +73,7 @@ def accept(terminal: Terminal, code: str | None) -> None:
 
     Without CODE it is read from the input, where no list of processes shows it.
     """
-    text = code or click.prompt("Code", hide_input=True, err=True, prompt_suffix=": ")
+    text = code or read_secret("Code")
     member = with_ledger(terminal, partial(_accept, code=text.strip()), waits=False)
     terminal.tell(
         f"{clean(member.name)} is now here, as {member.role}",

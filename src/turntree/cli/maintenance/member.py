@@ -7,6 +7,7 @@ import click
 
 from turntree.auth.member import ROLES, Member, Role, as_person, read_role
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.secret_input import read_secret
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
 from turntree.core.ids import Timestamp
@@ -96,6 +97,24 @@ def set_role(terminal: Terminal, name: str, role: str) -> None:
     )
 
 
+@verb()
+@click.option("--remove", "removes", is_flag=True, help="Remove it instead.")
+def password(terminal: Terminal, removes: bool) -> None:
+    """Set your password for logging in to a server; only an admin has one.
+
+    It is asked for twice, or read from the input if that is not a terminal.
+    """
+    text = None if removes else read_secret("Password", confirms=True)
+    name, is_changed = with_ledger(terminal, partial(_set_password, text=text), waits=False)
+    shown = clean(name)
+    undo = None if removes else "turntree member password --remove"
+    sentence = f"{shown} has a password"
+    if removes:
+        sentence = f"the password of {shown} is removed" if is_changed else f"{shown} has none"
+    document = {"principal": f"human:{name}", "has_password": not removes}
+    terminal.tell(sentence, document, undo=undo)
+
+
 async def _list(opened: CliContext) -> tuple[list[Member], Timestamp]:
     return await opened.tree.members.list_all(), opened.now
 
@@ -113,9 +132,19 @@ async def _set_role(opened: CliContext, *, name: str, role: Role) -> _RoleChange
     return _RoleChange(member, before, str(opened.tree.members.own.principal))
 
 
+async def _set_password(opened: CliContext, *, text: str | None) -> tuple[str, bool]:
+    passwords = opened.tree.passwords
+    is_changed = True
+    if text is None:
+        is_changed = await passwords.remove()
+    else:
+        await passwords.set(text)
+    return passwords.own.principal.id, is_changed
+
+
 def _article(role: Role) -> str:
     return f"an {role}" if role == "admin" else f"a {role}"
 
 
-for command in (list_, add, remove, set_role):
+for command in (list_, add, remove, set_role, password):
     member.add_command(command)

@@ -250,3 +250,23 @@ BEGIN
     '{"by":' || turntree.canonical_text(p_by) || ',"key":' || turntree.canonical_text(p_id) || ',"reason":'
       || turntree.canonical_text(p_reason) || '}');
 END $$;
+
+-- Sets the password of a person, or removes it (p_hash null), and records that. Run it as the system: no other viewer
+-- sees a hash, so the caller has checked who asks. Returns false if there was none to remove.
+CREATE OR REPLACE FUNCTION turntree.set_password(p_ws uuid, p_member text, p_hash text, p_by text, p_at text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_hash IS NULL THEN
+    DELETE FROM turntree.passwords WHERE workspace_id = p_ws AND principal = p_member;
+    IF NOT FOUND THEN
+      RETURN false;
+    END IF;
+  ELSE
+    INSERT INTO turntree.passwords (workspace_id, principal, hash, changed_at) VALUES (p_ws, p_member, p_hash, p_at::timestamptz)
+      ON CONFLICT (workspace_id, principal) DO UPDATE SET hash = excluded.hash, changed_at = excluded.changed_at;
+  END IF;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(),
+    CASE WHEN p_hash IS NULL THEN 'member.password_removed' ELSE 'member.password_set' END, p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"member":' || turntree.canonical_text(p_member) || '}');
+  RETURN true;
+END $$;

@@ -67,6 +67,8 @@ BEGIN
     -- Who was invited is for admins, and a key for its holder too; people who query with SQL can read neither.
     SELECT 'visible_to_app', 'invitations', 'turntree_app', '(SELECT turntree.is_admin())'
     UNION ALL
+    SELECT 'visible_to_app', 'passwords', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'''
+    UNION ALL
     SELECT 'visible_to_app', 'api_keys', 'turntree_app', '(SELECT turntree.is_admin()) OR holder = (SELECT turntree.viewer())'
     UNION ALL
     SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())

@@ -1,0 +1,86 @@
+"""``tree.passwords``: a password for an admin, until there is another way to log in.
+
+Only admins have one: it is how the first person logs in to a server that knows no identity provider
+yet. A hash never leaves the database, and no event has one.
+"""
+
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.member import MANAGE_MEMBERS, as_person, roles_with
+from turntree.auth.member_store import MemberStore
+from turntree.auth.members import require_action
+from turntree.auth.password import hash_password, is_password
+from turntree.core.clock import Clock
+from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.principal import Principal
+from turntree.core.value import Facet, value
+
+
+@value
+class Passwords(Facet):
+    """``tree.passwords``: set, verify and change an admin's password."""
+
+    store: MemberStore
+    world: Clock
+    own: ExecutionContext
+
+    async def set(self, password: str) -> None:
+        """Set the password of the acting person.
+
+        Raises:
+            PermissionDenied: The person is no admin.
+            InvalidOperation: It is too short or too long.
+        """
+        person = await self._require_admin()
+        await self._set(person, await hash_password(password))
+
+    async def remove(self) -> bool:
+        """Remove the password of the acting person; False if there is none.
+
+        Raises:
+            PermissionDenied: The person is no admin.
+        """
+        return await self._set(await self._require_admin(), None)
+
+    async def verify(self, name: str, password: str) -> Principal:
+        """Return the person who has a name and a password.
+
+        A name without a password, or of a person who is no admin, takes as long as a wrong
+        password and gets the same words.
+
+        Raises:
+            PermissionDenied: The name or the password is wrong. If the name has a password, the
+                denial is recorded.
+        """
+        person, hash = None, None
+        try:
+            person = as_person(name)
+            hash = await self.store.find_password(person, roles=roles_with(MANAGE_MEMBERS))
+        except InvalidOperation:
+            pass  # No name of a person: verified against nothing, like any unknown name.
+        is_right = await is_password(password, hash)
+        if person is not None and is_right:
+            return Principal("human", person.removeprefix("human:"))
+        if person is not None and hash is not None:
+            await self.store.note_denial(person, "password.use", "the password is wrong")
+        raise PermissionDenied("the name or the password is wrong")
+
+    async def change(self, name: str, current: str, new: str) -> None:
+        """Replace a password by one who knows it.
+
+        Raises:
+            PermissionDenied: The name or the current password is wrong.
+            InvalidOperation: The new one is too short or too long, or is the current one.
+        """
+        person = str(await self.verify(name, current))
+        if new == current:
+            raise InvalidOperation("the new password is the current one")
+        await self._set(person, await hash_password(new))
+
+    async def _require_admin(self) -> str:
+        by = await require_action(self.store, MANAGE_MEMBERS, self.own)
+        await self.store.ensure(str(self.own.principal), at=self.world.now())
+        await self.store.require_role(by, "password.set", roles_with(MANAGE_MEMBERS))
+        return as_person(by)
+
+    async def _set(self, person: str, hash: str | None) -> bool:
+        return await self.store.set_password(person, hash, by=person, at=self.world.now())
