@@ -33,7 +33,7 @@ async def hash_password(password: str) -> str:
     """
     if not CHARS_MIN <= len(password) <= CHARS_MAX:
         raise InvalidOperation(f"a password has {CHARS_MIN} to {CHARS_MAX} characters")
-    hasher = _hasher()
+    hasher = load_hasher()
     return await run_sync(lambda: hasher.hash(_normal(password)), limiter=_limiter())
 
 
@@ -43,7 +43,7 @@ async def is_password(password: str, hash: str | None) -> bool:
     Raises:
         Unsupported: Argon2 is not installed.
     """
-    hasher = _hasher()
+    hasher = load_hasher()
     # Cut, not refused at once: a time that depends on the length would tell what the limit is.
     said = _normal(password[:CHARS_MAX])
 
@@ -64,7 +64,12 @@ def _normal(password: str) -> str:
 
 
 @cache
-def _hasher() -> "PasswordHasher":
+def load_hasher() -> "PasswordHasher":
+    """Return the hasher, with the cost that RFC 9106 recommends for little memory.
+
+    Raises:
+        Unsupported: Argon2 is not installed.
+    """
     try:
         from argon2 import PasswordHasher  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -75,7 +80,7 @@ def _hasher() -> "PasswordHasher":
 @cache
 def _decoy() -> str:
     """Return a hash that is verified for names without one, so that both take equally long."""
-    return _hasher().hash("no password has this hash")
+    return load_hasher().hash("no password has this hash")
 
 
 def _limiter() -> CapacityLimiter:
