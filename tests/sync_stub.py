@@ -16,7 +16,7 @@ STUB = Path(__file__).parent.parent / "src/turntree/boot/sync_tree.pyi"
 HEAD = '''"""The types of ``sync_tree``. Generated: ``python -m tests.sync_stub``."""
 
 '''
-INTERNAL = ("with_facets",)
+INTERNAL = ("act_as", "with_facets")
 ITERATORS = ("AsyncGenerator", "AsyncIterator")
 
 

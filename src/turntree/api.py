@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+from turntree.core.errors import Unsupported
 from turntree.core.ids import RunId, TurnId
 from turntree.core.value import value
-from turntree.core.viewer import EVERYTHING
+from turntree.core.viewer import EVERYTHING, sight_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from turntree.routing.target import Target
     from turntree.runs.answer import Answer
     from turntree.runs.engine import Engine
+    from turntree.runs.live_hub import LiveHub
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
     from turntree.runs.service import PostOptions, Runs
@@ -84,6 +86,8 @@ class Backends:
     find_driver: FindKeeper
     home: Path
     """The data directory."""
+    hub: Callable[[], LiveHub]
+    """The live text of this process, which all its trees share."""
     processes: Processes | None = None
     """Tells live processes from dead ones; None asks this machine."""
     inference: InferenceBackend | None = None
@@ -94,6 +98,10 @@ class Backends:
     """Cancels what this process does for a run, if anything."""
     ensure_served: Callable[[], Awaitable[None]] | None = None
     """Serves sessions in this process unless a worker does; None if this process cannot."""
+    owner: Principal | None = None
+    """Whose process and folder this is; None if that is ``by``."""
+    model: str | None = None
+    """The model that answers, unless a message names another."""
 
     @property
     def everything(self) -> Database:
@@ -119,6 +127,38 @@ class Tree:
     def with_facets(self, **facets: Any) -> Tree:
         """Return a tree on the same backends with some facets replaced."""
         return Tree(self._on, **self._given | facets)
+
+    def act_as(self, context: ExecutionContext) -> Tree:
+        """Return the same workspace as another principal sees it, with that principal's rights.
+
+        Connections, the worker and live text are shared, so a server makes one for each request.
+        Facets are created on first use. The principal may be of any kind; it does not become the
+        owner of this process, so no code runs here because of what it wrote. There is no current
+        session: ``HEAD`` names that of the process.
+
+        Raises:
+            Unsupported: The tree has parts that were made for one user.
+        """
+        if own := set(self._given) - {"runs", "programs", "revisions"}:
+            raise Unsupported(f"this tree is open for one user: {', '.join(sorted(own))}")
+        by = context.principal
+        on = replace(
+            self._on,
+            database=self._on.database.seen_by(sight_of(by)),
+            by=by,
+            context=context,
+            current=None,
+            owner=self._on.owner or self._on.by,
+            model=self._given["runs"].model if "runs" in self._given else self._on.model,
+        )
+        tree = Tree(on)
+        if on.inference is not None:
+            # Its messages are sent by this principal, and not by the one who opened the tree.
+            tree._on = replace(on, inference=on.inference.with_runs(lambda: tree.runs))
+        if "revisions" in self._given:
+            abbreviates = self._given["revisions"].abbreviates
+            return tree.with_facets(revisions=replace(tree.revisions, abbreviates=abbreviates))
+        return tree
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -308,7 +348,7 @@ class Tree:
         on = self._on
         return Programs(
             ProgramStore(on.database), InstalledKinds(), self.revisions.sessions, on.clock, on.by,
-            on.execution_host(), on.inference, on.by,
+            on.execution_host(), on.inference, on.owner or on.by,
         )  # fmt: skip
 
     @cached_property
@@ -396,15 +436,15 @@ class Tree:
     def runs(self) -> Runs:
         """Running and queued turns."""
         from turntree.runs.inbox_store import InboxStore
-        from turntree.runs.live_hub import LiveHub
         from turntree.runs.service import Runs
         from turntree.runs.worker_store import WorkerStore
 
         on, db, engine = self._on, self._on.database, self._on.engine()
         return Runs(
             InboxStore(db, engine), WorkerStore(db, engine), self.ledger, self.revisions.threads,
-            self.sessions, on.clock, on.by, LiveHub(), lambda: self.router, on.end_here,
-            redactor=on.redactor(), ensure_served=on.ensure_served, context=on.context,
+            self.sessions, on.clock, on.by, on.hub(), lambda: self.router, on.end_here,
+            redactor=on.redactor(), ensure_served=on.ensure_served, model=on.model,
+            context=on.context,
         )  # fmt: skip
 
     @cached_property

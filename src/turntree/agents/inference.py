@@ -135,6 +135,10 @@ class Inference:
         """
         return [*await self._build(provider).list_models()]
 
+    def with_runs(self, find_runs: Callable[[], Runs]) -> "Inference":
+        """Return the same for another principal, whose runs are given."""
+        return replace(self, runs=find_runs())
+
     async def _check(self, choice: Choice) -> None:
         """Check that the model has a provider, which can be used from here if this process asks."""
         if choice.provider is None:

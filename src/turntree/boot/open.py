@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from turntree.hooks.reconcile import HookReconciler
     from turntree.models.provider import Provider
     from turntree.programs.execution_host import LocalFolder
-    from turntree.programs.service import Programs, Spoken
+    from turntree.programs.service import InferenceBackend, Programs, Spoken
     from turntree.resources.driver import ResourceDriver
     from turntree.resources.service import FindKeeper
     from turntree.runs.engine import Engine
     from turntree.runs.engines.lazy import LazyEngine
+    from turntree.runs.live_hub import LiveHub
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
     from turntree.stats.prices import GenaiPrices
@@ -168,12 +169,13 @@ async def open_tree(
     async with connect(chosen, here, report=report) as database:
         engine = engine_on(database)
         chosen = await with_token(chosen, database, here, LIBRARY_AUDIENCE)
-        runtime = LazyRuntime(
-            lambda: run_on(database, tree_on(database, chosen, here, engine=engine), chosen, here,
-                           engine, tools, providers)
-        )  # fmt: skip
+
+        def run() -> WorkerRuntime:
+            return run_on(database, tree, chosen, here, engine, tools, providers)
+
+        runtime = LazyRuntime(run)
+        tree = tree_on(database, chosen, here, engine=engine, runtime=runtime)
         try:
-            tree = tree_on(database, chosen, here, engine=engine, runtime=runtime)
             if worker or providers:
                 tree = runtime.running.tree
             if providers or model:
@@ -248,10 +250,56 @@ class LazyRuntime:
         """Return the names of the models that a provider has."""
         return await self.running.voices.list_models(provider)
 
+    def with_runs(self, find_runs: Callable[[], Any]) -> InferenceBackend:
+        """Return the same for another principal, whose runs are given."""
+        return LazyInference(self, find_runs)
+
     async def aclose(self) -> None:
         """Stop serving, if it was started."""
         if self.is_loaded:
             await self.running.aclose()
+
+
+@value
+class LazyInference:
+    """Asks models on behalf of another principal than the one who opened the tree."""
+
+    runtime: LazyRuntime
+    find_runs: Callable[[], Any]
+
+    async def ask(
+        self,
+        programs: Programs,
+        asked: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+        told: Mapping[str, Json],
+    ) -> Json:
+        """Have a model or an agent reply to one message."""
+        return await self._voices.ask(programs, asked, request, hear, told)
+
+    async def send(
+        self,
+        programs: Programs,
+        session: Program,
+        request: Mapping[str, Json],
+        hear: Spoken,
+        told: Mapping[str, Json],
+    ) -> Json:
+        """Send a message to a session and return the reply."""
+        return await self._voices.send(programs, session, request, hear, told)
+
+    async def list_models(self, provider: Program) -> Json:
+        """Return the names of the models that a provider has."""
+        return await self._voices.list_models(provider)
+
+    def with_runs(self, find_runs: Callable[[], Any]) -> InferenceBackend:
+        """Return the same for another principal, whose runs are given."""
+        return replace(self, find_runs=find_runs)
+
+    @property
+    def _voices(self) -> InferenceBackend:
+        return self.runtime.running.voices.with_runs(self.find_runs)
 
 
 def engine_on(database: Database) -> LazyEngine:
@@ -562,11 +610,12 @@ def tree_on(
         by,
         settings.session,
         redactor=cache(lambda: find_redactor(settings)),
-        embedder=lambda: embedder or find_embedder(settings),
-        engine=lambda: engine or engine_on(database.seen_by(EVERYTHING)),
+        embedder=cache(lambda: embedder or find_embedder(settings)),
+        engine=cache(lambda: engine or engine_on(database.seen_by(EVERYTHING))),
         execution_host=lambda: workplace or workplace_in(Path(), settings.home),
         find_driver=keepers or keepers_in(settings.home, database.conninfo),
         home=settings.home,
+        hub=cache(_make_hub),
         processes=processes,
         context=context,
     )
@@ -578,6 +627,12 @@ def tree_on(
             ensure_served=runtime.ensure_served,
         )
     return Tree(on)
+
+
+def _make_hub() -> LiveHub:
+    from turntree.runs.live_hub import LiveHub
+
+    return LiveHub()
 
 
 def find_embedder(settings: Settings) -> Embedder | None:

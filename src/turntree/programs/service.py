@@ -6,7 +6,7 @@ together with their consequences: an agent is idle once its task has ended.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from turntree.core.canonical import Json
 from turntree.core.errors import (
@@ -75,6 +75,10 @@ class InferenceBackend(Protocol):
 
     async def list_models(self, provider: Program) -> Json:
         """Return the names of the models that a provider has."""
+        ...
+
+    def with_runs(self, find_runs: Callable[[], Any]) -> "InferenceBackend":
+        """Return the same for another principal; messages are sent with the given ``Runs``."""
         ...
 
 
