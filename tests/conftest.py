@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests import hint_report
 from tests.databases import Databases, as_owner, as_superuser
 from tests.workshop import Workshop
 from turntree.api import Tree
@@ -53,6 +54,9 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     is_fast = config.getoption("markexpr") == "not slow"
     hypothesis.settings.load_profile("fast" if is_fast else "patient")
+    # Here and not beside the tests of the command line: with several processes, the one that
+    # starts the others loads this file only.
+    config.pluginmanager.register(hint_report)
 
 
 @pytest.fixture(scope="session")

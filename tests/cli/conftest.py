@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from tests.cli.hint_runner import HintRunner, make_stubs
 from tests.cli.project import Project
 from tests.databases import Databases, as_owner
+from tests.hint_report import HINTS
 from turntree.boot.open import Settings, open_tree
 from turntree.cli.root import root
 from turntree.db.embedded.logins import CONSOLE, SUPERUSER, as_login
@@ -55,8 +56,6 @@ class Answer:
 
 
 Call = Callable[..., Answer]
-HINTS = pytest.StashKey[tuple[set[str], dict[str, str]]]()
-"""The kinds of hints that were followed, and those that were not yet."""
 
 
 def choose_database(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,15 +89,6 @@ def pytest_runtest_call(item: pytest.Function) -> Generator[None, object, object
     if isinstance(runner, HintRunner):
         runner.finish()
     return result
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """List the hints that no test was able to follow."""
-    _, unproven = config.stash.get(HINTS, (set(), {}))
-    for key, test in sorted(unproven.items()):
-        terminalreporter.write_line(f"hint never followed: {key}   ({test})")
 
 
 @pytest.fixture

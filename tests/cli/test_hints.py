@@ -1,9 +1,11 @@
 """Hints of errors as commands: each action has a command, and each command exists."""
 
 import ast
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -19,6 +21,7 @@ from turntree.cli.root import root
 from turntree.core.errors import Hint, NotFound
 from turntree.system.shell_words import positional
 
+ROOT = Path(__file__).parents[2]
 KINDS = {"kind": "agent"}
 
 
@@ -197,6 +200,35 @@ def test_hints_to_talk_are_followed(turntree: Call, hints: HintRunner) -> None:
         "turntree chat main", "turntree send main MESSAGE", "turntree tail -f #",
         "turntree worker", "turntree agent assign AGENT greeting", "turntree rerun #",
     } <= followed  # fmt: skip
+
+
+NODES = """
+import pytest
+from tests.hint_report import HINTS
+
+@pytest.mark.parametrize("number", range(4))
+def test_hint(number, request):
+    seen, unproven = request.config.stash.setdefault(HINTS, (set(), {}))
+    unproven["never"] = "test_hint"
+    # One process leaves it, and the other one follows it.
+    if request.config.workerinput["workerid"] == "gw0":
+        unproven["elsewhere"] = "test_hint"
+    else:
+        seen.add("elsewhere")
+"""
+
+
+def test_a_hint_that_no_process_followed_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.hint_report import *\n")
+    (tmp_path / "test_nodes.py").write_text(NODES)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "load", "-c", "/dev/null",
+         "--rootdir", str(tmp_path), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    listed = [line for line in ended.stdout.splitlines() if "never followed" in line]
+    assert listed == ["hint never followed: never   (test_hint)"]
 
 
 def test_a_list_becomes_a_repeated_option() -> None:
