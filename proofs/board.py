@@ -29,6 +29,7 @@ from uuid import UUID
 
 from anyio.to_thread import run_sync
 
+from proofs.agents.stage import list_with
 from proofs.figures import Proof, run
 from proofs.transcripts.live import LIVE, LiveTranscript
 from turntree.cli.hook_process.daemon import stop_daemon
@@ -42,6 +43,7 @@ RIGHT_MAX_S: Final = 1.0
 APART_S: Final = 1.3
 """Between two changes of one session: each can be seen before the next."""
 READY_MAX_S: Final = 40.0
+END_MAX_S: Final = 60.0
 SETTLE_S: Final = 2.5
 FILES: Final = tuple(f"part_{number}.py" for number in range(12))
 WAITS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -105,7 +107,7 @@ async def prove(proof: Proof) -> None:
         await run_sync(stage.set_up)
         with stage.watching() as screen:
             await run_sync(_play, stage, screen, sessions, changes, rate, random.Random(proof.seed))
-        stop_daemon(Spool(stage.home / FOLDER))
+        stage.close()
         _judge(proof, stage, screen)
 
 
@@ -238,6 +240,16 @@ class Playhouse:
             watcher.terminate()
             watcher.wait()
             reader.join()
+
+    def close(self) -> None:
+        """Wait until nothing that the hooks left running writes into the home any more."""
+        stop_daemon(Spool(self.home / FOLDER))
+        until = time.monotonic() + END_MAX_S
+        # The daemon is not all: the end of a turn leaves a process behind that reads the spool.
+        while left := list_with("TURNTREE_HOME", str(self.home)):
+            if time.monotonic() > until:
+                raise TimeoutError(f"processes of hooks are still running: {left}")
+            time.sleep(0.05)
 
     def _report(self, session: PlayedSession, kind: str) -> None:
         told: dict[str, Any] = {"cwd": str(self.shop)}

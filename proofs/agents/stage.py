@@ -130,8 +130,13 @@ class Stage:
 
     def running(self) -> list[int]:
         """Return the processes that carry this stage's mark, by what Linux says of each."""
-        mark = f"{MARK}={self.mark}".encode()
-        return [pid for pid in _pids() if mark in _environ(pid).split(b"\0")]
+        return list_with(MARK, self.mark)
+
+
+def list_with(name: str, value: str) -> list[int]:
+    """Return the processes that have a variable in their environment."""
+    mark = f"{name}={value}".encode()
+    return [pid for pid in _pids() if mark in _environ(pid).split(b"\0")]
 
 
 def end_group(process: subprocess.Popen[str]) -> None:
