@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.databases import as_owner
 from turntree.boot.open import Settings, tree_on
-from turntree.core.errors import Conflict, NotFound
+from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
 from turntree.core.viewer import NOBODY, Sight
@@ -142,6 +142,29 @@ async def fail_to_commit(view: Database, other: Database) -> None:
     await check(view)
 
 
+async def catch_an_error(view: Database, other: Database) -> None:
+    """PostgreSQL rolls back at the commit of a transaction in which an error was caught."""
+    async with view.keep_together():
+        await check(other)
+        with pytest.raises(InvalidOperation):
+            await other.run(b"SELECT 1 / 0")
+    await check(other)
+    await check(view)
+
+
+async def catch_an_error_by_hand(view: Database, other: Database) -> None:
+    """The same for a connection whose owner commits, as those of the drills do."""
+    async with view.connection() as connection:
+        await connection.set_autocommit(False)
+        await connection.enter((other.workspace, other.sight))
+        with pytest.raises(psycopg.DataError):
+            await connection.execute("SELECT 1 / 0")
+        await connection.commit()
+        await connection.set_autocommit(True)
+    await check(other)
+    await check(view)
+
+
 async def leave_a_transaction(view: Database, other: Database) -> None:
     """The pool rolls a transaction back that a lease has left open, with what was set inside."""
     async with view.connection() as connection:
@@ -151,7 +174,16 @@ async def leave_a_transaction(view: Database, other: Database) -> None:
     await check(view)
 
 
-@pytest.mark.parametrize("act", [roll_back_quietly, fail_to_commit, leave_a_transaction])
+@pytest.mark.parametrize(
+    "act",
+    [
+        roll_back_quietly,
+        fail_to_commit,
+        catch_an_error,
+        catch_an_error_by_hand,
+        leave_a_transaction,
+    ],
+)
 async def test_a_rollback_leaves_no_rights_behind(
     views: list[Database], act: Callable[[Database, Database], Awaitable[None]]
 ) -> None:

@@ -54,6 +54,16 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
             await self.execute(SQL["enter_scope"], params, binary=True)
             self.scope = scope
 
+    def is_lost(self) -> bool:
+        """Return whether the server has ended this idle connection; it is not asked."""
+        try:
+            # The first call reads the server's last words, the second one finds the end.
+            self.pgconn.consume_input()
+            self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return self.closed
+
     @asynccontextmanager
     async def transaction(
         self,
@@ -63,13 +73,14 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
         """Start a transaction or a savepoint.
 
         A rollback undoes the settings made inside, too. It also happens when the commit fails, and
-        ``psycopg.Rollback`` causes one without an error that a caller would see.
+        no caller sees an error if ``psycopg.Rollback`` causes it, or if the commit follows an error
+        that was caught inside: PostgreSQL then answers ``COMMIT`` with a rollback.
         """
         is_done = is_committed = False
         try:
             async with super().transaction(savepoint_name, force_rollback) as transaction:
                 yield transaction
-                is_done = not force_rollback
+                is_done = not force_rollback and not self._has_failed()
             is_committed = is_done
         finally:
             if not is_committed:
@@ -77,7 +88,7 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def commit(self) -> None:
         """Commit; if that fails, the settings made since the last one are undone."""
-        scope, self.scope = self.scope, None
+        scope, self.scope = None if self._has_failed() else self.scope, None
         await super().commit()
         self.scope = scope
 
@@ -85,6 +96,10 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
         """Roll back, and with it the settings made since."""
         self.scope = None
         await super().rollback()
+
+    def _has_failed(self) -> bool:
+        """Return whether all that the current transaction can still do is to roll back."""
+        return self.pgconn.transaction_status == TransactionStatus.INERROR
 
 
 class Connections(Protocol):
@@ -144,11 +159,14 @@ class ConnectionPool:
         connection: ScopedConnection | None = None
         try:
             # The last one that was returned: it most likely has the right settings, and the first
-            # ones get old enough to be closed. The server may have closed any of them.
-            while self._idle and (connection is None or connection.closed):
+            # ones get old enough to be closed.
+            while self._idle and connection is None:
                 connection = self._idle.pop()
-            if connection is None or connection.closed:
-                connection = None
+                # A server that was restarted has ended all of them.
+                if connection.is_lost():
+                    await connection.close()
+                    connection = None
+            if connection is None:
                 connection = await self._open()
             return connection
         finally:
