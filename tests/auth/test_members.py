@@ -16,7 +16,7 @@ from turntree.auth.member import RIGHTS, ROLES, WORKSPACE_STREAM, as_person, rea
 from turntree.auth.permissions import Permissions, actions, right, tools
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import canonical, digest_bytes
-from turntree.core.errors import Conflict, InvalidOperation, NotFound, PermissionDenied
+from turntree.core.errors import Conflict, Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.event import Event, record
 from turntree.core.ids import Timestamp
 from turntree.core.message import assistant, user
@@ -192,13 +192,30 @@ async def test_two_admins_who_remove_each_other_leave_one(tree: Tree, bob: Tree)
 
 async def test_a_member_is_added_once_and_may_leave(tree: Tree, bob: Tree) -> None:
     await tree.members.add("bob")
-    with pytest.raises(Conflict, match="human:bob is here already, as member"):
+    with pytest.raises(Conflict, match="human:bob is here already, as member") as twice:
         await tree.members.add("bob", "guest")
+    assert twice.value.hint == Hint("member.role", {"member": "bob", "role": "guest"})
+    # Nothing to paste that would demote an admin.
+    with pytest.raises(Conflict, match="human:ana is here already, as admin") as twice:
+        await tree.members.add("ana")
+    assert twice.value.hint == Hint("member.list")
     with pytest.raises(NotFound, match="human:eve is no member"):
         await tree.members.set_role("eve", "guest")
     assert await bob.members.remove("bob") == "member"
     with pytest.raises(NotFound):
         await bob.members.remove("bob")
+
+
+async def test_a_member_cannot_leave_in_the_name_of_another(
+    tree: Tree, bob: Tree, world: FakeClock
+) -> None:
+    await tree.members.add("bob")
+    await tree.members.add("eve", "admin")
+    with pytest.raises(PermissionDenied):
+        await bob.members.store.set_role(
+            "human:ana", None, is_new=False, by="human:ana", at=world.now(), roles=["admin"]
+        )
+    assert "human:ana" in {one.principal for one in await tree.members.list_all()}
 
 
 async def test_a_guest_reads_and_changes_only_what_was_granted(

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 50
-DIGEST: Final = "80b165a2b8b1bfebf8bf157decf8fdb72c14f036ad7ccf496cf70bc6f82b0abd"
+NUMBER: Final = 51
+DIGEST: Final = "dd053ef5fbc13f7b36e18331df301b062dde767bf83fbe4c36986537bc89a454"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

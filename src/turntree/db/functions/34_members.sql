@@ -81,20 +81,24 @@ BEGIN
 END $$;
 
 -- Gives a person a role, or takes it away (p_role null). Returns the role before. p_new: the person is added, and must
--- not be a member yet. A person may remove themselves. A workspace keeps at least one admin.
+-- not be a member yet. A person may remove themselves; the viewer says who that is, and not the caller. A workspace keeps
+-- at least one admin.
 CREATE OR REPLACE FUNCTION turntree.set_member(
   p_ws uuid, p_member text, p_role text, p_new boolean, p_by text, p_at text, p_roles text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_before text;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
-  IF p_role IS NOT NULL OR p_member <> p_by THEN
+  IF p_role IS NOT NULL OR p_member <> turntree.viewer() THEN
     PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
   END IF;
   SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
   IF p_new AND v_before IS NOT NULL THEN
+    -- Not for an admin: the role that a new member gets by default would demote them.
     RAISE EXCEPTION '% is here already, as %', p_member, v_before USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
-      'hint', jsonb_build_object('action', 'member.role', 'member', regexp_replace(p_member, '^human:', ''), 'role', p_role))::text;
+      'hint', CASE WHEN v_before NOT IN ('admin', p_role) THEN jsonb_build_object(
+        'action', 'member.role', 'member', regexp_replace(p_member, '^human:', ''), 'role', p_role)
+        ELSE jsonb_build_object('action', 'member.list') END)::text;
   ELSIF NOT p_new AND v_before IS NULL THEN
     RAISE EXCEPTION '% is no member of this workspace', p_member USING ERRCODE = 'TT002',
       DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
