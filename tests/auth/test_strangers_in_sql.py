@@ -7,14 +7,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.db.test_row_security import TABLES, WITHOUT_WORKSPACE, acting
+from tests.db.test_row_security import SECRET, TABLES, WITHOUT_WORKSPACE, acting
 from turntree.api import Tree
 from turntree.boot.open import Settings, stats_on, tree_on
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction
 from turntree.core.errors import NotFound
 from turntree.core.event import Event
-from turntree.core.ids import Label, ProgramId, RunId, SessionId, TurnId
+from turntree.core.ids import Label, ProgramId, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -77,11 +77,10 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "event_links", "handles", "import_cursors", "members", "object_writers", "plans",
-    "program_refs",
-    "raw_blocks", "resource_attachments", "resource_leases", "resource_liveness", "resources",
-    "search_progress", "session_plans", "snapshots", "transcripts", "turn_snapshots",
-    "turn_sources", "workers",
+    "event_links", "handles", "import_cursors", "members", "object_writers",
+    "passwords", "plans", "program_refs", "raw_blocks", "resource_attachments", "resource_leases",
+    "resource_liveness", "resources", "search_progress", "session_plans", "snapshots",
+    "transcripts", "turn_snapshots", "turn_sources", "workers",
 }  # fmt: skip
 """The tables in which the story leaves no trace; their policies are looked at all the same."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
@@ -125,6 +124,9 @@ async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
     await inbox.post(session.id, user(WORD), by="human:ana", at=world.now())
     checkout = Handoff("toy", WORD, made.turn.id, f"{WORD}.jsonl", 2)
     await HandoffStore(database).note(checkout, by="human:ana", at=world.now())
+    later = Timestamp("2099-01-01T00:00:00.000Z")
+    await tree.invitations.create(WORD, expires_at=later)
+    await tree.keys.create(WORD, expires_at=later)
     await tree.search.fill()
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     return made.turn.id
@@ -158,6 +160,14 @@ async def test_a_stranger_finds_nothing_private_in_any_table(
 ) -> None:
     trace = await trace_of(tree, closed)
     tables = set(TABLES) - WITHOUT_WORKSPACE
+    if role == "turntree_reader":
+        tables -= SECRET
+        for table in SECRET:
+            with (
+                acting(conninfo, role, database.workspace, "human:ana") as connection,
+                pytest.raises(psycopg.errors.InsufficientPrivilege),
+            ):
+                read(connection, table)
     told: dict[str, set[str]] = {}
     for who in ("ana", "bob"):
         with acting(conninfo, role, database.workspace, f"human:{who}") as connection:

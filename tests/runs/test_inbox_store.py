@@ -15,7 +15,8 @@ from turntree.core.ids import RunId, SessionId, derived_id, unix_ms
 from turntree.core.message import Message, assistant, user
 from turntree.core.principal import Principal
 from turntree.core.run import Run, RunEvent
-from turntree.db.database import CONNECTIONS_MAX, Database
+from turntree.db.database import Database
+from turntree.db.pool import CONNECTIONS_MAX
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox import Idle, QueuedMessage, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
