@@ -197,6 +197,30 @@ async def test_a_rollback_leaves_no_rights_behind(
             await act(other, view)
 
 
+@pytest.mark.parametrize("block", ["keep_together", "hurry"])
+async def test_a_task_that_outlives_a_transaction_loses_its_connection(
+    views: list[Database], block: str
+) -> None:
+    """It would change the viewer of the next lease between two statements."""
+    workspace = WorkspaceId(str(views[0].workspace))
+    async with open_database(views[0].conninfo, workspace, connections_max=1) as narrow:
+        view, other = narrow.seen_by(Sight("human:ana")), narrow.seen_by(Sight("human:bob"))
+        is_over = asyncio.Event()
+
+        async def outlive() -> None:
+            await is_over.wait()
+            await check(other)
+
+        async with getattr(view, block)():
+            task = asyncio.create_task(outlive())
+        async with view.connection() as connection:
+            is_over.set()
+            await asyncio.wait([task], timeout=0.1)
+            assert not task.done(), "it has used a connection that is leased to another task"
+            assert await settings_of(connection) == (str(view.workspace), view.sight)
+        await task
+
+
 async def nest(view: Database, other: Database) -> None:
     """Ask as another viewer inside a transaction, and change one's mind."""
     with contextlib.suppress(Conflict):

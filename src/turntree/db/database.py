@@ -6,7 +6,7 @@ one pool serves all workspaces and viewers of a database.
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -72,10 +72,8 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
 _DENIALS = ("42501", "TT002")
 """SQLSTATEs that our functions raise with a detail that says who was denied what."""
 
-_KEPT: ContextVar[tuple[Connections, UUID, ScopedConnection] | None] = ContextVar(
-    "kept connection", default=None
-)
-"""The pool, workspace and connection of a task's current transaction."""
+_KEPT: ContextVar["_Kept | None"] = ContextVar("kept connection", default=None)
+"""The connection of a task's current transaction."""
 
 
 @value
@@ -127,9 +125,11 @@ class Database:
         kept = _KEPT.get()
         # Another pool may lead to another database, and another workspace must not lose what it
         # wrote because of this one: their statements do not join this transaction.
-        if kept is None or kept[0] is not self.pool or kept[1] != self.workspace:
-            return _PooledConnection(self)
-        return _TransactionConnection(self, kept[2])
+        if kept is not None and kept.pool is self.pool and kept.workspace == self.workspace:
+            connection = kept.connection
+            if connection is not None:
+                return _TransactionConnection(self, connection)
+        return _PooledConnection(self)
 
     @asynccontextmanager
     async def keep_together(self) -> AsyncGenerator[None, None]:
@@ -139,11 +139,8 @@ class Database:
         the connection stays in use.
         """
         async with self.connection() as connection, connection.transaction():
-            token = _KEPT.set((self.pool, self.workspace, connection))
-            try:
+            with self._keeping(connection):
                 yield
-            finally:
-                _KEPT.reset(token)
 
     @asynccontextmanager
     async def joining(self, connection: ScopedConnection) -> AsyncGenerator[None, None]:
@@ -151,11 +148,20 @@ class Database:
 
         The caller opened both, and has no more to do on the connection afterwards than to commit.
         """
-        token = _KEPT.set((self.pool, self.workspace, connection))
+        with self._keeping(connection):
+            yield
+
+    @contextlib.contextmanager
+    def _keeping(self, connection: ScopedConnection) -> Generator[None, None, None]:
+        kept = _Kept(self.pool, self.workspace, connection)
+        token = _KEPT.set(kept)
         try:
             yield
         finally:
             _KEPT.reset(token)
+            # A task that was started in the block has a copy of the variable, and may live on when
+            # another viewer has the connection.
+            kept.connection = None
 
     @asynccontextmanager
     async def seeing_everything(self, connection: ScopedConnection) -> AsyncGenerator[None, None]:
@@ -176,13 +182,12 @@ class Database:
         is missing, the work is repeated.
         """
         async with self.connection() as connection:
-            token = _KEPT.set((self.pool, self.workspace, connection))
             is_durable = False
             try:
                 await run(connection, SQL["async_commit_on"])
-                yield
+                with self._keeping(connection):
+                    yield
             finally:
-                _KEPT.reset(token)
                 try:
                     with anyio.CancelScope(shield=True):
                         await run(connection, SQL["async_commit_off"])
@@ -503,6 +508,17 @@ class ErrorTranslator:
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _raise_translated(error)
+
+
+class _Kept:
+    """A connection that all queries of a block share, until the block ends."""
+
+    __slots__ = ("connection", "pool", "workspace")
+
+    def __init__(self, pool: Connections, workspace: UUID, connection: ScopedConnection) -> None:
+        self.pool = pool
+        self.workspace = workspace
+        self.connection: ScopedConnection | None = connection
 
 
 class _PooledConnection(AbstractAsyncContextManager[ScopedConnection]):
