@@ -196,9 +196,26 @@ ana: handoff desk --to codex
 ana: import {claude}
 ana: import {codex}
 ana: import {opencode}
+ana: member add carl --role guest
+ana: member role carl member
+bob! member remove carl
+ana: member remove carl
+ana: invitation create dan => code
+eve! invitation accept <= {code}
+dan: invitation accept <= {code}
+dan! invitation accept <= {code}
+ana: invitation create eve => id
+ana: invitation revoke {id}
+dan: key create robot => id
+bob! key revoke {id}
+ana: key revoke {id}
+dan! member password <= correct horse battery
+ana: member password <= correct horse battery
+ana: member password --remove
 ana: fsck
 """
-"""Who types which line; an exclamation mark says that it has to be refused."""
+"""Who types which line; an exclamation mark says that it has to be refused. ``=>`` names what of
+the output is kept, and ``<=`` says what is typed when the command asks."""
 
 
 async def prove(proof: Proof) -> None:
@@ -240,11 +257,14 @@ def _tell(proof: Proof, folder: Path) -> None:
             user, is_refused, words = line[:3], line[3] == "!", line[4:].strip()
             os.environ["TURNTREE_USER"] = user
             words, _, kept = words.partition(" => ")
+            words, _, answer = words.partition(" <= ")
             typed = [_fill(word, known) for word in shlex.split(words)]
             print(f"{time.monotonic() - began:5.1f} {line[:60]}", file=sys.stderr, flush=True)
             with chdir(work):
                 typed += ["--json"] if kept else []
-                ended = CliRunner().invoke(root, typed, prog_name="turntree")
+                ended = CliRunner().invoke(
+                    root, typed, prog_name="turntree", input=f"{_fill(answer, known)}\n"
+                )
             if kept:
                 known[kept] = json.loads(ended.stdout)[kept]
             is_right = (ended.exit_code != 0) == is_refused
