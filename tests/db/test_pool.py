@@ -189,3 +189,41 @@ async def test_a_canceled_attempt_to_connect_takes_no_place_in_the_pool() -> Non
         with suppress(asyncio.CancelledError):
             await task
         assert task.cancelled()
+
+
+async def test_the_connection_that_a_pool_begins_with_is_kept(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its age counts from here, and not from the start of the machine."""
+    # Whenever the machine was started, that is longer ago.
+    monkeypatch.setattr(pools, "LIFETIME_MAX_S", 30.0)
+    first = await ScopedConnection.connect(database.conninfo, autocommit=True)
+
+    async def connect() -> ScopedConnection:
+        raise AssertionError("the first one is open")
+
+    pool = ConnectionPool(connect, first)
+    for _ in range(3):
+        assert await pool.getconn() is first
+        await pool.putconn(first)
+    await pool.close()
+    assert first.closed
+
+
+async def test_a_connection_that_is_old_or_long_idle_is_closed(
+    database: Database,
+) -> None:
+    async def connect() -> ScopedConnection:
+        return await ScopedConnection.connect(database.conninfo, autocommit=True)
+
+    pool = ConnectionPool(connect)
+    idle, used = await pool.getconn(), await pool.getconn()
+    await pool.putconn(idle)
+    idle.idle_since -= pools.IDLE_MAX_S + 1
+    await pool.putconn(used)
+    assert (idle.closed, used.closed) == (True, False)
+    assert await pool.getconn() is used
+    used.opened_at -= pools.LIFETIME_MAX_S + 1
+    await pool.putconn(used)
+    assert used.closed
+    await pool.close()

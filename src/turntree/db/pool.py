@@ -137,6 +137,8 @@ class ConnectionPool:
         """
         self._connect = connect
         self._idle = [] if first is None else [first]
+        if first is not None:
+            first.opened_at = first.idle_since = time.monotonic()
         self._max = connections_max
         self._free = asyncio.Semaphore(connections_max)
         self._retry_s = retry_s
