@@ -72,7 +72,7 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
 _DENIALS = ("42501", "TT002")
 """SQLSTATEs that our functions raise with a detail that says who was denied what."""
 
-_KEPT: ContextVar["_Kept | None"] = ContextVar("kept connection", default=None)
+_KEPT: ContextVar["_SharedConnection | None"] = ContextVar("kept connection", default=None)
 """The connection of a task's current transaction."""
 
 
@@ -153,7 +153,7 @@ class Database:
 
     @contextlib.contextmanager
     def _keeping(self, connection: ScopedConnection) -> Generator[None, None, None]:
-        kept = _Kept(self.pool, self.workspace, connection)
+        kept = _SharedConnection(self.pool, self.workspace, connection)
         token = _KEPT.set(kept)
         try:
             yield
@@ -510,7 +510,7 @@ class ErrorTranslator:
         _raise_translated(error)
 
 
-class _Kept:
+class _SharedConnection:
     """A connection that all queries of a block share, until the block ends."""
 
     __slots__ = ("connection", "pool", "workspace")
