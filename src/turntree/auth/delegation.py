@@ -13,6 +13,7 @@ from turntree.auth.permissions import Decision, Permissions, Right
 from turntree.core.errors import InvalidOperation
 from turntree.core.principal import Principal, PrincipalKind
 from turntree.core.value import value
+from turntree.core.viewer import check_id
 
 # Every check walks the chain, and a token carries all of it.
 CHAIN_LINKS_MAX: Final = 32
@@ -49,12 +50,14 @@ class DelegationChain:
 
         Raises:
             InvalidOperation: It has no responsible principal, delegates to a human or the system,
-                leads back to a principal by way of others, or is too long.
+                leads back to a principal by way of others, is too long, or has
+                an id that could be read as two principals.
         """
         if not self.links or self.links[0].kind not in ROOT_KINDS:
             raise InvalidOperation("a chain of delegation begins with a human or the system")
         if len(self.links) > CHAIN_LINKS_MAX:
             raise InvalidOperation(f"a chain of delegation has at most {CHAIN_LINKS_MAX} links")
+        check_id(self.links[0].id)
         seen: list[str] = []
         for link in self.links:
             # Narrowing permissions adds a link with the same principal.
@@ -159,10 +162,11 @@ def check_holder(kind: PrincipalKind, id: str) -> None:
     """Refuse to delegate to a principal that acts for itself.
 
     Raises:
-        InvalidOperation: It is a human or the system.
+        InvalidOperation: It is a human or the system, or its id could be read as two principals.
     """
     if kind not in HOLDER_KINDS:
         raise InvalidOperation(f"rights are handed to an agent or a session, not to {kind}:{id}")
+    check_id(id)
 
 
 def link_from_json(document: object) -> DelegationLink:

@@ -14,6 +14,7 @@ from turntree.auth.permissions import right as make_right
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Timestamp, derived_id
 from turntree.core.value import value
+from turntree.core.viewer import BEHALF
 
 Role = Literal["admin", "member", "guest"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -104,7 +105,7 @@ def as_person(name: str) -> str:
     """
     bare = name.removeprefix("human:")
     # The database writes who acts for whom as one text: a name must not look like such a pair.
-    if not bare or bare != bare.strip() or " for " in bare or not bare.isprintable():
+    if not bare or bare != bare.strip() or BEHALF in bare or not bare.isprintable():
         raise InvalidOperation(f"{name!r} is not the name of a person")
     if len(bare) > NAME_CHARS_MAX:
         raise InvalidOperation(f"the name of a person has at most {NAME_CHARS_MAX} characters")

@@ -6,6 +6,7 @@ is absent from all results, however it is addressed.
 
 from typing import Final, NewType
 
+from turntree.core.errors import InvalidOperation
 from turntree.core.principal import Principal
 
 Sight = NewType("Sight", str)
@@ -17,6 +18,9 @@ NOBODY: Final = Sight("")
 EVERYTHING: Final = Sight("system:turntree")
 """The system sees everything: workers, indexers, imports and checks use it."""
 
+BEHALF: Final = " for "
+"""Stands between the two principals of a pair, so no id may contain it."""
+
 
 def sight_of(principal: Principal) -> Sight:
     """Return a principal as a viewer.
@@ -25,10 +29,25 @@ def sight_of(principal: Principal) -> Sight:
     pair by a name of its own, which no single principal has: private sessions are visible to the
     pair only if access was granted to the pair. Nothing is hidden from the system, so for a
     principal that acts on its behalf only that principal counts.
+
+    Raises:
+        InvalidOperation: An id could be read as a pair.
     """
     root = principal
     while root.on_behalf_of is not None:
         root = root.on_behalf_of
+    check_id(principal.id)
+    check_id(root.id)
     if root == principal or root.kind == "system":
         return Sight(str(principal))
     return Sight(f"{principal} for {root}")
+
+
+def check_id(id: str) -> None:
+    """Refuse an id that would make a principal look like a pair, and so act for another person.
+
+    Raises:
+        InvalidOperation: It contains the word that stands between the two.
+    """
+    if BEHALF in id:
+        raise InvalidOperation(f"{id!r} is not the id of a principal: it contains {BEHALF!r}")

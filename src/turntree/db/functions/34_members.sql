@@ -8,9 +8,10 @@ CREATE OR REPLACE FUNCTION turntree.workspace_stream() RETURNS uuid LANGUAGE sql
   SELECT '00000000-0000-7134-9162-f5640edbbb17'::uuid
 $$;
 
--- Returns the person behind a viewer: 'agent:atlas for human:ana' acts for human:ana.
+-- Returns the person behind a viewer: 'agent:atlas for human:ana' acts for human:ana. The last part counts: the name of an
+-- agent is chosen by the principal that delegates to it, and may itself end in ' for human:eve'.
 CREATE OR REPLACE FUNCTION turntree.person_behind(p_by text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN p_by LIKE 'human:%' THEN p_by ELSE split_part(p_by, ' for ', 2) END
+  SELECT CASE WHEN p_by LIKE 'human:%' THEN p_by ELSE coalesce(substring(p_by FROM '^.* for (.*)$'), '') END
 $$;
 
 -- Returns the members that a workspace begins with: the people who worked in it so far, the first of them as its
@@ -122,7 +123,7 @@ DECLARE
   v_role text;
 BEGIN
   SELECT coalesce(m.role::text, 'removed') INTO v_role FROM turntree.members m WHERE m.workspace_id = p_ws
-    AND m.principal = CASE WHEN v_by LIKE 'human:%' THEN v_by ELSE split_part(v_by, ' for ', 2) END
+    AND m.principal = turntree.person_behind(v_by)
     AND (m.role IS NULL OR m.role = 'guest');
   IF NOT FOUND THEN
     RETURN;
