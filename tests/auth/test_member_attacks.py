@@ -10,6 +10,7 @@ from tests.db.test_row_security import acting
 from turntree.api import Tree
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.member import Invitation, Role
 from turntree.auth.permissions import EVERYTHING
 from turntree.auth.token import issue, narrow, open_token
 from turntree.boot.open import Settings, tree_on
@@ -38,6 +39,10 @@ def bob(database: Database, world: FakeClock, place: Path) -> Tree:
 
 async def roles(tree: Tree) -> dict[str, str]:
     return {one.name: one.role for one in await tree.members.list_all()}
+
+
+def context_of(name: str) -> ExecutionContext:
+    return ExecutionContext.begin(Principal("human", name))
 
 
 def test_an_agent_named_like_a_pair_gets_no_token() -> None:
@@ -82,3 +87,57 @@ async def test_the_person_behind_a_viewer_is_the_last_one(
             connection.execute(
                 "SELECT turntree.require_member(%s, NULL, 'create')", (database.workspace,)
             )
+
+
+@pytest.mark.parametrize("role", [None, "member"])
+async def test_an_invitation_ends_when_its_author_is_no_longer_an_admin(
+    tree: Tree, bob: Tree, role: Role | None
+) -> None:
+    """A removed admin would let themselves in again with it."""
+    await tree.members.add("bob", "admin")
+    _, hers = await tree.invitations.create("dora@example.org", expires_at=LATER)
+    back, code = await bob.invitations.create("bob@example.org", "admin", expires_at=LATER)
+    atlas = ExecutionContext.begin(BOB).delegate(Principal("agent", "atlas"), EVERYTHING)
+    through, other = await bob.act_as(atlas).invitations.create(
+        "eve@example.org", "admin", expires_at=LATER
+    )
+    assert through.created_by == "agent:atlas for human:bob"
+    if role is None:
+        await tree.members.remove("bob")
+    else:
+        await tree.members.set_role("bob", role)
+    for text, person in ((code, bob), (other, bob.act_as(context_of("eve")))):
+        with pytest.raises(InvalidOperation, match="was revoked"):
+            await person.invitations.accept(text)
+    ended = {one.id for one in await tree.invitations.list_all() if one.revoked_by == "human:ana"}
+    assert ended == {back.id, through.id}
+    assert (await bob.act_as(context_of("dora")).invitations.accept(hers)).role == "member"
+    assert (await roles(tree)).get("bob") == role
+    assert await tree.checks.fsck(full=True) == []
+
+
+async def test_an_admin_who_leaves_keeps_no_way_back(tree: Tree, bob: Tree) -> None:
+    await tree.members.add("bob", "admin")
+    _, code = await bob.invitations.create("bob", "admin", expires_at=LATER)
+    await bob.members.remove("bob")
+    with pytest.raises(InvalidOperation, match="was revoked"):
+        await bob.invitations.accept(code)
+
+
+async def test_an_invitation_names_its_author_and_not_whom_the_caller_names(
+    tree: Tree, bob: Tree, world: FakeClock
+) -> None:
+    await tree.members.add("bob", "admin")
+    made = Invitation("1" * 12, "eve@example.org", "admin", "human:ana", world.now(), LATER)
+    await bob.members.store.add_invitation(made, bytes(32), roles=["admin"])
+    await tree.members.remove("bob")
+    (listed,) = await tree.invitations.list_all()
+    assert (listed.created_by, listed.revoked_by) == ("human:bob", "human:ana")
+
+
+async def test_an_event_of_an_agent_names_the_person_behind_it(tree: Tree) -> None:
+    ana = ExecutionContext.begin(Principal("human", "ana"))
+    atlas = ana.delegate(Principal("agent", "atlas"), EVERYTHING)
+    await tree.act_as(atlas).members.add("carl")
+    added = [one.data for _, one in await tree.feed.read() if one.kind == "member.added"]
+    assert added[-1]["by"] == "agent:atlas for human:ana"

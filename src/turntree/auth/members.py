@@ -11,6 +11,7 @@ from turntree.auth.permissions import Right
 from turntree.core.clock import Clock
 from turntree.core.errors import Conflict, PermissionDenied
 from turntree.core.value import Facet, value
+from turntree.core.viewer import sight_of
 
 
 @value
@@ -91,15 +92,15 @@ class Members(Facet):
 
 
 async def require_action(store: MemberStore, wanted: Right, own: ExecutionContext) -> str:
-    """Return the acting principal, if its context permits an action.
+    """Return the acting principal and the person behind it, if its context permits an action.
 
     Raises:
         PermissionDenied: It does not; the denial is recorded.
     """
     acting = find_current() or own
     decision = acting.decide(wanted)
-    by = str(acting.principal)
     if not decision.allowed:
+        by = str(acting.principal)
         await store.note_denial(by, wanted.removeprefix("action:"), decision.reason)
         raise PermissionDenied(f"{decision.right} is denied: {decision.reason}")
-    return by
+    return sight_of(acting.principal)

@@ -110,6 +110,11 @@ BEGIN
     RAISE EXCEPTION '% is the only admin: make another person one first', p_member USING ERRCODE = 'TT003',
       DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.promote'))::text;
   END IF;
+  IF v_before = 'admin' THEN
+    -- With an open one, a person who was an admin could let themselves in again.
+    PERFORM turntree.end_invitation(p_ws, i.id, p_by, p_at) FROM turntree.invitations i
+      WHERE i.workspace_id = p_ws AND i.ended_at IS NULL AND turntree.person_behind(i.created_by) = p_member;
+  END IF;
   PERFORM turntree.record_member(p_ws, p_member, v_before, p_role, p_by, p_at);
   RETURN v_before;
 END $$;
@@ -148,14 +153,15 @@ CREATE OR REPLACE FUNCTION turntree.is_admin() RETURNS boolean LANGUAGE sql STAB
       AND m.role = 'admin')
 $$;
 
--- Records an invitation, and that it was made.
+-- Records an invitation, and that it was made. Its row names the viewer, and not whom the caller names: it ends when that
+-- person is no longer an admin.
 CREATE OR REPLACE FUNCTION turntree.create_invitation(
   p_ws uuid, p_id text, p_digest bytea, p_invitee text, p_role text, p_expires text, p_by text, p_at text, p_roles text[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
   INSERT INTO turntree.invitations (workspace_id, id, code_digest, invitee, role, created_by, created_at, expires_at)
-    VALUES (p_ws, p_id, p_digest, p_invitee, p_role, p_by, p_at::timestamptz, p_expires::timestamptz);
+    VALUES (p_ws, p_id, p_digest, p_invitee, p_role, turntree.viewer(), p_at::timestamptz, p_expires::timestamptz);
   PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.created', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"expires_at":' || turntree.canonical_text(p_expires) || ',"invitation":'
       || turntree.canonical_text(p_id) || ',"role":' || turntree.canonical_text(p_role) || '}');
@@ -199,6 +205,14 @@ BEGIN
   RETURN i.role;
 END $$;
 
+-- Ends an invitation that is open. The caller holds the lock of the stream, and may do so.
+CREATE OR REPLACE FUNCTION turntree.end_invitation(p_ws uuid, p_id text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE turntree.invitations SET revoked_by = p_by, ended_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.revoked', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
+END $$;
+
 -- Ends an invitation before it was accepted.
 CREATE OR REPLACE FUNCTION turntree.revoke_invitation(p_ws uuid, p_id text, p_by text, p_at text, p_roles text[])
 RETURNS void LANGUAGE plpgsql AS $$
@@ -214,9 +228,7 @@ BEGIN
     RAISE EXCEPTION 'the invitation % has ended already', p_id USING ERRCODE = 'TT003',
       DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'invitation.list'))::text;
   END IF;
-  UPDATE turntree.invitations SET revoked_by = p_by, ended_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = p_id;
-  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.revoked', p_at,
-    '{"by":' || turntree.canonical_text(p_by) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
+  PERFORM turntree.end_invitation(p_ws, p_id, p_by, p_at);
 END $$;
 
 -- Records an API key, and that it was made. Its holder is the person who makes it.
