@@ -141,3 +141,28 @@ async def test_an_event_of_an_agent_names_the_person_behind_it(tree: Tree) -> No
     await tree.act_as(atlas).members.add("carl")
     added = [one.data for _, one in await tree.feed.read() if one.kind == "member.added"]
     assert added[-1]["by"] == "agent:atlas for human:ana"
+
+
+async def test_a_key_stays_revoked_when_its_holder_comes_back(tree: Tree, bob: Tree) -> None:
+    await tree.members.add("bob")
+    made, text = await bob.keys.create("ci", expires_at=LATER)
+    hers, _ = await tree.keys.create("hers", expires_at=LATER)
+    await tree.members.remove("bob")
+    listed = {one.id: one for one in await tree.keys.list_all()}
+    assert listed[made.id].revoked_by == "human:ana"
+    assert listed[made.id].reason == "its holder was removed"
+    assert listed[hers.id].revoked_at is None
+    await tree.members.add("bob", "admin")
+    with pytest.raises(PermissionDenied, match="it was revoked"):
+        await tree.keys.verify(text)
+    assert await tree.checks.fsck(full=True) == []
+
+
+async def test_a_guest_who_leaves_takes_their_keys_along(tree: Tree, bob: Tree) -> None:
+    await tree.members.add("bob", "guest")
+    _, text = await bob.keys.create("ci", expires_at=LATER)
+    await bob.members.remove("bob")
+    (listed,) = await tree.keys.list_all()
+    assert listed.revoked_by == "human:bob"
+    with pytest.raises(PermissionDenied, match="it was revoked"):
+        await tree.keys.verify(text)

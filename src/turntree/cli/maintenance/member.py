@@ -64,7 +64,7 @@ def remove(terminal: Terminal, name: str) -> None:
     """Remove a member from the workspace; what they wrote stays.
 
     Their sessions, turns and programs keep their author. From now on they change nothing, and a
-    server no longer lets them in.
+    server no longer lets them in. Their API keys are revoked, and stay so if they come back.
     """
     before, by = with_ledger(terminal, partial(_remove, name=name), waits=False)
     person = as_person(name)

@@ -115,6 +115,11 @@ BEGIN
     PERFORM turntree.end_invitation(p_ws, i.id, p_by, p_at) FROM turntree.invitations i
       WHERE i.workspace_id = p_ws AND i.ended_at IS NULL AND turntree.person_behind(i.created_by) = p_member;
   END IF;
+  IF p_role IS NULL THEN
+    -- Otherwise they would open the workspace again when the person comes back, unnoticed.
+    PERFORM turntree.end_api_key(p_ws, k.id, 'its holder was removed', p_by, p_at) FROM turntree.api_keys k
+      WHERE k.workspace_id = p_ws AND k.revoked_at IS NULL AND k.holder = p_member;
+  END IF;
   PERFORM turntree.record_member(p_ws, p_member, v_before, p_role, p_by, p_at);
   RETURN v_before;
 END $$;
@@ -246,6 +251,17 @@ BEGIN
       || ',"scopes":' || p_scopes || '}');
 END $$;
 
+-- Revokes an API key that is not revoked yet. The caller holds the lock of the stream, and may do so.
+CREATE OR REPLACE FUNCTION turntree.end_api_key(p_ws uuid, p_id text, p_reason text, p_by text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE turntree.api_keys SET revoked_by = p_by, revoked_at = p_at::timestamptz, reason = p_reason
+    WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'api_key.revoked', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"key":' || turntree.canonical_text(p_id) || ',"reason":'
+      || turntree.canonical_text(p_reason) || '}');
+END $$;
+
 -- Revokes an API key. The policy of the table shows a person their own keys, and an admin all.
 CREATE OR REPLACE FUNCTION turntree.revoke_api_key(p_ws uuid, p_id text, p_reason text, p_by text, p_at text, p_roles text[])
 RETURNS void LANGUAGE plpgsql AS $$
@@ -261,11 +277,7 @@ BEGIN
   ELSIF k.holder <> p_by THEN
     PERFORM turntree.require_role(p_ws, p_by, 'key.manage', p_roles);
   END IF;
-  UPDATE turntree.api_keys SET revoked_by = p_by, revoked_at = p_at::timestamptz, reason = p_reason
-    WHERE workspace_id = p_ws AND id = p_id;
-  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'api_key.revoked', p_at,
-    '{"by":' || turntree.canonical_text(p_by) || ',"key":' || turntree.canonical_text(p_id) || ',"reason":'
-      || turntree.canonical_text(p_reason) || '}');
+  PERFORM turntree.end_api_key(p_ws, p_id, p_reason, p_by, p_at);
 END $$;
 
 -- Sets the password of a person, or removes it (p_hash null), and records that. Run it as the system: no other viewer
