@@ -26,6 +26,7 @@ pytestmark = pytest.mark.anyio
 LATER = Timestamp("2099-01-01T00:00:00.000Z")
 NOW = Timestamp("2026-11-18T12:00:00.000Z")
 KEY = b"k" * 32
+PASSWORD = "correct horse battery"
 BOB = Principal("human", "bob")
 FALSE_AGENT = Principal("agent", "x for human:ana")
 REQUIRE_ADMIN = "SELECT turntree.require_role(%s, 'human:bob', 'member.manage', '{admin}')"
@@ -166,3 +167,28 @@ async def test_a_guest_who_leaves_takes_their_keys_along(tree: Tree, bob: Tree) 
     assert listed.revoked_by == "human:bob"
     with pytest.raises(PermissionDenied, match="it was revoked"):
         await tree.keys.verify(text)
+
+
+async def test_a_password_does_not_come_back_with_its_holder(tree: Tree, bob: Tree) -> None:
+    await tree.members.add("bob", "admin")
+    await bob.passwords.set(PASSWORD)
+    await tree.members.remove("bob")
+    await tree.members.add("bob", "admin")
+    with pytest.raises(PermissionDenied, match="the name or the password is wrong"):
+        await tree.passwords.verify("bob", PASSWORD)
+    with pytest.raises(PermissionDenied, match="the name or the password is wrong"):
+        await tree.passwords.change("bob", PASSWORD, f"{PASSWORD}, new")
+    await bob.passwords.set(PASSWORD)
+    assert await tree.passwords.verify("bob", PASSWORD) == BOB
+    assert await tree.checks.fsck(full=True) == []
+
+
+async def test_a_password_set_by_a_slow_clock_counts(
+    tree: Tree, database: Database, place: Path
+) -> None:
+    await tree.members.add("bob", "admin")
+    slow = FakeClock()
+    slow.ms -= 3_600_000
+    bob = tree_on(database, Settings(place, user="bob"), slow)
+    await bob.passwords.set(PASSWORD)
+    assert await tree.passwords.verify("bob", PASSWORD) == BOB

@@ -95,7 +95,10 @@ async def test_only_an_admin_has_a_password(tree: Tree, bob: Tree) -> None:
     with pytest.raises(PermissionDenied, match="takes the role admin"):
         await bob.passwords.set(OTHER)
     await tree.members.set_role("bob", "admin")
-    assert await tree.passwords.verify("bob", SECRET) == Principal("human", "bob")
+    with pytest.raises(PermissionDenied, match=WRONG):
+        await tree.passwords.verify("bob", SECRET)
+    await bob.passwords.set(OTHER)
+    assert await tree.passwords.verify("bob", OTHER) == Principal("human", "bob")
 
 
 @pytest.mark.parametrize("password", ["", "elevenchars", "x" * 1_001])

@@ -66,8 +66,9 @@ SELECT turntree.revoke_api_key(%(workspace)b, %(id)b::text, %(reason)b::text, %(
 SELECT turntree.set_password(%(workspace)b, %(member)b::text, %(hash)b::text, %(by)b::text, %(at)b::text);
 
 -- name: find_password
+-- A password is older than the role if its holder was removed or was no admin for a while: it does not come back with them.
 SELECT p.hash, m.role::text FROM turntree.passwords p
-  LEFT JOIN turntree.members m ON m.workspace_id = p.workspace_id AND m.principal = p.principal
+  LEFT JOIN turntree.members m ON m.workspace_id = p.workspace_id AND m.principal = p.principal AND p.changed_at >= m.changed_at
   WHERE p.workspace_id = %(workspace)b AND p.principal = %(member)b::text;
 
 -- name: require_role

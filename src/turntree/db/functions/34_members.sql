@@ -282,6 +282,7 @@ END $$;
 
 -- Sets the password of a person, or removes it (p_hash null), and records that. Run it as the system: no other viewer
 -- sees a hash, so the caller has checked who asks. Returns false if there was none to remove.
+-- A password is never older than the role of its holder, even if the clocks of two machines differ.
 CREATE OR REPLACE FUNCTION turntree.set_password(p_ws uuid, p_member text, p_hash text, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -291,7 +292,9 @@ BEGIN
       RETURN false;
     END IF;
   ELSE
-    INSERT INTO turntree.passwords (workspace_id, principal, hash, changed_at) VALUES (p_ws, p_member, p_hash, p_at::timestamptz)
+    INSERT INTO turntree.passwords (workspace_id, principal, hash, changed_at)
+      VALUES (p_ws, p_member, p_hash, greatest(p_at::timestamptz, (SELECT m.changed_at FROM turntree.members m
+        WHERE m.workspace_id = p_ws AND m.principal = p_member)))
       ON CONFLICT (workspace_id, principal) DO UPDATE SET hash = excluded.hash, changed_at = excluded.changed_at;
   END IF;
   PERFORM turntree.record_event(p_ws, turntree.workspace_stream(),
