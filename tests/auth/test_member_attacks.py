@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import anyio
 import psycopg
 import pytest
 
 from tests.auth.test_token import forge
 from tests.db.test_row_security import acting
+from tests.stories.test_known_races import SOON_S, somebody_waits
 from turntree.api import Tree
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
@@ -192,3 +194,67 @@ async def test_a_password_set_by_a_slow_clock_counts(
     bob = tree_on(database, Settings(place, user="bob"), slow)
     await bob.passwords.set(PASSWORD)
     assert await tree.passwords.verify("bob", PASSWORD) == BOB
+
+
+@pytest.mark.parametrize("what", ["key", "invitation"])
+async def test_nothing_is_made_while_its_author_is_removed(
+    tree: Tree, bob: Tree, database: Database, conninfo: str, what: str
+) -> None:
+    """The role that allows it is checked under the lock that a removal holds."""
+    await tree.members.add("bob", "admin")
+    refused: list[PermissionDenied] = []
+
+    async def make() -> None:
+        try:
+            if what == "key":
+                await bob.keys.create("ci", expires_at=LATER)
+            else:
+                await bob.invitations.create("bob", "admin", expires_at=LATER)
+        except PermissionDenied as error:
+            refused.append(error)
+
+    with acting(conninfo, "turntree_app", database.workspace, "human:ana") as removing:
+        removing.execute("BEGIN")
+        removing.execute(
+            "SELECT turntree.set_member(%s, 'human:bob', NULL, false, 'human:ana', %s, '{admin}')",
+            (database.workspace, NOW),
+        )
+        with anyio.fail_after(SOON_S):
+            async with anyio.create_task_group() as group:
+                group.start_soon(make)
+                await somebody_waits(conninfo)
+                removing.execute("COMMIT")
+    assert len(refused) == 1
+    assert await tree.keys.list_all() == []
+    assert await tree.invitations.list_all() == []
+
+
+async def test_revoking_waits_for_no_row_that_a_removal_needs(
+    tree: Tree, bob: Tree, database: Database, conninfo: str
+) -> None:
+    """The other order of locks is a deadlock: one of the two would fail."""
+    await tree.members.add("bob", "admin")
+    made, _ = await bob.keys.create("ci", expires_at=LATER)
+    outcomes: list[str] = []
+
+    async def revoke() -> None:
+        try:
+            await tree.keys.revoke(made.id)
+            outcomes.append("revoked")
+        except InvalidOperation as error:
+            outcomes.append(str(error))
+
+    with acting(conninfo, "turntree_app", database.workspace, "human:ana") as removing:
+        removing.execute("BEGIN")
+        removing.execute("SELECT turntree.lock_members()")
+        with anyio.fail_after(SOON_S):
+            async with anyio.create_task_group() as group:
+                group.start_soon(revoke)
+                await somebody_waits(conninfo)
+                removing.execute(
+                    "SELECT turntree.set_member("
+                    "%s, 'human:bob', NULL, false, 'human:ana', %s, '{admin}')",
+                    (database.workspace, NOW),
+                )
+                removing.execute("COMMIT")
+    assert outcomes == [f"the key {made.id} was revoked already, by human:ana"]

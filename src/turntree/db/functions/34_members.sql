@@ -32,6 +32,12 @@ RETURNS TABLE (principal text, role text, since timestamptz) LANGUAGE sql STABLE
     ORDER BY e.at, e.who
 $$;
 
+-- Waits until no other transaction changes who may do what. Every function that writes members, invitations, keys or
+-- passwords begins with it: checked before, a role may be gone when it is used. It is the lock that record_event takes.
+CREATE OR REPLACE FUNCTION turntree.lock_members() RETURNS void LANGUAGE sql AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0))
+$$;
+
 -- Records a change of a member: the event, and the row that follows from it. The caller holds the lock of the stream.
 CREATE OR REPLACE FUNCTION turntree.record_member(
   p_ws uuid, p_member text, p_before text, p_role text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
@@ -52,7 +58,7 @@ BEGIN
     RETURN;
   END IF;
   -- The same lock as record_event's: of two first calls, the second one finds the members of the first.
-  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
+  PERFORM turntree.lock_members();
   IF NOT EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = p_ws) THEN
     PERFORM turntree.record_member(p_ws, f.principal, NULL, f.role, 'system:turntree', p_at)
       FROM turntree.founding_members(p_ws, p_by, p_at::timestamptz) f;
@@ -89,7 +95,7 @@ CREATE OR REPLACE FUNCTION turntree.set_member(
 DECLARE
   v_before text;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
+  PERFORM turntree.lock_members();
   IF p_role IS NOT NULL OR p_member <> turntree.viewer() THEN
     PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
   END IF;
@@ -164,6 +170,7 @@ CREATE OR REPLACE FUNCTION turntree.create_invitation(
   p_ws uuid, p_id text, p_digest bytea, p_invitee text, p_role text, p_expires text, p_by text, p_at text, p_roles text[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.lock_members();
   PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
   INSERT INTO turntree.invitations (workspace_id, id, code_digest, invitee, role, created_by, created_at, expires_at)
     VALUES (p_ws, p_id, p_digest, p_invitee, p_role, turntree.viewer(), p_at::timestamptz, p_expires::timestamptz);
@@ -180,7 +187,7 @@ DECLARE
   i record;
   v_before text;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('turntree:stream:' || turntree.workspace_stream(), 0));
+  PERFORM turntree.lock_members();
   SELECT x.role, x.invitee, x.expires_at, x.accepted_by, x.revoked_by INTO i FROM turntree.invitations x
     WHERE x.workspace_id = p_ws AND x.id = p_id AND x.code_digest = p_digest FOR NO KEY UPDATE;
   IF NOT FOUND THEN
@@ -224,6 +231,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_ended timestamptz;
 BEGIN
+  PERFORM turntree.lock_members();
   PERFORM turntree.require_role(p_ws, p_by, 'member.manage', p_roles);
   SELECT x.ended_at INTO v_ended FROM turntree.invitations x WHERE x.workspace_id = p_ws AND x.id = p_id FOR NO KEY UPDATE;
   IF NOT FOUND THEN
@@ -242,6 +250,7 @@ CREATE OR REPLACE FUNCTION turntree.create_api_key(
   p_roles text[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.lock_members();
   PERFORM turntree.require_role(p_ws, p_holder, 'key.create', p_roles);
   INSERT INTO turntree.api_keys (workspace_id, id, key_digest, name, holder, agent, scopes, created_at, expires_at)
     VALUES (p_ws, p_id, p_digest, p_name, p_holder, p_agent, p_scopes::jsonb, p_at::timestamptz, p_expires::timestamptz);
@@ -268,6 +277,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   k record;
 BEGIN
+  PERFORM turntree.lock_members();
   SELECT x.holder, x.revoked_by INTO k FROM turntree.api_keys x WHERE x.workspace_id = p_ws AND x.id = p_id FOR NO KEY UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no key %', p_id USING ERRCODE = 'TT002',
@@ -286,6 +296,7 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.set_password(p_ws uuid, p_member text, p_hash text, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.lock_members();
   IF p_hash IS NULL THEN
     DELETE FROM turntree.passwords WHERE workspace_id = p_ws AND principal = p_member;
     IF NOT FOUND THEN
