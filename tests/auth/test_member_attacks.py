@@ -258,3 +258,36 @@ async def test_revoking_waits_for_no_row_that_a_removal_needs(
                 )
                 removing.execute("COMMIT")
     assert outcomes == [f"the key {made.id} was revoked already, by human:ana"]
+
+
+async def test_a_key_is_made_for_the_viewer_alone(
+    tree: Tree, bob: Tree, database: Database, conninfo: str
+) -> None:
+    await tree.members.add("bob")
+    # On bob's tree, in the context of ana: his rights would make a key of hers.
+    with context_of("ana").entered(), pytest.raises(PermissionDenied, match="cannot make a key"):
+        await bob.keys.create("ci", expires_at=LATER)
+    with (
+        acting(conninfo, "turntree_app", database.workspace, "human:bob") as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="cannot make a key"),
+    ):
+        connection.execute(
+            "SELECT turntree.create_api_key(%s, '0', sha256('x'), 'ci', 'human:ana', NULL, '{}',"
+            " %s, %s, '{admin,member,guest}')",
+            (database.workspace, LATER, NOW),
+        )
+    assert await tree.keys.list_all() == []
+    denied = [one.data for _, one in await tree.feed.read() if one.kind == "permission.denied"]
+    assert [one["by"] for one in denied] == [{"kind": "human", "id": "bob"}]
+
+
+async def test_a_password_is_set_by_its_holder_alone(tree: Tree, bob: Tree) -> None:
+    await tree.members.add("bob", "admin")
+    for context in (
+        context_of("ana"),
+        ExecutionContext.begin(BOB).delegate(Principal("agent", "atlas"), EVERYTHING),
+    ):
+        with context.entered(), pytest.raises(PermissionDenied, match="people set their own"):
+            await bob.passwords.set(PASSWORD)
+    with pytest.raises(PermissionDenied, match="the name or the password is wrong"):
+        await tree.passwords.verify("ana", PASSWORD)

@@ -4,7 +4,7 @@ Only admins have one: it is how the first person logs in to a server that knows 
 yet. A hash never leaves the database, and no event has one.
 """
 
-from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.member import MANAGE_MEMBERS, as_person, roles_with
 from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
@@ -77,6 +77,10 @@ class Passwords(Facet):
         await self._set(person, await hash_password(new))
 
     async def _require_admin(self) -> str:
+        acting = find_current() or self.own
+        # The role of the viewer is checked: it must not vouch for a context of another principal.
+        if acting.principal != self.own.principal or acting.principal.kind != "human":
+            raise PermissionDenied(f"{acting.principal} sets no password here: people set their own")
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
         await self.store.ensure(str(self.own.principal), at=self.world.now())
         await self.store.require_role(by, "password.set", roles_with(MANAGE_MEMBERS))

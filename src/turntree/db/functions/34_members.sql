@@ -244,7 +244,7 @@ BEGIN
   PERFORM turntree.end_invitation(p_ws, p_id, p_by, p_at);
 END $$;
 
--- Records an API key, and that it was made. Its holder is the person who makes it.
+-- Records an API key, and that it was made. Its holder is the viewer: a key acts for the person who makes it.
 CREATE OR REPLACE FUNCTION turntree.create_api_key(
   p_ws uuid, p_id text, p_digest bytea, p_name text, p_holder text, p_agent text, p_scopes text, p_expires text, p_at text,
   p_roles text[])
@@ -252,6 +252,11 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM turntree.lock_members();
   PERFORM turntree.require_role(p_ws, p_holder, 'key.create', p_roles);
+  IF p_holder <> turntree.viewer() THEN
+    RAISE EXCEPTION '% cannot make a key for %', turntree.viewer(), p_holder USING ERRCODE = '42501',
+      DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', turntree.viewer(), 'right', 'key.create',
+        'reason', 'it would act for another person')::text;
+  END IF;
   INSERT INTO turntree.api_keys (workspace_id, id, key_digest, name, holder, agent, scopes, created_at, expires_at)
     VALUES (p_ws, p_id, p_digest, p_name, p_holder, p_agent, p_scopes::jsonb, p_at::timestamptz, p_expires::timestamptz);
   PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'api_key.created', p_at,
