@@ -13,7 +13,7 @@ from turntree.api import Tree
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import Invitation, Role
-from turntree.auth.permissions import EVERYTHING
+from turntree.auth.permissions import EVERYTHING, Permissions, actions
 from turntree.auth.token import issue, narrow, open_token
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import InvalidOperation, PermissionDenied
@@ -291,3 +291,23 @@ async def test_a_password_is_set_by_its_holder_alone(tree: Tree, bob: Tree) -> N
             await bob.passwords.set(PASSWORD)
     with pytest.raises(PermissionDenied, match="the name or the password is wrong"):
         await tree.passwords.verify("ana", PASSWORD)
+
+
+async def test_a_narrow_key_of_an_admin_shows_neither_invitations_nor_keys_of_others(
+    tree: Tree, bob: Tree
+) -> None:
+    await tree.members.add("bob")
+    await tree.invitations.create("carl@example.org", expires_at=LATER)
+    his, _ = await bob.keys.create("his", expires_at=LATER)
+    reading = Permissions(actions("read", "key.create"))
+    _, text = await tree.keys.create("narrow", scopes=reading, expires_at=LATER)
+    verified = await tree.keys.verify(text)
+    narrow = tree.act_as(ExecutionContext(verified.chain))
+    with pytest.raises(PermissionDenied, match=r"nothing allows action:member\.manage"):
+        await narrow.invitations.list_all()
+    assert [one.name for one in await narrow.keys.list_all()] == ["narrow"]
+    with pytest.raises(PermissionDenied, match=r"nothing allows action:key\.manage"):
+        await narrow.keys.revoke(his.id)
+    with ExecutionContext(verified.chain).entered():
+        assert [one.name for one in await tree.keys.list_all()] == ["narrow"]
+    assert [one.name for one in await tree.keys.list_all()] == ["his", "narrow"]

@@ -69,8 +69,15 @@ class ApiKeys(Facet):
         return made, code.text
 
     async def list_all(self) -> list[ApiKey]:
-        """Return the keys of the acting person, or of all if that is an admin."""
-        return await self.store.list_keys()
+        """Return the keys of the acting person, or of all if that is an admin.
+
+        A context that may not manage keys shows an admin their own only.
+        """
+        acting = find_current() or self.own
+        keys = await self.store.list_keys()
+        if acting.decide(MANAGE_KEYS).allowed:
+            return keys
+        return [key for key in keys if key.holder == str(acting.principal)]
 
     async def revoke(self, id: str, *, reason: str = "") -> None:
         """Revoke a key: from now on it opens nothing.
@@ -82,7 +89,7 @@ class ApiKeys(Facet):
         if len(reason) > REASON_CHARS_MAX:
             raise InvalidOperation(f"a reason has at most {REASON_CHARS_MAX} characters")
         acting = find_current() or self.own
-        found = next((key for key in await self.list_all() if key.id == id), None)
+        found = next((key for key in await self.store.list_keys() if key.id == id), None)
         # The database says whether there is a key; this says what a narrowed context lacks.
         is_own = found is None or found.holder == str(acting.principal)
         by = await require_action(self.store, CREATE_KEYS if is_own else MANAGE_KEYS, self.own)

@@ -51,7 +51,12 @@ class Invitations(Facet):
         return made, code.text
 
     async def list_all(self) -> list[Invitation]:
-        """Return all invitations, in the order in which they were made; admins only see any."""
+        """Return all invitations, in the order in which they were made; only admins see them.
+
+        Raises:
+            PermissionDenied: The context does not permit to manage members.
+        """
+        await require_action(self.store, MANAGE_MEMBERS, self.own)
         return await self.store.list_invitations()
 
     async def accept(self, text: str) -> Member:
