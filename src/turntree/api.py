@@ -368,7 +368,9 @@ class Tree:
         from turntree.auth.member_store import MemberStore
         from turntree.auth.members import Members
 
-        return Members(MemberStore(self._on.database), self._on.clock, self.authority.own)
+        on = self._on
+        store = MemberStore(on.database, str(on.owner or on.by))
+        return Members(store, on.clock, self.authority.own)
 
     @cached_property
     def invitations(self) -> Invitations:

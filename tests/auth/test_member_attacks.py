@@ -311,3 +311,22 @@ async def test_a_narrow_key_of_an_admin_shows_neither_invitations_nor_keys_of_ot
     with ExecutionContext(verified.chain).entered():
         assert [one.name for one in await tree.keys.list_all()] == ["narrow"]
     assert [one.name for one in await tree.keys.list_all()] == ["his", "narrow"]
+
+
+@pytest.mark.parametrize("act", ["list", "key", "invitation", "member", "password"])
+async def test_a_stranger_for_whom_a_server_acts_founds_no_workspace(tree: Tree, act: str) -> None:
+    """The first call makes the owner of the process the admin, and not its caller."""
+    stranger = tree.act_as(context_of("eve"))
+    if act == "list":
+        assert await stranger.members.find_role("eve") is None
+        return
+    with pytest.raises(PermissionDenied):
+        if act == "key":
+            await stranger.keys.create("ci", expires_at=LATER)
+        elif act == "invitation":
+            await stranger.invitations.create("eve", "admin", expires_at=LATER)
+        elif act == "member":
+            await stranger.members.add("mallory", "admin")
+        else:
+            await stranger.passwords.set(PASSWORD)
+    assert await roles(tree) == {"ana": "admin"}

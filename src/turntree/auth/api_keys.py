@@ -57,7 +57,7 @@ class ApiKeys(Facet):
         if expires_at <= now:
             raise InvalidOperation(f"a key that expired at {expires_at} opens nothing")
         holder = as_person(str(acting.principal))
-        await self.store.ensure(holder, at=now)
+        await self.store.ensure(at=now)
         workspace = self.store.database.workspace
         secret = self.world.nonce() + self.world.nonce()
         code = make_code(KEY, workspace, self.world.nonce(), secret)

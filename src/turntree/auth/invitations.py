@@ -42,7 +42,7 @@ class Invitations(Facet):
         now = self.world.now()
         if expires_at <= now:
             raise InvalidOperation(f"an invitation that expired at {expires_at} lets no person in")
-        await self.store.ensure(str(self.own.principal), at=now)
+        await self.store.ensure(at=now)
         workspace = self.store.database.workspace
         secret = self.world.nonce() + self.world.nonce()
         code = make_code(INVITATION, workspace, self.world.nonce(), secret)

@@ -21,17 +21,20 @@ class MemberStore:
     """The members of a workspace."""
 
     database: Database
+    founder: str
+    """Who opened the process: the admin of a workspace in which no person worked yet. Not the viewer,
+    who may be a stranger for whom a server acts."""
 
-    async def ensure(self, by: str, *, at: Timestamp) -> None:
+    async def ensure(self, *, at: Timestamp) -> None:
         """Record the people who worked here so far as members, unless there are members."""
         # As the system: the first person may have worked in private sessions only.
         everything = self.database.seen_by(EVERYTHING)
-        await everything.run(SQL["ensure_members"], by=by, at=at)
+        await everything.run(SQL["ensure_members"], by=self.founder, at=at)
 
-    async def list_all(self, by: str, *, at: Timestamp) -> list[Member]:
+    async def list_all(self, *, at: Timestamp) -> list[Member]:
         """Return the members in the order in which they got their roles."""
         everything = self.database.seen_by(EVERYTHING)
-        rows = await everything.fetch(SQL["list_members"], by=by, at=at)
+        rows = await everything.fetch(SQL["list_members"], by=self.founder, at=at)
         return [Member(who, read_role(role), instant(since)) for who, role, since in rows]
 
     async def find_role(self, principal: str) -> Role | None:

@@ -29,7 +29,7 @@ class Members(Facet):
         Before the first change these are the people who worked in the workspace, the first of
         them as its admin.
         """
-        return await self.store.list_all(str(self.own.principal), at=self.world.now())
+        return await self.store.list_all(at=self.world.now())
 
     async def find_role(self, name: str) -> Role | None:
         """Return the role of a person; None if the person is no member."""
@@ -74,7 +74,7 @@ class Members(Facet):
 
     async def _set(self, person: str, role: Role | None, *, is_new: bool) -> Role | None:
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
-        await self.store.ensure(str(self.own.principal), at=self.world.now())
+        await self.store.ensure(at=self.world.now())
         return await self.store.set_role(
             person,
             role,

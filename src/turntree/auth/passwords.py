@@ -82,7 +82,7 @@ class Passwords(Facet):
         if acting.principal != self.own.principal or acting.principal.kind != "human":
             raise PermissionDenied(f"{acting.principal} sets no password here: people set their own")
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
-        await self.store.ensure(str(self.own.principal), at=self.world.now())
+        await self.store.ensure(at=self.world.now())
         await self.store.require_role(by, "password.set", roles_with(MANAGE_MEMBERS))
         return as_person(by)
 
