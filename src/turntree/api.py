@@ -244,7 +244,7 @@ class Tree:
         """The whole workspace as one file, and back."""
         from turntree.transfer.service import Archives
 
-        return Archives(self._on.database, self._on.home, self.resources)
+        return Archives(self._on.database, self._on.home, self.resources, self.members.store)
 
     @cached_property
     def causes(self) -> Causes:
@@ -369,7 +369,8 @@ class Tree:
         from turntree.auth.members import Members
 
         on = self._on
-        store = MemberStore(on.database, str(on.owner or on.by))
+        founder = (on.owner or on.by).person
+        store = MemberStore(on.database, "" if founder is None else str(founder))
         return Members(store, on.clock, self.authority.own)
 
     @cached_property

@@ -1,5 +1,6 @@
 """Attacks on the members of a workspace: a person who is not an admin never gets an admin's rights."""
 
+import io
 from pathlib import Path
 
 import anyio
@@ -7,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.auth.test_token import forge
+from tests.databases import Databases, as_owner
 from tests.db.test_row_security import acting
 from tests.stories.test_known_races import SOON_S, somebody_waits
 from turntree.api import Tree
@@ -17,10 +19,11 @@ from turntree.auth.permissions import EVERYTHING, Permissions, actions
 from turntree.auth.token import issue, narrow, open_token
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import InvalidOperation, PermissionDenied
-from turntree.core.ids import Timestamp
+from turntree.core.ids import Timestamp, WorkspaceId
+from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.core.viewer import sight_of
-from turntree.db.database import Database
+from turntree.db.database import Database, open_database
 from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -330,3 +333,24 @@ async def test_a_stranger_for_whom_a_server_acts_founds_no_workspace(tree: Tree,
         else:
             await stranger.passwords.set(PASSWORD)
     assert await roles(tree) == {"ana": "admin"}
+
+
+async def test_an_archive_names_no_admin(
+    bob: Tree, databases: Databases, template: str, workspace_id: WorkspaceId, place: Path
+) -> None:
+    """Its authors stand in its rows as its writer pleases, with times before all others."""
+    await bob.turns.record("his", [user("hello")], [assistant("hi")])
+    await bob.programs.create("task", "errand", {"title": "buy milk"})
+    lines: list[bytes] = []
+    await bob.archives.export(lines.append)
+    with databases.lend(template) as lent:
+        async with open_database(as_owner(lent), workspace_id) as opened:
+            fresh = tree_on(opened, Settings(place, user="ana"), FakeClock(7))
+            await fresh.archives.load(io.BytesIO(b"".join(lines)))
+            assert await roles(fresh) == {"ana": "admin"}
+            await fresh.members.add("carl")
+            assert await roles(fresh) == {"ana": "admin", "carl": "member"}
+            assert await fresh.checks.fsck(full=True) == []
+            his = tree_on(opened, Settings(place, user="bob"), FakeClock(8))
+            with pytest.raises(PermissionDenied):
+                await his.members.add("mallory")

@@ -22,8 +22,8 @@ class MemberStore:
 
     database: Database
     founder: str
-    """Who opened the process: the admin of a workspace in which no person worked yet. Not the viewer,
-    who may be a stranger for whom a server acts."""
+    """The person who opened the process, or nothing: the admin of a workspace in which no person
+    worked yet. Not the viewer, who may be a stranger for whom a server acts."""
 
     async def ensure(self, *, at: Timestamp) -> None:
         """Record the people who worked here so far as members, unless there are members."""

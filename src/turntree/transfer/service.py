@@ -7,6 +7,7 @@ from typing import IO, Any, Final
 import anyio.lowlevel
 import anyio.to_thread
 
+from turntree.auth.member_store import MemberStore
 from turntree.core.canonical import digest_raw, parse_digest
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import Digest, Timestamp, TurnId
@@ -73,6 +74,7 @@ class Archives:
     home: Path
     """The data directory, which holds the files of snapshots."""
     resources: Resources
+    members: MemberStore
 
     async def export(
         self, write: Callable[[bytes], object], report: Report = lambda _done, _total: None
@@ -154,6 +156,10 @@ class Archives:
         turn_files = list[Mapping[str, Any]]()
         everything = self.database.seen_by(EVERYTHING)
         async with open_import(everything) as loading:
+            # Before its rows are here: it says who worked in the workspace, and the first of them
+            # would be taken for its admin.
+            async with everything.joining(loading.connection):
+                await self.members.ensure(at=self.resources.world.now())
             async for text in _lines(file, report):
                 line = reader.read(text)
                 if line.kind == "archive" and reader.shared is not None:
