@@ -7,6 +7,7 @@ import anyio
 import psycopg
 import pytest
 
+from proofs.transcripts.samples import SAMPLES
 from tests.auth.test_token import forge
 from tests.databases import Databases, as_owner
 from tests.db.test_row_security import acting
@@ -17,10 +18,11 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import Invitation, Role
 from turntree.auth.permissions import EVERYTHING, Permissions, actions
 from turntree.auth.token import issue, narrow, open_token
-from turntree.boot.open import Settings, tree_on
+from turntree.boot.open import Settings, importing_on, load_importers, tree_on
 from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.event import Event, record
 from turntree.core.ids import Timestamp, WorkspaceId
-from turntree.core.message import assistant, user
+from turntree.core.message import PART_INLINE_MAX_BYTES, assistant, user
 from turntree.core.principal import Principal
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database, open_database
@@ -354,3 +356,73 @@ async def test_an_archive_names_no_admin(
             his = tree_on(opened, Settings(place, user="bob"), FakeClock(8))
             with pytest.raises(PermissionDenied):
                 await his.members.add("mallory")
+
+
+async def test_a_person_who_was_removed_changes_nothing_at_all(
+    tree: Tree,
+    bob: Tree,
+    world: FakeClock,
+    tmp_path: Path,
+    database: Database,
+    conninfo: str,
+) -> None:
+    await tree.members.add("bob")
+    await bob.programs.create("task", "errand", {"title": "buy milk"})
+    folder = await bob.resources.ensure("directory", str(tmp_path))
+    await tree.members.remove("bob")
+    event = record(Event(world.new_id(), 0, "acme.deployed", world.now(), {}))
+    (tmp_path / "new").write_text("new", encoding="utf-8")
+    for change in (
+        lambda: bob.programs.grant("errand", "eve", "configure"),
+        lambda: bob.ledger.put_object(b"his"),
+        lambda: bob.ledger.append(event),
+        lambda: bob.tokens.issue(context_of("bob"), key=KEY, audience="x", expires_at=LATER),
+        lambda: bob.resources.ensure("directory", str(tmp_path / "more")),
+        lambda: bob.resources.take(folder),
+    ):
+        with pytest.raises(PermissionDenied, match="human:bob was removed from this workspace"):
+            await change()
+    with (
+        acting(conninfo, "turntree_app", database.workspace, "human:bob") as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="was removed"),
+    ):
+        connection.execute(
+            "SELECT turntree.start_plan(%s, %s, 'fork', %s, sha256('x'), '{}')",
+            (database.workspace, world.new_id(), NOW),
+        )
+
+
+@pytest.mark.parametrize("role", [None, "guest"])
+async def test_a_guest_or_a_removed_person_imports_nothing(
+    tree: Tree, bob: Tree, database: Database, world: FakeClock, tmp_path: Path, role: Role | None
+) -> None:
+    """An import writes as the system, from which nothing is hidden."""
+    lines: list[bytes] = []
+    await tree.archives.export(lines.append)
+    await tree.members.add("bob", "guest")
+    if role is None:
+        await tree.members.remove("bob")
+    why = "is a guest" if role == "guest" else "was removed"
+    with pytest.raises(PermissionDenied, match=why):
+        await bob.archives.load(io.BytesIO(b"".join(lines)))
+    importer = load_importers()["codex"]
+    found = [(importer, bundle) for bundle in importer.open(SAMPLES["codex"](tmp_path))]
+    importing = importing_on(database.seen_by(sight_of(BOB)), world)
+    with pytest.raises(PermissionDenied, match=why):
+        await importing.run(found)
+    with pytest.raises(PermissionDenied, match=why):
+        await importing.announce(*found[0])
+    with pytest.raises(PermissionDenied, match=why):
+        await importing.reproject(load_importers())
+    assert [session.label async for session in tree.sessions.list_all()] == []
+
+
+async def test_a_guest_works_with_objects_and_files_in_what_was_granted(
+    tree: Tree, bob: Tree, tmp_path: Path
+) -> None:
+    await tree.programs.create("session", "shared", {})
+    await tree.members.add("bob", "guest")
+    await tree.programs.grant("shared", "bob", "invoke")
+    await bob.resources.take(await bob.resources.ensure("directory", str(tmp_path)))
+    long = "large " * PART_INLINE_MAX_BYTES
+    await bob.turns.record("shared", [user(long)], [assistant("hi")])

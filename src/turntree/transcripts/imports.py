@@ -146,6 +146,7 @@ class ImportService:
             else:
                 changed.append((importer, bundle, cursor))
         if changed:
+            await self.imports.require_author()
             changed.sort(key=lambda one: _last_written(one[1]))
             async with self.imports.open_bulk() as bulk:
                 await self._import_all(changed, bulk)
@@ -171,6 +172,7 @@ class ImportService:
 
     async def announce(self, importer: Importer, bundle: TranscriptRef) -> None:
         """Create the sessions of a transcript that has no records yet."""
+        await self.imports.require_author()
         for draft in importer.project(bundle, []).sessions:
             await self._place(bundle, draft, None, {})
 
@@ -253,6 +255,7 @@ class ImportService:
 
         New turns are sealed beside the old ones, which stay, and each names the turn it replaces.
         """
+        await self.imports.require_author()
         self._grafts = await self.checkouts.list_all()
         for cursor in await self.imports.list_cursors():
             importer = importers.get(cursor.origin)

@@ -53,6 +53,14 @@ class ImportStore:
         """Prepares data for ``keep`` and ``store_turns``."""
         return Packer()
 
+    async def require_author(self) -> None:
+        """Refuse a guest, and a person who was removed: what follows is written as the system.
+
+        Raises:
+            PermissionDenied: The viewer is one; the denial is recorded.
+        """
+        await self.database.run(SQL["require_author"])
+
     async def list_cursors(self, origin: str | None = None) -> list[ImportCursor]:
         """Return the cursors of the importer's transcripts."""
         rows = await self._everything.fetch(SQL["list_imports"], origin=origin, by=self.by)

@@ -12,6 +12,9 @@ SELECT origin, count(*) FROM turntree.import_cursors
   WHERE workspace_id = %(workspace)b AND by = %(by)b
   GROUP BY origin;
 
+-- name: require_author
+SELECT turntree.require_member(%(workspace)b, NULL, 'create');
+
 -- name: analyze
 -- The tables that an import fills and that figures and lists join. Until autovacuum comes by, the planner knows only
 -- what was there before: in the second workspace of a ledger it expected one row, and figures took 72 s. An owner of

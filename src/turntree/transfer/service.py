@@ -25,6 +25,7 @@ from turntree.resources.service import Resources
 from turntree.resources.snapshots.store import ObjectStore
 from turntree.resources.snapshots.trees import read_state
 from turntree.routing.target import MAIN
+from turntree.transcripts.store import ImportStore
 from turntree.transfer.archive import ArchiveReader, ArchiveWriter, BaseTurn, SharedThread
 from turntree.transfer.archive_files import FileImport, file_lines, list_needed
 from turntree.transfer.clean_files import CleanFiles
@@ -149,9 +150,11 @@ class Archives:
         unless the caller has one for it.
 
         Raises:
+            PermissionDenied: The user is a guest, or was removed.
             InvalidOperation: Something in it was changed, or its rows contradict its events.
             Conflict: The ledger has something else under the same name or id.
         """
+        await ImportStore(self.database).require_author()
         reader, files = ArchiveReader(), FileImport(self._store)
         turn_files = list[Mapping[str, Any]]()
         everything = self.database.seen_by(EVERYTHING)

@@ -42,6 +42,7 @@ CREATE OR REPLACE FUNCTION turntree.put_object(p_ws uuid, p_digest bytea, p_byte
 DECLARE
   v_by constant text := turntree.viewer();
 BEGIN
+  PERFORM turntree.refuse_removed(p_ws, 'create');
   INSERT INTO turntree.objects (workspace_id, digest, bytes) VALUES (p_ws, p_digest, p_bytes) ON CONFLICT DO NOTHING;
   IF v_by NOT LIKE 'system:%' THEN
     INSERT INTO turntree.object_writers (workspace_id, digest, by) VALUES (p_ws, p_digest, v_by) ON CONFLICT DO NOTHING;
@@ -58,6 +59,7 @@ DECLARE
   v_epoch int;
   v_status text;
 BEGIN
+  PERFORM turntree.refuse_removed(p_ws, 'create');
   IF p_epoch IS NOT NULL THEN
     SELECT epoch, status INTO v_epoch, v_status FROM turntree.runs
       WHERE workspace_id = p_ws AND id = p_stream FOR NO KEY UPDATE;

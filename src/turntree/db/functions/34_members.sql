@@ -157,6 +157,15 @@ BEGIN
       'hint', jsonb_build_object('action', 'member.list'))::text;
 END $$;
 
+-- Raises if the viewer was removed, or the person behind it. For what a guest does too, in a session that was granted.
+CREATE OR REPLACE FUNCTION turntree.refuse_removed(p_ws uuid, p_right text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF turntree.viewer() NOT LIKE 'system:%' AND EXISTS (SELECT FROM turntree.members m
+      WHERE m.workspace_id = p_ws AND m.principal = turntree.person_behind(turntree.viewer()) AND m.role IS NULL) THEN
+    PERFORM turntree.require_member(p_ws, NULL, p_right);
+  END IF;
+END $$;
+
 -- Whether the viewer is an admin, or the system.
 CREATE OR REPLACE FUNCTION turntree.is_admin() RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT turntree.viewer() LIKE 'system:%' OR EXISTS (SELECT FROM turntree.members m

@@ -162,6 +162,7 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   p record;
 BEGIN
+  PERFORM turntree.require_member(p_ws, p_program, 'configure');
   SELECT x.kind, x.name, x.owner, x.visibility INTO p FROM turntree.programs x
     WHERE x.workspace_id = p_ws AND x.id = p_program FOR NO KEY UPDATE;
   IF NOT FOUND OR NOT turntree.has_program_access(p_ws, p_program, p.owner, p.visibility, p_by, 'read') THEN

@@ -14,6 +14,7 @@ CREATE OR REPLACE FUNCTION turntree.ensure_resource(
   p_agent text, p_run text, p_session uuid, p_part_of uuid, p_metadata jsonb, p_at text, p_data text)
 RETURNS uuid LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM turntree.refuse_removed(p_ws, 'create');
   INSERT INTO turntree.resources (workspace_id, id, kind, host, location, name, capabilities, imperative, agent_id, run_id,
       session_id, part_of, metadata, created_at)
     VALUES (p_ws, p_id, p_kind, p_host, p_place, p_name, p_capabilities, p_imperative, p_agent, p_run, p_session, p_part_of,
@@ -101,6 +102,7 @@ RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
   v_capabilities text[];
 BEGIN
+  PERFORM turntree.refuse_removed(p_ws, 'create');
   SELECT capabilities INTO v_capabilities FROM turntree.resources WHERE workspace_id = p_ws AND id = p_resource;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no resource %', p_resource USING ERRCODE = 'TT002';
