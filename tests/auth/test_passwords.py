@@ -53,6 +53,7 @@ async def test_a_password_is_set_verified_changed_and_removed(tree: Tree) -> Non
     assert len(await events(tree, "member.password_removed")) == 1
     (denied,) = await events(tree, "permission.denied")
     assert denied["permission"] == "action:password.use"
+    assert denied["by"] == {"kind": "system", "id": "turntree"}
     assert await tree.checks.fsck(full=True) == []
 
 
@@ -78,6 +79,29 @@ async def test_an_unknown_name_costs_as_much_work_as_a_wrong_password(
     assert len(costs) == 5
     assert len(set(costs)) == 1
     assert costs[0].startswith("$argon2id$v=19$m=65536,")
+
+
+@pytest.mark.parametrize("name", ["ana", "unknown", "agent:atlas", ""])
+async def test_a_denial_leaves_the_same_record_for_every_name(tree: Tree, name: str) -> None:
+    """A write for known names only would take longer, and tell them apart."""
+    await tree.passwords.set(SECRET)
+    with pytest.raises(PermissionDenied, match=WRONG):
+        await tree.passwords.verify(name, OTHER)
+    (denied,) = await events(tree, "permission.denied")
+    assert denied == {
+        "by": {"kind": "system", "id": "turntree"},
+        "permission": "action:password.use",
+        "reason": "the name or the password is wrong",
+    }
+
+
+@pytest.mark.parametrize("name", ["ana", "unknown"])
+async def test_the_first_answer_of_a_process_takes_equally_long(tree: Tree, name: str) -> None:
+    await tree.passwords.set(SECRET)
+    passwords._decoy.cache_clear()
+    with pytest.raises(PermissionDenied, match=WRONG):
+        await tree.passwords.verify(name, OTHER)
+    assert passwords._decoy.cache_info().misses == 1
 
 
 async def test_a_text_that_has_no_hash_is_never_right(tree: Tree) -> None:
