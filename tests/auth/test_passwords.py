@@ -67,7 +67,7 @@ async def test_an_unknown_name_costs_as_much_work_as_a_wrong_password(
     class Counting:
         hash = hasher.hash
 
-        def verify(self, hash: str, said: str) -> bool:
+        def verify(self, hash: str, said: bytes) -> bool:
             # The parameters of a hash, without its salt, are what the work depends on.
             costs.append("$".join(hash.split("$")[:4]))
             return hasher.verify(hash, said)
@@ -129,6 +129,25 @@ async def test_only_an_admin_has_a_password(tree: Tree, bob: Tree) -> None:
 async def test_a_password_is_neither_short_nor_endless(tree: Tree, password: str) -> None:
     with pytest.raises(InvalidOperation, match="12 to 1000 characters"):
         await tree.passwords.set(password)
+
+
+async def test_a_password_that_is_no_text_is_refused(tree: Tree) -> None:
+    broken = f"{SECRET}\udcff"
+    with pytest.raises(InvalidOperation, match="not valid text"):
+        await tree.passwords.set(broken)
+    await tree.passwords.set(SECRET)
+    with pytest.raises(PermissionDenied, match=WRONG):
+        await tree.passwords.verify("ana", broken)
+    with pytest.raises(InvalidOperation, match="not valid text"):
+        await tree.passwords.change("ana", SECRET, broken)
+
+
+async def test_a_longer_text_than_the_longest_password_is_never_right(tree: Tree) -> None:
+    longest = "x" * passwords.CHARS_MAX
+    await tree.passwords.set(longest)
+    assert await tree.passwords.verify("ana", longest) == Principal("human", "ana")
+    with pytest.raises(PermissionDenied, match=WRONG):
+        await tree.passwords.verify("ana", f"{longest}x")
 
 
 async def test_one_password_may_be_typed_as_different_code_points(tree: Tree) -> None:

@@ -28,11 +28,14 @@ async def hash_password(password: str) -> str:
     """Return the hash of a new password, with a salt of its own.
 
     Raises:
-        InvalidOperation: It is too short or too long.
+        InvalidOperation: It is too short or too long, or is not valid text.
         Unsupported: Argon2 is not installed.
     """
     if not CHARS_MIN <= len(password) <= CHARS_MAX:
         raise InvalidOperation(f"a password has {CHARS_MIN} to {CHARS_MAX} characters")
+    if any("\ud800" <= char <= "\udfff" for char in password):
+        # What Python reads where a byte is not UTF-8. No other client could send it.
+        raise InvalidOperation("the password is not valid text: type it in UTF-8")
     hasher = load_hasher()
     return await run_sync(lambda: hasher.hash(_normal(password)), limiter=_limiter())
 
@@ -45,15 +48,16 @@ async def is_password(password: str, hash: str | None) -> bool:
     """
     hasher = load_hasher()
     # Cut, not refused at once: a time that depends on the length would tell what the limit is.
-    said = _normal(password[:CHARS_MAX])
+    said = _normal(password[:CHARS_MAX]).encode(errors="surrogatepass")
+    may_match = hash is not None and len(password) <= CHARS_MAX
 
     def verify() -> bool:
         from argon2.exceptions import Argon2Error, InvalidHashError  # noqa: PLC0415 - an extra
 
-        # For a known name too: the first call of a process computes it, and would take twice as long.
+        # For a known name too: the first call of a process computes it, and would take longer.
         decoy = _decoy()
         try:
-            return hasher.verify(decoy if hash is None else hash, said) and hash is not None
+            return hasher.verify(decoy if hash is None else hash, said) and may_match
         except (Argon2Error, InvalidHashError):
             return False
 

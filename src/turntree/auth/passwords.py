@@ -32,7 +32,7 @@ class Passwords(Facet):
 
         Raises:
             PermissionDenied: The person is no admin.
-            InvalidOperation: It is too short or too long.
+            InvalidOperation: It is too short or too long, or is not valid text.
         """
         person = await self._require_admin()
         await self._set(person, await hash_password(password))
