@@ -15,7 +15,7 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import RIGHTS, ROLES, WORKSPACE_STREAM, as_person, read_role, roles_with
 from turntree.auth.permissions import Permissions, actions, right, tools
 from turntree.boot.open import Settings, tree_on
-from turntree.core.canonical import canonical, digest_bytes
+from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Conflict, Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.event import Event, record
 from turntree.core.ids import Timestamp
@@ -294,20 +294,39 @@ async def test_members_stay_in_their_workspace_when_it_is_exported(
     assert b'"kind":"turn"' in whole
     assert b"human:bob" not in whole
     assert b'"member.' not in whole
-    # Nor does an archive that a forger wrote make members.
+    # Nor does an archive that a forger wrote make members, in any spelling of the stream.
+    spellings = (WORKSPACE_STREAM, WORKSPACE_STREAM.upper(), WORKSPACE_STREAM.replace("-", ""))
+    for stream in spellings:
+        with pytest.raises(InvalidOperation, match="who may do what in this workspace"):
+            await tree.archives.load(io.BytesIO(add_admin(whole, stream)))
+    assert await roles(tree) == {"ana": "admin", "bob": "member"}
+
+
+def add_admin(archive: bytes, stream: str) -> bytes:
+    """Return an archive with one more event, which makes eve an admin."""
     forged = record(
         Event(
-            WORKSPACE_STREAM,
+            stream,
             3,
             "member.added",
             Timestamp("2026-11-18T11:00:00.000Z"),
             {"by": "human:ana", "member": "human:eve", "role": "admin"},
         )
     )
-    told = [json.loads(line) for line in whole.splitlines()]
+    told = [json.loads(line) for line in archive.splitlines()]
     told.insert(1, {"kind": "event", "id": forged.id, "event": json.loads(forged.body)})
     body = b"".join(canonical(line) + b"\n" for line in told[:-1])
-    end = canonical({**told[-1], "digest": digest_bytes(body)}) + b"\n"
-    with pytest.raises(InvalidOperation, match="who may do what in this workspace"):
-        await tree.archives.load(io.BytesIO(body + end))
-    assert await roles(tree) == {"ana": "admin", "bob": "member"}
+    return body + canonical({**told[-1], "digest": digest_bytes(body)}) + b"\n"
+
+
+async def test_no_event_is_appended_to_the_stream_of_the_workspace(
+    tree: Tree, bob: Tree, world: FakeClock
+) -> None:
+    await tree.members.add("bob", "guest")
+    seq = len(await tree.feed.read())
+    data: dict[str, Json] = {"by": "human:ana", "member": "human:bob", "role": "admin"}
+    for stream in (WORKSPACE_STREAM, WORKSPACE_STREAM.upper()):
+        forged = record(Event(stream, seq, "member.role_changed", world.now(), data))
+        with pytest.raises(PermissionDenied, match="stream of the workspace itself"):
+            await bob.ledger.append(forged)
+    assert await tree.checks.fsck(full=True) == []

@@ -249,11 +249,13 @@ class ArchiveImport:
 
     async def _add_events(self, batch: list[ArchiveLine]) -> None:
         events = [line.document["event"] for line in batch]
-        # An export leaves these out: a forger could make members with them.
-        if any(event["stream"] == WORKSPACE_STREAM for event in events):
+        streams = as_uuids([event["stream"] for event in events])
+        # An export leaves these out: a forger could make members with them. Not compared as text,
+        # which has several spellings of one id.
+        if UUID(WORKSPACE_STREAM) in streams:
             raise InvalidOperation("the archive says who may do what in this workspace")
         given = {
-            "streams": as_uuids([event["stream"] for event in events]),
+            "streams": streams,
             "seqs": [event["seq"] for event in events],
             "ids": [digest_raw(parse_digest(line.document["id"])) for line in batch],
             "kinds": [event["kind"] for event in events],

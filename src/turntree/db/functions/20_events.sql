@@ -60,6 +60,9 @@ DECLARE
   v_status text;
 BEGIN
   PERFORM turntree.refuse_removed(p_ws, 'create');
+  IF p_stream = turntree.workspace_stream() THEN
+    RAISE EXCEPTION 'no event can be appended to the stream of the workspace itself' USING ERRCODE = '42501';
+  END IF;
   IF p_epoch IS NOT NULL THEN
     SELECT epoch, status INTO v_epoch, v_status FROM turntree.runs
       WHERE workspace_id = p_ws AND id = p_stream FOR NO KEY UPDATE;
