@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import itertools
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -320,3 +321,57 @@ async def test_a_cancellation_anywhere_leaves_no_rights_behind(views: list[Datab
                 connection = await stack.enter_async_context(view.connection())
                 row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
                 assert row == ("local",)
+
+
+@pytest.mark.parametrize("block", ["keep_together", "hurry"])
+async def test_two_tasks_of_one_block_keep_their_viewers(views: list[Database], block: str) -> None:
+    """The second would change the viewer of the first between two of its statements."""
+    view, other = views[0], views[1]
+    has_changed = asyncio.Event()
+
+    async def change_viewer() -> None:
+        await check(other)
+        has_changed.set()
+
+    async with getattr(view, block)():
+        async with view.connection() as connection:
+            task = asyncio.create_task(change_viewer())
+            await has_changed.wait()
+            assert await settings_of(connection) == (str(view.workspace), view.sight)
+        await task
+
+
+@pytest.mark.parametrize("block", ["keep_together", "hurry"])
+async def test_a_block_within_a_block_gives_the_viewer_back(
+    views: list[Database], block: str
+) -> None:
+    view, other = views[0], views[1]
+    own = (str(view.workspace), view.sight)
+    async with getattr(view, block)(), view.connection() as connection:
+        await check(other)
+        assert await settings_of(connection) == own
+        with contextlib.suppress(Conflict):
+            async with other.connection() as same, same.transaction():
+                assert same is connection
+                raise Conflict
+        assert await settings_of(connection) == own
+        async with other.keep_together():
+            await check(other)
+        assert await settings_of(connection) == own
+        await check(other)
+        await read(view)
+
+
+async def test_a_block_that_ends_in_another_context_lends_its_connection_no_more(
+    views: list[Database],
+) -> None:
+    """A generator that is closed by the garbage collection does so."""
+    view, other = views[0], views[1]
+    kept = view.hurry()
+    await kept.__aenter__()
+    with pytest.raises(ValueError, match="different Context"):
+        await asyncio.create_task(kept.__aexit__(None, None, None), context=contextvars.Context())
+    # This task still has the variable, and must not use what another one may have leased by now.
+    async with other.connection() as leased:
+        await check(view)
+        assert await settings_of(leased) == (str(other.workspace), other.sight)

@@ -5,6 +5,7 @@ is visible. Both are set when a connection is leased and either differs from the
 one pool serves all workspaces and viewers of a database.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -41,6 +42,7 @@ from turntree.db.pool import (
     CONNECTIONS_MAX,
     ConnectionPool,
     Connections,
+    Scope,
     ScopedConnection,
 )
 from turntree.db.sql import load_statements
@@ -92,7 +94,7 @@ class Database:
     def in_workspace(self, workspace: WorkspaceId) -> "Database":
         """Return another workspace of the same database; the connections are shared.
 
-        Nobody sees it yet: who may see one workspace need not be a member of another.
+        It has no viewer yet: who may see one workspace need not be a member of another.
         """
         return replace(self, workspace=UUID(workspace), sight=NOBODY)
 
@@ -124,11 +126,16 @@ class Database:
         """
         kept = _KEPT.get()
         # Another pool may lead to another database, and another workspace must not lose what it
-        # wrote because of this one: their statements do not join this transaction.
-        if kept is not None and kept.pool is self.pool and kept.workspace == self.workspace:
-            connection = kept.connection
-            if connection is not None:
-                return _TransactionConnection(self, connection)
+        # wrote because of this one: their statements do not join this transaction. Nor do those of
+        # a task that was started in the block: it would change the viewer between two statements.
+        if (
+            kept is not None
+            and kept.pool is self.pool
+            and kept.workspace == self.workspace
+            and kept.task is asyncio.current_task()
+            and kept.connection is not None
+        ):
+            return _TransactionConnection(self, kept, kept.connection)
         return _PooledConnection(self)
 
     @asynccontextmanager
@@ -158,10 +165,10 @@ class Database:
         try:
             yield
         finally:
-            _KEPT.reset(token)
-            # A task that was started in the block has a copy of the variable, and may live on when
-            # another viewer has the connection.
+            # First: a generator may end in another context than it began in, where the variable
+            # cannot be reset.
             kept.connection = None
+            _KEPT.reset(token)
 
     @asynccontextmanager
     async def seeing_everything(self, connection: ScopedConnection) -> AsyncGenerator[None, None]:
@@ -358,7 +365,7 @@ async def _connect_configured(conninfo: str) -> ScopedConnection:
 
 async def _configure(connection: ScopedConnection) -> None:
     register_arrays(connection.adapters)
-    # In no workspace and for no viewer, whatever the address of the database sets.
+    # In no workspace and for no viewer, even if the address of the database sets them.
     await _take_role(connection, "turntree_app", None, NOBODY)
     await run(connection, SQL["disable_seqscan"])
 
@@ -511,14 +518,17 @@ class ErrorTranslator:
 
 
 class _SharedConnection:
-    """A connection that all queries of a block share, until the block ends."""
+    """A connection that all queries of a task share within a block, until the block ends."""
 
-    __slots__ = ("connection", "pool", "workspace")
+    __slots__ = ("connection", "pool", "scopes", "task", "workspace")
 
     def __init__(self, pool: Connections, workspace: UUID, connection: ScopedConnection) -> None:
         self.pool = pool
         self.workspace = workspace
         self.connection: ScopedConnection | None = connection
+        self.task = asyncio.current_task()
+        self.scopes: list[Scope] = []
+        """Of those who hold the connection at the moment, the innermost last."""
 
 
 class _PooledConnection(AbstractAsyncContextManager[ScopedConnection]):
@@ -569,17 +579,26 @@ class _PooledConnection(AbstractAsyncContextManager[ScopedConnection]):
 class _TransactionConnection(AbstractAsyncContextManager[ScopedConnection]):
     """The connection of a transaction that this task has started in an outer block."""
 
-    __slots__ = ("_connection", "_database")
+    __slots__ = ("_connection", "_kept", "_scope")
 
-    def __init__(self, database: Database, connection: ScopedConnection) -> None:
-        self._database = database
+    def __init__(
+        self, database: Database, kept: _SharedConnection, connection: ScopedConnection
+    ) -> None:
+        self._scope = database.workspace, database.sight
+        self._kept = kept
         self._connection = connection
 
     async def __aenter__(self) -> ScopedConnection:
-        await self._connection.enter((self._database.workspace, self._database.sight))
+        await self._connection.enter(self._scope)
+        self._kept.scopes.append(self._scope)
         return self._connection
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        connection, scopes = self._connection, self._kept.scopes
+        scopes.pop()
+        # The block around this one holds the same connection, and goes on as its own viewer.
+        if scopes and not connection.closed and not connection.has_failed():
+            await connection.enter(scopes[-1])
         _raise_translated(error)
 
 

@@ -80,7 +80,7 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
         try:
             async with super().transaction(savepoint_name, force_rollback) as transaction:
                 yield transaction
-                is_done = not force_rollback and not self._has_failed()
+                is_done = not force_rollback and not self.has_failed()
             is_committed = is_done
         finally:
             if not is_committed:
@@ -88,7 +88,7 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def commit(self) -> None:
         """Commit; if that fails, the settings made since the last one are undone."""
-        scope, self.scope = None if self._has_failed() else self.scope, None
+        scope, self.scope = None if self.has_failed() else self.scope, None
         await super().commit()
         self.scope = scope
 
@@ -97,7 +97,7 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
         self.scope = None
         await super().rollback()
 
-    def _has_failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Return whether all that the current transaction can still do is to roll back."""
         return self.pgconn.transaction_status == TransactionStatus.INERROR
 
