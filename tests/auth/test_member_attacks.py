@@ -13,9 +13,11 @@ from tests.databases import Databases, as_owner
 from tests.db.test_row_security import acting
 from tests.stories.test_known_races import SOON_S, somebody_waits
 from turntree.api import Tree
+from turntree.auth.access_code import INVITATION, make_code
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import Invitation, Role
+from turntree.auth.member_store import MemberStore
 from turntree.auth.permissions import EVERYTHING, Permissions, actions
 from turntree.auth.token import issue, narrow, open_token
 from turntree.boot.open import Settings, importing_on, load_importers, tree_on
@@ -23,7 +25,7 @@ from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.event import Event, record
 from turntree.core.ids import Timestamp, WorkspaceId
 from turntree.core.message import PART_INLINE_MAX_BYTES, assistant, user
-from turntree.core.principal import Principal
+from turntree.core.principal import SYSTEM, Principal
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database, open_database
 from turntree.testing.fakes import FakeClock
@@ -426,3 +428,20 @@ async def test_a_guest_works_with_objects_and_files_in_what_was_granted(
     await bob.resources.take(await bob.resources.ensure("directory", str(tmp_path)))
     long = "large " * PART_INLINE_MAX_BYTES
     await bob.turns.record("shared", [user(long)], [assistant("hi")])
+
+
+async def test_the_system_makes_no_workspace_without_an_admin(
+    database: Database, world: FakeClock, bob: Tree
+) -> None:
+    store, at = MemberStore(database, ""), world.now()
+    with pytest.raises(InvalidOperation, match="the first one is an admin"):
+        await store.set_role(
+            "human:bob", "member", is_new=True, by=str(SYSTEM), at=at, roles=["admin"]
+        )
+    made = make_code(INVITATION, database.workspace, "id", "secret")
+    invitation = Invitation(made.id, "bob@example.org", "guest", str(SYSTEM), at, LATER)
+    await store.add_invitation(invitation, made.digest, roles=["admin"])
+    with pytest.raises(InvalidOperation, match="the first one is an admin"):
+        await bob.invitations.accept(made.text)
+    await store.set_role("human:ana", "admin", is_new=True, by=str(SYSTEM), at=at, roles=["admin"])
+    assert (await bob.invitations.accept(made.text)).role == "guest"

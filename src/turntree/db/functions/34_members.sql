@@ -39,9 +39,15 @@ CREATE OR REPLACE FUNCTION turntree.lock_members() RETURNS void LANGUAGE sql AS 
 $$;
 
 -- Records a change of a member: the event, and the row that follows from it. The caller holds the lock of the stream.
+-- The first member is an admin: without one, only the system could let another person in.
 CREATE OR REPLACE FUNCTION turntree.record_member(
   p_ws uuid, p_member text, p_before text, p_role text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  IF p_before IS NULL AND p_role <> 'admin' AND NOT EXISTS (SELECT FROM turntree.members m
+      WHERE m.workspace_id = p_ws AND m.role = 'admin') THEN
+    RAISE EXCEPTION '% cannot be the first member as %: the first one is an admin', p_member, p_role USING ERRCODE = 'TT003',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.promote'))::text;
+  END IF;
   INSERT INTO turntree.members AS m (workspace_id, principal, role, changed_at)
     VALUES (p_ws, p_member, p_role, p_at::timestamptz)
     ON CONFLICT (workspace_id, principal) DO UPDATE SET role = excluded.role, changed_at = excluded.changed_at;
