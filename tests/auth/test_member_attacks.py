@@ -16,11 +16,13 @@ from turntree.api import Tree
 from turntree.auth.access_code import INVITATION, make_code
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.member import Invitation, Role
+from turntree.auth.member import MANAGE_MEMBERS, Invitation, Role
 from turntree.auth.member_store import MemberStore
-from turntree.auth.permissions import EVERYTHING, Permissions, actions
+from turntree.auth.permissions import ALL_BUT_CREDENTIALS, EVERYTHING, Permissions, actions
+from turntree.auth.persona import persona_of
 from turntree.auth.token import issue, narrow, open_token
 from turntree.boot.open import Settings, importing_on, load_importers, tree_on
+from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.event import Event, record
 from turntree.core.ids import Timestamp, WorkspaceId
@@ -445,3 +447,21 @@ async def test_the_system_makes_no_workspace_without_an_admin(
         await bob.invitations.accept(made.text)
     await store.set_role("human:ana", "admin", is_new=True, by=str(SYSTEM), at=at, roles=["admin"])
     assert (await bob.invitations.accept(made.text)).role == "guest"
+
+
+@pytest.mark.parametrize("config", [None, {}, {"role": "worker"}])
+async def test_an_agent_without_a_list_of_permissions_manages_no_members(
+    tree: Tree, bob: Tree, config: dict[str, Json] | None
+) -> None:
+    """A page that an admin's agent reads could otherwise talk it into inviting its author."""
+    await tree.members.add("bob")
+    his, _ = await bob.keys.create("his", expires_at=LATER)
+    rights = ALL_BUT_CREDENTIALS if config is None else persona_of("atlas", 1, config).permitted
+    atlas = context_of("ana").delegate(Principal("agent", "atlas"), rights)
+    with atlas.entered():
+        with pytest.raises(PermissionDenied, match=r"action:member\.manage is denied"):
+            await tree.invitations.create("eve@example.org", expires_at=LATER)
+        with pytest.raises(PermissionDenied, match=r"action:key\.manage is denied"):
+            await tree.keys.revoke(his.id)
+    listed = persona_of("atlas", 1, {"permissions": {"allow": ["action:member.manage"]}})
+    assert listed.permitted.permits(MANAGE_MEMBERS)

@@ -9,7 +9,15 @@ granted by name, which ``db/functions/34_members.sql`` decides session by sessio
 from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
-from turntree.auth.permissions import EVERYTHING, Permissions, Right, actions, credentials, tools
+from turntree.auth.permissions import (
+    EVERYTHING,
+    MANAGING,
+    Permissions,
+    Right,
+    actions,
+    credentials,
+    tools,
+)
 from turntree.auth.permissions import right as make_right
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Timestamp, derived_id
@@ -30,7 +38,7 @@ MANAGE_KEYS: Final = make_right("action", "key.manage")
 
 RIGHTS: Final[Mapping[Role, Permissions]] = {
     "admin": EVERYTHING,
-    "member": Permissions(EVERYTHING.allow, actions("member.manage", "key.manage")),
+    "member": Permissions(EVERYTHING.allow, MANAGING),
     # Tools and credentials are those of the agents that a guest was granted; without a grant there
     # is no session in which one could be used.
     "guest": Permissions((

@@ -249,5 +249,8 @@ def _patterns(kind: RightKind, texts: object) -> list[Pattern]:
 
 NOTHING: Final = Permissions()
 EVERYTHING: Final = Permissions(tuple(Pattern(f"{kind}:*") for kind in KINDS))
-ALL_BUT_CREDENTIALS: Final = Permissions((*tools("*"), *actions("*")))
-"""What an agent without a list of permissions may do. Credentials are granted by name only."""
+MANAGING: Final = actions("member.manage", "key.manage")
+"""The actions that decide who may do what in a workspace: an admin's."""
+ALL_BUT_CREDENTIALS: Final = Permissions((*tools("*"), *actions("*")), MANAGING)
+"""What an agent without a list of permissions may do. Credentials are granted by name only, and who
+may do what is for people to decide, or for an agent whose list names it."""

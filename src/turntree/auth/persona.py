@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from turntree.auth.permissions import (
     ALL_BUT_CREDENTIALS,
+    MANAGING,
     Pattern,
     Permissions,
     actions,
@@ -268,8 +269,9 @@ class Persona:
 def persona_of(agent: str, version: int, config: Document) -> Persona:
     """Return the persona in an agent's config.
 
-    Without a list of permissions it has every tool and every action, except that a worker calls no
-    agents. It has only those credentials that are listed.
+    Without a list of permissions it has every tool and every action, except that it manages neither
+    members nor keys, and that a worker calls no agents. It has only those credentials that are
+    listed.
 
     Raises:
         InvalidOperation: The config names a role or a toolset that does not exist.
@@ -280,6 +282,7 @@ def persona_of(agent: str, version: int, config: Document) -> Persona:
     allow, deny = given.get("allow"), [*(given.get("deny") or ())]
     if allow is None:
         allow = ALL_BUT_CREDENTIALS.allow
+        deny += MANAGING
         # Every action would include this one, and the role would decide nothing.
         deny += [] if role not in ROLES or ROLES[role].may_spawn else actions(SPAWN)
     listed = Permissions.of_patterns(allow, deny)

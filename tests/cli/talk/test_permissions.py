@@ -114,7 +114,7 @@ def test_a_tool_sees_who_acts_and_the_credentials_of_its_agent_only(
             {
                 "tools": {"allow": ["*"], "deny": ["leave"]},
                 "credentials": {"allow": [LISTED]},
-                "actions": {"allow": ["*"]},
+                "actions": {"allow": ["*"], "deny": ["key.manage", "member.manage"]},
             },
             [f"credential:{LISTED}", "tool:look"],
         )
