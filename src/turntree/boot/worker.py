@@ -182,8 +182,9 @@ class WorkerRuntime:
         providers = {one.name: one.config async for one in programs.list_all(kind="provider")}
         async for model in programs.list_all(kind="model"):
             config = providers.get(name_in(str(model.config.get("provider"))))
-            # The run that needs a broken library says what is wrong with it.
-            with suppress(ImportError):
+            # A library may raise anything when it is imported. The run that needs it says what is
+            # wrong, and the other models still answer.
+            with suppress(Exception):
                 await anyio.to_thread.run_sync(
                     load_library, config or {}, str(model.config.get("model_id"))
                 )

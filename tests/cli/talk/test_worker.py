@@ -30,6 +30,17 @@ atexit.register(lambda: print(*sorted(known & sys.modules.keys())))
 main()
 """
 """Runs a command, and prints at its end which vendors' libraries it has loaded."""
+BREAKS_LIBRARY = """
+import sys
+from turntree.cli.main import main
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("anthropic."):
+            raise RuntimeError("built for another machine")
+sys.meta_path.insert(0, Broken())
+main()
+"""
+"""Runs a command in an environment where a vendor's library is broken."""
 
 
 @contextmanager
@@ -90,6 +101,19 @@ def test_a_worker_that_answers_has_loaded_the_libraries_of_its_models(turntree: 
         bee.send_signal(signal.SIGTERM)
         printed, _ = bee.communicate(timeout=END_S)
     assert printed == "anthropic openai\n"
+
+
+def test_a_worker_starts_beside_a_broken_library(turntree: Call) -> None:
+    for words in (
+        ("provider", "create", "claude", "--type", "anthropic"),
+        ("model", "create", "sonnet", "--backend", "claude-sonnet-5-5", "--provider", "claude"),
+    ):
+        assert turntree(*words).code == 0
+    with working(through=("-c", BREAKS_LIBRARY)) as bee:
+        told(bee)
+        bee.send_signal(signal.SIGTERM)
+        bee.communicate(timeout=END_S)
+    assert bee.returncode == 0
 
 
 def test_a_second_worker_of_the_same_name_is_refused(turntree: Call) -> None:
