@@ -465,3 +465,17 @@ async def test_an_agent_without_a_list_of_permissions_manages_no_members(
             await tree.keys.revoke(his.id)
     listed = persona_of("atlas", 1, {"permissions": {"allow": ["action:member.manage"]}})
     assert listed.permitted.permits(MANAGE_MEMBERS)
+
+
+async def test_a_token_of_a_removed_person_opens_nothing(tree: Tree, bob: Tree) -> None:
+    await tree.members.add("bob")
+    text, nonce = await bob.tokens.issue(
+        context_of("bob"), key=KEY, audience="here", expires_at=LATER
+    )
+    delegated = narrow(text, to=Principal("agent", "atlas"), rights=EVERYTHING)
+    for one in (text, delegated):
+        assert (await tree.tokens.open(one, key=KEY, audience="here")).chain.root.id == "bob"
+    await tree.members.remove("bob")
+    for one in (text, delegated):
+        with pytest.raises(PermissionDenied, match=f"{nonce} is not valid: human:bob was removed"):
+            await tree.tokens.open(one, key=KEY, audience="here")

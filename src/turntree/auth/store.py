@@ -110,6 +110,11 @@ class PermissionStore:
             LEDGER_SQL["record_event"], stream=stream, kind=token.REVOKED, at=at, data=told
         )
 
+    async def is_removed(self, principal: str) -> bool:
+        """Whether a person was a member of the workspace, and is not any more."""
+        found = await self.database.fetch_one(SQL["is_removed"], principal=principal)
+        return found is not None and bool(found[0])
+
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
         """Return the records of one token or of all."""
         stream = None if nonce is None else token.stream_of(nonce)

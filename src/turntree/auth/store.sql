@@ -32,6 +32,11 @@ SELECT e.body FROM turntree.events e
     AND (%(stream)b::uuid IS NULL OR e.stream_id = %(stream)b::uuid)
   ORDER BY e.epoch, e.xid, e.n;
 
+-- name: is_removed
+-- A person without a row was never added, and counts as a member.
+SELECT EXISTS (SELECT FROM turntree.members m
+  WHERE m.workspace_id = %(workspace)b AND m.principal = %(principal)b::text AND m.role IS NULL);
+
 -- name: list_permitted_turns
 -- A turn with a persona records what was granted and, by its tool calls, what was used. A tool that an event of its
 -- run records already is left out. Most turns have none, which their header shows without being parsed.

@@ -91,12 +91,16 @@ class Tokens(Facet):
 
         Raises:
             PermissionDenied: The token is not valid, is for another audience, has expired or was
-                revoked.
+                revoked, or its person was removed from the workspace.
         """
         opened = token.open_token(text, key=key, audience=audience, now=self.world.now())
         for known in await self.permissions.list_tokens(opened.nonce):
             if known.revoked_at is not None:
                 raise PermissionDenied(f"the token {opened.nonce} was revoked: {_told(known)}")
+        if await self.permissions.is_removed(str(opened.chain.root)):
+            raise PermissionDenied(
+                f"the token {opened.nonce} is not valid: {opened.chain.root} was removed"
+            )
         return ExecutionContext(opened.chain, config=opened.config, environment=environment or {})
 
     async def list_all(self) -> list[TokenRecord]:
