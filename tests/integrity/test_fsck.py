@@ -473,16 +473,16 @@ FAULTS = {
         "I67 UPDATE turntree.runs SET status = 'parked' WHERE status = 'open'"
     ),
     # Who may do what.
-    "the member's role is not the one that the events tell of": (
+    "the member's role is not the one that the events describe": (
         "I69 UPDATE turntree.members SET role = 'guest' WHERE principal = 'human:bob'"
     ),
-    "the invitation did not end as the events tell": (
+    "the invitation did not end as the events describe": (
         "I69 UPDATE turntree.invitations SET revoked_by = 'human:eve', ended_at = now()"
     ),
-    "the key is another one than the events tell of": (
+    "the key is not the one that the events describe": (
         "I69 UPDATE turntree.api_keys SET scopes = jsonb_build_object('tools', 'all')"
     ),
-    "the events do not tell of a password here, or tell of one": (
+    "the events and the table disagree about a password": (
         "I69 UPDATE turntree.passwords SET principal = 'human:eve'"
     ),
     "the workspace has members, and none of them is an admin": (

@@ -67,7 +67,9 @@ def parse_code(prefix: Prefix, text: str) -> AccessCode:
     Raises:
         PermissionDenied: It is not a code of this kind, or has a typing error.
     """
-    wrong = PermissionDenied(f"not a code that begins with {prefix}_, or a typing error in it")
+    wrong = PermissionDenied(
+        f"this is not a code that begins with {prefix}_, or it has a typing error"
+    )
     # Compared before anything is computed: any client can send any text.
     if len(text) != CODE_CHARS or not text.isascii() or not text.startswith(f"{prefix}_"):
         raise wrong

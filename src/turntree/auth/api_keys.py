@@ -43,10 +43,11 @@ class ApiKeys(Facet):
     ) -> tuple[ApiKey, str]:
         """Return a new key's record, and the key, which is not stored.
 
-        It permits at most what the acting person may do here and now.
+        It permits what its scopes, this context and the role of its holder all permit. The role is the
+        one that the holder has when the key is used.
 
         Raises:
-            PermissionDenied: The acting principal is no member, or not a person.
+            PermissionDenied: The acting principal is not a member, or not a person.
             InvalidOperation: The name or the agent's is invalid, or it would have expired already.
         """
         await require_action(self.store, CREATE_KEYS, self.own)
@@ -55,7 +56,7 @@ class ApiKeys(Facet):
             raise PermissionDenied(f"{acting.principal} is not a person: people create keys")
         now = self.world.now()
         if expires_at <= now:
-            raise InvalidOperation(f"a key that expired at {expires_at} opens nothing")
+            raise InvalidOperation(f"the expiry has to be in the future, not {expires_at}")
         holder = as_person(str(acting.principal))
         await self.store.ensure(at=now)
         workspace = self.store.database.workspace
@@ -119,7 +120,7 @@ class ApiKeys(Facet):
             reason = "it was revoked" if state == "revoked" else "it has expired"
             shown = f"the key {code.id} is not valid: {reason}"
         elif role is None:
-            reason = f"{key.holder} is no member"
+            reason = f"{key.holder} is not a member"
             shown = f"the key {code.id} is not valid: {reason}"
         else:
             if key.last_used_at is None or unix_ms(key.last_used_at) + USE_NOTED_MS <= unix_ms(now):

@@ -41,7 +41,7 @@ class Invitations(Facet):
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
         now = self.world.now()
         if expires_at <= now:
-            raise InvalidOperation(f"an invitation that expired at {expires_at} lets no person in")
+            raise InvalidOperation(f"the expiry has to be in the future, not {expires_at}")
         await self.store.ensure(at=now)
         workspace = self.store.database.workspace
         secret = self.world.nonce() + self.world.nonce()
@@ -70,7 +70,7 @@ class Invitations(Facet):
         """
         code = parse_code(INVITATION, text)
         if code.workspace != str(self.store.database.workspace):
-            raise PermissionDenied("the invitation is to another workspace")
+            raise PermissionDenied("the invitation is for another workspace")
         person = self.own.principal
         if person.kind != "human":
             raise PermissionDenied(f"{person} is not a person: only people are members")

@@ -52,7 +52,7 @@ class MemberStore:
         Raises:
             PermissionDenied: The viewer has none of ``roles``.
             Conflict: ``is_new``, and the person is a member.
-            NotFound: Not ``is_new``, and the person is no member.
+            NotFound: Not ``is_new``, and the person is not a member.
             InvalidOperation: The workspace would have no admin.
         """
         found = await self.database.fetch_one(
@@ -107,7 +107,7 @@ class MemberStore:
             InvalidOperation: It has ended.
             Conflict: The person is a member already.
         """
-        # As the system: the person is no member yet, and only admins see invitations.
+        # As the system: the person is not a member yet, and only admins see invitations.
         everything = self.database.seen_by(EVERYTHING)
         found = await everything.fetch_one(
             SQL["accept_invitation"], id=id, digest=digest, member=member, at=at

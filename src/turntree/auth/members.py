@@ -32,7 +32,7 @@ class Members(Facet):
         return await self.store.list_all(at=self.world.now())
 
     async def find_role(self, name: str) -> Role | None:
-        """Return the role of a person; None if the person is no member."""
+        """Return the role of a person; None if the person is not a member."""
         person = as_person(name)
         return next((one.role for one in await self.list_all() if one.principal == person), None)
 
@@ -52,12 +52,12 @@ class Members(Facet):
 
         Raises:
             PermissionDenied: Only an admin may; the denial is recorded.
-            NotFound: The person is no member.
+            NotFound: The person is not a member.
             InvalidOperation: The workspace would have no admin.
         """
         person = as_person(name)
         before = await self._set(person, role, is_new=False)
-        assert before is not None, "a person without a role is no member"
+        assert before is not None, "a person without a role is not a member"
         return await self._get(person), before
 
     async def remove(self, name: str) -> Role:
@@ -65,11 +65,11 @@ class Members(Facet):
 
         Raises:
             PermissionDenied: Only an admin removes others; the denial is recorded.
-            NotFound: The person is no member.
+            NotFound: The person is not a member.
             InvalidOperation: The workspace would have no admin.
         """
         before = await self._set(as_person(name), None, is_new=False)
-        assert before is not None, "a person without a role is no member"
+        assert before is not None, "a person without a role is not a member"
         return before
 
     async def _set(self, person: str, role: Role | None, *, is_new: bool) -> Role | None:

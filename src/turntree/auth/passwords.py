@@ -31,7 +31,7 @@ class Passwords(Facet):
         """Set the password of the acting person.
 
         Raises:
-            PermissionDenied: The person is no admin.
+            PermissionDenied: The person is not an admin.
             InvalidOperation: It is too short or too long, or is not valid text.
         """
         person = await self._require_admin()
@@ -41,14 +41,14 @@ class Passwords(Facet):
         """Remove the password of the acting person; False if there is none.
 
         Raises:
-            PermissionDenied: The person is no admin.
+            PermissionDenied: The person is not an admin.
         """
         return await self._set(await self._require_admin(), None)
 
     async def verify(self, name: str, password: str) -> Principal:
         """Return the person who has a name and a password.
 
-        A name without a password, or of a person who is no admin, takes as long as a wrong
+        A name without a password, or of a person who is not an admin, takes as long as a wrong
         password and gets the same words.
 
         Raises:

@@ -18,7 +18,7 @@ def test_an_invitation_is_made_listed_and_accepted(
     monkeypatch.setenv("TURNTREE_USER", "bob")
     assert turntree("invitation", "list").out == "", "only admins see them"
     accepted = turntree("invitation", "accept", made["code"])
-    assert accepted.out == "bob is now here, as guest\n"
+    assert accepted.out == "bob is now a member of the workspace (role: guest)\n"
     assert accepted.err == "undo with: turntree member remove bob\n"
     again = turntree("invitation", "accept", made["code"])
     assert again.code == 1

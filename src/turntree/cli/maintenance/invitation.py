@@ -59,7 +59,7 @@ def list_(terminal: Terminal, everything: bool) -> None:
     if terminal.as_json:
         terminal.documents({**asdict(one), "state": one.state_at(now)} for one in shown)
     elif not shown:
-        terminal.note("no invitation is open." if found else "no invitation is here.")
+        terminal.note("no invitation is open." if found else "there are no invitations.")
         command = "list --all" if found else "create NAME"
         terminal.note(f"next: turntree invitation {command}")
     else:
@@ -76,7 +76,7 @@ def accept(terminal: Terminal, code: str | None) -> None:
     text = code or read_secret("Code")
     member = with_ledger(terminal, partial(_accept, code=text.strip()), waits=False)
     terminal.tell(
-        f"{clean(member.name)} is now here, as {member.role}",
+        f"{clean(member.name)} is now a member of the workspace (role: {member.role})",
         asdict(member),
         undo=f"turntree member remove {positional(member.name)}",
     )

@@ -63,7 +63,7 @@ def list_(terminal: Terminal, everything: bool) -> None:
     if terminal.as_json:
         terminal.documents({**_document(one), "state": one.state_at(now)} for one in shown)
     elif not shown:
-        terminal.note("no key is valid." if found else "no key is here.")
+        terminal.note("no key is valid." if found else "there are no keys.")
         terminal.note(f"next: turntree key {'list --all' if found else 'create NAME'}")
     else:
         terminal.page(table([_row(one, now) for one in shown]))

@@ -89,7 +89,7 @@ BEGIN
       coalesce((SELECT string_agg(m.principal, ', ' ORDER BY m.changed_at, m.principal) FROM turntree.members m
         WHERE m.workspace_id = p_ws AND m.role = ANY (p_roles)), 'no person')
     USING ERRCODE = '42501', DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_by, 'right', p_right,
-      'reason', coalesce('its role is ' || v_role, 'it is no member'),
+      'reason', coalesce('its role is ' || v_role, 'it is not a member'),
       'hint', jsonb_build_object('action', 'member.list'))::text;
 END $$;
 
@@ -108,12 +108,12 @@ BEGIN
   SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
   IF p_new AND v_before IS NOT NULL THEN
     -- Not for an admin: the role that a new member gets by default would demote them.
-    RAISE EXCEPTION '% is here already, as %', p_member, v_before USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
+    RAISE EXCEPTION '% is already a member, with the role %', p_member, v_before USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
       'hint', CASE WHEN v_before NOT IN ('admin', p_role) THEN jsonb_build_object(
         'action', 'member.role', 'member', regexp_replace(p_member, '^human:', ''), 'role', p_role)
         ELSE jsonb_build_object('action', 'member.list') END)::text;
   ELSIF NOT p_new AND v_before IS NULL THEN
-    RAISE EXCEPTION '% is no member of this workspace', p_member USING ERRCODE = 'TT002',
+    RAISE EXCEPTION '% is not a member of this workspace', p_member USING ERRCODE = 'TT002',
       DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
   ELSIF v_before = p_role THEN
     RETURN v_before;
@@ -194,7 +194,7 @@ BEGIN
       || turntree.canonical_text(p_id) || ',"role":' || turntree.canonical_text(p_role) || '}');
 END $$;
 
--- Makes a person a member by the code of an invitation. Run it as the system: the person is no member yet. Of two who
+-- Makes a person a member by the code of an invitation. Run it as the system: the person is not a member yet. Of two who
 -- send the same code at once, the second one is refused. What is wrong with an invitation is told only to a holder of its code.
 CREATE OR REPLACE FUNCTION turntree.accept_invitation(p_ws uuid, p_id text, p_digest bytea, p_member text, p_at text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -221,7 +221,7 @@ BEGIN
   END IF;
   SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
   IF v_before IS NOT NULL THEN
-    RAISE EXCEPTION '% is here already, as %', p_member, v_before USING ERRCODE = 'TT001',
+    RAISE EXCEPTION '% is already a member, with the role %', p_member, v_before USING ERRCODE = 'TT001',
       DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
   END IF;
   UPDATE turntree.invitations SET accepted_by = p_member, ended_at = p_at::timestamptz

@@ -1,7 +1,7 @@
 -- Invitations to a workspace: each lets one person in, once, until it expires.
 
 -- Only the digest of the code is here: a reader of the table cannot let themselves in. Whom an invitation is for is in
--- no event, because an address can be deleted here and not there.
+-- no event, because every member reads those.
 CREATE TABLE turntree.invitations (
   workspace_id uuid NOT NULL,
   id text NOT NULL,
