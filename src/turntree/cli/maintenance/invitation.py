@@ -8,15 +8,15 @@ import click
 
 from turntree.auth.member import ROLES, Invitation, Member, Role, read_role
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.expiry import days_after, expires_in
 from turntree.cli.common.secret_input import read_secret
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
-from turntree.core.ids import Timestamp, instant, unix_ms
+from turntree.core.ids import Timestamp
 from turntree.system.shell_words import positional
 
 DAYS_DEFAULT = 7
 DAYS_MAX = 365
-_DAY_MS = 86_400_000
 
 
 @click.group()
@@ -29,15 +29,7 @@ def invitation() -> None:
 @click.option(
     "--role", type=click.Choice(ROLES), default="member", show_default=True, help="Role to give."
 )
-@click.option(
-    "--expires-in",
-    "days",
-    metavar="DAYS",
-    type=click.IntRange(1, DAYS_MAX),
-    default=DAYS_DEFAULT,
-    show_default=True,
-    help="Days until it expires.",
-)
+@expires_in(default=DAYS_DEFAULT, maximum=DAYS_MAX)
 def create(terminal: Terminal, invitee: str, role: str, days: int) -> None:
     """Print a code that lets one person into the workspace, once.
 
@@ -93,7 +85,7 @@ def revoke(terminal: Terminal, id: str) -> None:
 async def _create(
     opened: CliContext, *, invitee: str, role: Role, days: int
 ) -> tuple[Invitation, str]:
-    until = instant(unix_ms(opened.now) + days * _DAY_MS)
+    until = days_after(opened.now, days)
     return await opened.tree.invitations.create(invitee, role, expires_at=until)
 
 

@@ -8,13 +8,13 @@ import click
 from turntree.auth.api_key import ApiKey
 from turntree.auth.permissions import EVERYTHING, Permissions
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.expiry import days_after, expires_in
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
-from turntree.core.ids import Timestamp, instant, unix_ms
+from turntree.core.ids import Timestamp
 
 DAYS_DEFAULT = 90
 DAYS_MAX = 3650
-_DAY_MS = 86_400_000
 
 
 @click.group()
@@ -31,15 +31,7 @@ def key() -> None:
     help="Permission of the key, by default all of yours; repeatable.",
 )
 @click.option("--agent", metavar="AGENT", help="Agent that acts with it, on your behalf.")
-@click.option(
-    "--expires-in",
-    "days",
-    metavar="DAYS",
-    type=click.IntRange(1, DAYS_MAX),
-    default=DAYS_DEFAULT,
-    show_default=True,
-    help="Days until it expires.",
-)
+@expires_in(default=DAYS_DEFAULT, maximum=DAYS_MAX)
 def create(
     terminal: Terminal, name: str, allow: tuple[str, ...], agent: str | None, days: int
 ) -> None:
@@ -83,7 +75,7 @@ async def _create(
     opened: CliContext, *, name: str, allow: tuple[str, ...], agent: str | None, days: int
 ) -> tuple[ApiKey, str]:
     scopes = Permissions.of_patterns(allow) if allow else EVERYTHING
-    until = instant(unix_ms(opened.now) + days * _DAY_MS)
+    until = days_after(opened.now, days)
     return await opened.tree.keys.create(name, scopes=scopes, agent=agent, expires_at=until)
 
 

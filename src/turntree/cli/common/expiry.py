@@ -1,0 +1,28 @@
+"""``--expires-in DAYS``: how long an invitation or a key works."""
+
+from collections.abc import Callable
+
+import click
+
+from turntree.cli.command import Function
+from turntree.core.ids import Timestamp, instant, unix_ms
+
+_DAY_MS = 86_400_000
+
+
+def expires_in(*, default: int, maximum: int) -> Callable[[Function], Function]:
+    """Return a decorator that adds the option; the command gets it as ``days``."""
+    return click.option(
+        "--expires-in",
+        "days",
+        metavar="DAYS",
+        type=click.IntRange(1, maximum),
+        default=default,
+        show_default=True,
+        help="Days until it expires.",
+    )
+
+
+def days_after(now: Timestamp, days: int) -> Timestamp:
+    """Return the time that is some days after another."""
+    return instant(unix_ms(now) + days * _DAY_MS)
