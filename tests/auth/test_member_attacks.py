@@ -479,3 +479,11 @@ async def test_a_token_of_a_removed_person_opens_nothing(tree: Tree, bob: Tree) 
     for one in (text, delegated):
         with pytest.raises(PermissionDenied, match=f"{nonce} is not valid: human:bob was removed"):
             await tree.tokens.open(one, key=KEY, audience="here")
+    await tree.members.add("bob")
+    for one in (text, delegated):
+        with pytest.raises(PermissionDenied, match=f"{nonce} is not valid: human:bob was removed"):
+            await tree.tokens.open(one, key=KEY, audience="here")
+    again, _ = await bob.tokens.issue(
+        context_of("bob"), key=KEY, audience="here", expires_at=LATER
+    )
+    assert (await tree.tokens.open(again, key=KEY, audience="here")).chain.root.id == "bob"

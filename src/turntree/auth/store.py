@@ -110,9 +110,11 @@ class PermissionStore:
             LEDGER_SQL["record_event"], stream=stream, kind=token.REVOKED, at=at, data=told
         )
 
-    async def is_removed(self, principal: str) -> bool:
-        """Whether a person was a member of the workspace, and is not any more."""
-        found = await self.database.fetch_one(SQL["is_removed"], principal=principal)
+    async def was_removed(self, principal: str, since: Timestamp | None) -> bool:
+        """Whether a person was removed from the workspace since a time; without one, whether ever."""
+        found = await self.database.fetch_one(
+            SQL["was_removed"], principal=principal, since=since
+        )
         return found is not None and bool(found[0])
 
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:

@@ -32,10 +32,13 @@ SELECT e.body FROM turntree.events e
     AND (%(stream)b::uuid IS NULL OR e.stream_id = %(stream)b::uuid)
   ORDER BY e.epoch, e.xid, e.n;
 
--- name: is_removed
--- A person without a row was never added, and counts as a member.
+-- name: was_removed
+-- A person without a row was never added, and counts as a member. All times have one form, and compare as text.
 SELECT EXISTS (SELECT FROM turntree.members m
-  WHERE m.workspace_id = %(workspace)b AND m.principal = %(principal)b::text AND m.role IS NULL);
+    WHERE m.workspace_id = %(workspace)b AND m.principal = %(principal)b::text AND m.role IS NULL)
+  OR EXISTS (SELECT FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream() AND e.kind = 'member.removed'
+      AND d.j #>> '{data,member}' = %(principal)b::text AND (%(since)b::text IS NULL OR d.j ->> 'at' >= %(since)b::text));
 
 -- name: list_permitted_turns
 -- A turn with a persona records what was granted and, by its tool calls, what was used. A tool that an event of its

@@ -91,13 +91,16 @@ class Tokens(Facet):
 
         Raises:
             PermissionDenied: The token is not valid, is for another audience, has expired or was
-                revoked, or its person was removed from the workspace.
+                revoked, or its person was removed from the workspace since it was issued.
         """
         opened = token.open_token(text, key=key, audience=audience, now=self.world.now())
+        issued_at: Timestamp | None = None
         for known in await self.permissions.list_tokens(opened.nonce):
+            issued_at = known.issued_at
             if known.revoked_at is not None:
                 raise PermissionDenied(f"the token {opened.nonce} was revoked: {_told(known)}")
-        if await self.permissions.is_removed(str(opened.chain.root)):
+        # Like a key, a token does not come back with a person who was removed in between.
+        if await self.permissions.was_removed(str(opened.chain.root), issued_at):
             raise PermissionDenied(
                 f"the token {opened.nonce} is not valid: {opened.chain.root} was removed"
             )
