@@ -178,7 +178,7 @@ async def test_keys_are_shown_to_their_holder_and_to_admins(tree: Tree, bob: Tre
 
 async def test_a_stranger_to_the_workspace_makes_no_key(tree: Tree, bob: Tree) -> None:
     await tree.members.add("carl")
-    with pytest.raises(PermissionDenied, match="takes the role admin or member or guest"):
+    with pytest.raises(PermissionDenied, match="human:bob is not a member of this workspace"):
         await bob.keys.create("ci", expires_at=LATER)
 
 

@@ -49,6 +49,37 @@ def test_only_an_admin_manages_members(turntree: Call, monkeypatch: pytest.Monke
     assert (left.code, left.err) == (0, "")
 
 
+def test_a_removed_admin_keeps_neither_a_key_nor_an_invitation(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turntree("member", "add", "bob", "--role", "admin")
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    code = turntree("invitation", "create", "bob", "--role", "admin", "--json").document["code"]
+    made = turntree("key", "create", "ci", "--json").document
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    assert turntree("member", "remove", "bob").code == 0
+    (listed,) = turntree("key", "list", "--all", "--json").documents
+    assert (listed["id"], listed["state"]) == (made["id"], "revoked")
+    assert listed["reason"] == "its holder was removed"
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    refused = turntree("invitation", "accept", code)
+    assert refused.code == 1
+    assert "was revoked" in refused.err
+    assert turntree("session", "create", "mine").code == 4
+    monkeypatch.setenv("TURNTREE_USER", "ana")
+    assert turntree("fsck").code == 0
+
+
+def test_a_user_named_like_a_pair_is_refused(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turntree("member", "add", "bob")
+    monkeypatch.setenv("TURNTREE_USER", "eve for human:ana")
+    refused = turntree("member", "add", "mallory", "--role", "admin")
+    assert refused.code == 1
+    assert "'eve for human:ana' is not the id of a principal" in refused.err
+
+
 def test_errors_say_what_to_do_next(turntree: Call) -> None:
     alone = turntree("member", "remove", "ana")
     assert alone.code == 1

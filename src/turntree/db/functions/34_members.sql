@@ -85,9 +85,10 @@ BEGIN
   IF v_role = ANY (p_roles) THEN
     RETURN;
   END IF;
-  RAISE EXCEPTION '% may not do this: that takes the role %, which % has', p_by, array_to_string(p_roles, ' or '),
-      coalesce((SELECT string_agg(m.principal, ', ' ORDER BY m.changed_at, m.principal) FROM turntree.members m
-        WHERE m.workspace_id = p_ws AND m.role = ANY (p_roles)), 'no person')
+  RAISE EXCEPTION '%', CASE WHEN v_role IS NULL AND 'guest' = ANY (p_roles) THEN p_by || ' is not a member of this workspace'
+      ELSE format('%s may not do this: that takes the role %s, which %s has', p_by, array_to_string(p_roles, ' or '),
+        coalesce((SELECT string_agg(m.principal, ', ' ORDER BY m.changed_at, m.principal) FROM turntree.members m
+          WHERE m.workspace_id = p_ws AND m.role = ANY (p_roles)), 'no person')) END
     USING ERRCODE = '42501', DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_by, 'right', p_right,
       'reason', coalesce('its role is ' || v_role, 'it is not a member'),
       'hint', jsonb_build_object('action', 'member.list'))::text;
