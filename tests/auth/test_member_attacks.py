@@ -1,4 +1,4 @@
-"""Attacks on the members of a workspace: a person who is not an admin never gets an admin's rights."""
+"""Attacks on the members of a workspace: a person who is no admin never gets an admin's rights."""
 
 import io
 from pathlib import Path
@@ -483,7 +483,5 @@ async def test_a_token_of_a_removed_person_opens_nothing(tree: Tree, bob: Tree) 
     for one in (text, delegated):
         with pytest.raises(PermissionDenied, match=f"{nonce} is not valid: human:bob was removed"):
             await tree.tokens.open(one, key=KEY, audience="here")
-    again, _ = await bob.tokens.issue(
-        context_of("bob"), key=KEY, audience="here", expires_at=LATER
-    )
+    again, _ = await bob.tokens.issue(context_of("bob"), key=KEY, audience="here", expires_at=LATER)
     assert (await tree.tokens.open(again, key=KEY, audience="here")).chain.root.id == "bob"

@@ -43,8 +43,8 @@ class ApiKeys(Facet):
     ) -> tuple[ApiKey, str]:
         """Return a new key's record, and the key, which is not stored.
 
-        It permits what its scopes, this context and the role of its holder all permit. The role is the
-        one that the holder has when the key is used.
+        It permits what its scopes, this context and the role of its holder all permit. The role
+        is the one that the holder has when the key is used.
 
         Raises:
             PermissionDenied: The acting principal is not a member, or not a person.

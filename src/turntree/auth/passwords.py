@@ -83,7 +83,7 @@ class Passwords(Facet):
         acting = find_current() or self.own
         # The role of the viewer is checked: it must not vouch for a context of another principal.
         if acting.principal != self.own.principal or acting.principal.kind != "human":
-            raise PermissionDenied(f"{acting.principal} sets no password here: people set their own")
+            raise PermissionDenied(f"{acting.principal} sets no password: people set their own")
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
         await self.store.ensure(at=self.world.now())
         await self.store.require_role(by, "password.set", roles_with(MANAGE_MEMBERS))

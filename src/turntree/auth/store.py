@@ -111,10 +111,8 @@ class PermissionStore:
         )
 
     async def was_removed(self, principal: str, since: Timestamp | None) -> bool:
-        """Whether a person was removed from the workspace since a time; without one, whether ever."""
-        found = await self.database.fetch_one(
-            SQL["was_removed"], principal=principal, since=since
-        )
+        """Whether a person was removed from the workspace since a time, or ever if it is None."""
+        found = await self.database.fetch_one(SQL["was_removed"], principal=principal, since=since)
         return found is not None and bool(found[0])
 
     async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:

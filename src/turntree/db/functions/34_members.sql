@@ -109,8 +109,8 @@ BEGIN
   SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
   IF p_new AND v_before IS NOT NULL THEN
     -- Not for an admin: the role that a new member gets by default would demote them.
-    RAISE EXCEPTION '% is already a member, with the role %', p_member, v_before USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
-      'hint', CASE WHEN v_before NOT IN ('admin', p_role) THEN jsonb_build_object(
+    RAISE EXCEPTION '% is already a member, with the role %', p_member, v_before USING ERRCODE = 'TT001',
+      DETAIL = jsonb_build_object('hint', CASE WHEN v_before NOT IN ('admin', p_role) THEN jsonb_build_object(
         'action', 'member.role', 'member', regexp_replace(p_member, '^human:', ''), 'role', p_role)
         ELSE jsonb_build_object('action', 'member.list') END)::text;
   ELSIF NOT p_new AND v_before IS NULL THEN
