@@ -1,6 +1,7 @@
 """Attacks on the members of a workspace: a person who is no admin never gets an admin's rights."""
 
 import io
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -322,22 +323,19 @@ async def test_a_narrow_key_of_an_admin_shows_neither_invitations_nor_keys_of_ot
     assert [one.name for one in await tree.keys.list_all()] == ["his", "narrow"]
 
 
-@pytest.mark.parametrize("act", ["list", "key", "invitation", "member", "password"])
+@pytest.mark.parametrize("act", ["key", "invitation", "member", "password"])
 async def test_a_stranger_for_whom_a_server_acts_founds_no_workspace(tree: Tree, act: str) -> None:
     """The first call makes the owner of the process the admin, and not its caller."""
     stranger = tree.act_as(context_of("eve"))
-    if act == "list":
-        assert await stranger.members.find_role("eve") is None
-        return
+    assert await stranger.members.find_role("eve") is None
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
+        "key": lambda: stranger.keys.create("ci", expires_at=LATER),
+        "invitation": lambda: stranger.invitations.create("eve", "admin", expires_at=LATER),
+        "member": lambda: stranger.members.add("mallory", "admin"),
+        "password": lambda: stranger.passwords.set(PASSWORD),
+    }
     with pytest.raises(PermissionDenied):
-        if act == "key":
-            await stranger.keys.create("ci", expires_at=LATER)
-        elif act == "invitation":
-            await stranger.invitations.create("eve", "admin", expires_at=LATER)
-        elif act == "member":
-            await stranger.members.add("mallory", "admin")
-        else:
-            await stranger.passwords.set(PASSWORD)
+        await acts[act]()
     assert await roles(tree) == {"ana": "admin"}
 
 

@@ -518,6 +518,7 @@ class _Archives:
         unless the caller has one for it.
 
         Raises:
+            PermissionDenied: The user is a guest, or was removed.
             InvalidOperation: Something in it was changed, or its rows contradict its events.
             Conflict: The ledger has something else under the same name or id.
         """
@@ -1297,7 +1298,7 @@ class _Members:
         them as its admin.
         """
     def find_role(self, name: str) -> Role | None:
-        """Return the role of a person; None if the person is no member."""
+        """Return the role of a person; None if the person is not a member."""
     def add(self, name: str, role: Role = ...) -> Member:
         """Make a person a member.
 
@@ -1310,7 +1311,7 @@ class _Members:
 
         Raises:
             PermissionDenied: Only an admin may; the denial is recorded.
-            NotFound: The person is no member.
+            NotFound: The person is not a member.
             InvalidOperation: The workspace would have no admin.
         """
     def remove(self, name: str) -> Role:
@@ -1318,7 +1319,7 @@ class _Members:
 
         Raises:
             PermissionDenied: Only an admin removes others; the denial is recorded.
-            NotFound: The person is no member.
+            NotFound: The person is not a member.
             InvalidOperation: The workspace would have no admin.
         """
 
@@ -1333,7 +1334,11 @@ class _Invitations:
             InvalidOperation: It is for neither a name nor an address, or has expired already.
         """
     def list_all(self) -> list[Invitation]:
-        """Return all invitations, in the order in which they were made; admins only see any."""
+        """Return all invitations, in the order in which they were made; only admins see them.
+
+        Raises:
+            PermissionDenied: The context does not permit to manage members.
+        """
     def accept(self, text: str) -> Member:
         """Make the acting person a member, as the invitation says; it cannot be used again.
 
@@ -1363,14 +1368,18 @@ class _ApiKeys:
     ) -> tuple[ApiKey, str]:
         """Return a new key's record, and the key, which is not stored.
 
-        It permits at most what the acting person may do here and now.
+        It permits what its scopes, this context and the role of its holder all permit. The role
+        is the one that the holder has when the key is used.
 
         Raises:
-            PermissionDenied: The acting principal is no member, or not a person.
+            PermissionDenied: The acting principal is not a member, or not a person.
             InvalidOperation: The name or the agent's is invalid, or it would have expired already.
         """
     def list_all(self) -> list[ApiKey]:
-        """Return the keys of the acting person, or of all if that is an admin."""
+        """Return the keys of the acting person, or of all if that is an admin.
+
+        A context that may not manage keys shows an admin their own only.
+        """
     def revoke(self, id: str, *, reason: str = ...) -> None:
         """Revoke a key: from now on it opens nothing.
 
@@ -1391,27 +1400,27 @@ class _Passwords:
         """Set the password of the acting person.
 
         Raises:
-            PermissionDenied: The person is no admin.
-            InvalidOperation: It is too short or too long.
+            PermissionDenied: The person is not an admin.
+            InvalidOperation: It is too short or too long, or is not valid text.
         """
     def remove(self) -> bool:
         """Remove the password of the acting person; False if there is none.
 
         Raises:
-            PermissionDenied: The person is no admin.
+            PermissionDenied: The person is not an admin.
         """
     def verify(self, name: str, password: str) -> Principal:
         """Return the person who has a name and a password.
 
-        A name without a password, or of a person who is no admin, takes as long as a wrong
+        A name without a password, or of a person who is not an admin, takes as long as a wrong
         password and gets the same words.
 
         Raises:
-            PermissionDenied: The name or the password is wrong. If the name has a password, the
-                denial is recorded.
+            PermissionDenied: The name or the password is wrong. The denial is recorded, without
+                the name: a record for known names only would take longer, and so tell them apart.
         """
     def change(self, name: str, current: str, new: str) -> None:
-        """Replace a password by one who knows it.
+        """Replace a password, for a person who knows it.
 
         Raises:
             PermissionDenied: The name or the current password is wrong.
@@ -1443,7 +1452,7 @@ class _Tokens:
 
         Raises:
             PermissionDenied: The token is not valid, is for another audience, has expired or was
-                revoked.
+                revoked, or its person was removed from the workspace since it was issued.
         """
     def list_all(self) -> list[TokenRecord]:
         """Return every token this ledger knows, in order of issue."""

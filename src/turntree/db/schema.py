@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 51
-DIGEST: Final = "dd053ef5fbc13f7b36e18331df301b062dde767bf83fbe4c36986537bc89a454"
+NUMBER: Final = 52
+DIGEST: Final = "30f4698be4b50d5880a6e8ab15df5c73cc526c6888b463a3cc1775900a109880"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
