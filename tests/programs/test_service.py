@@ -360,6 +360,21 @@ async def test_an_assignment_begins_a_session_for_the_agent(tree: Tree, programs
     assert (await told(tree, agent))[-1] == "agent.completed"
 
 
+async def test_a_task_at_work_or_ended_is_not_assigned_and_the_error_says_what_to_do(
+    programs: Programs,
+) -> None:
+    await programs.create("agent", "researcher", {})
+    blocked = Hint("program.set_state", {"kind": "task", "program": "t", "state": "blocked"})
+    for name, actions in {"t": (), "done": ("complete",), "lost": ("fail",)}.items():
+        await programs.create("task", name, {"title": "T"})
+        for action in ("start", *actions):
+            await programs.invoke(name, {"action": action})
+        with pytest.raises(InvalidOperation, match="only a pending or blocked task") as refused:
+            await programs.assign(name, "researcher")
+        another = Hint("task.replace", {"task": name})
+        assert refused.value.hint == (another if actions else blocked)
+
+
 async def test_an_agent_is_not_taken_away_from_a_private_task(programs: Programs) -> None:
     await programs.create("agent", "researcher", {})
     await programs.create("task", "hers", {"title": "Hers"}, visibility="private")

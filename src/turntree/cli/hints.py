@@ -61,6 +61,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "sql.extend_timeout": "turntree sql --timeout SECONDS QUERY",
     "sql.list_views": "turntree sql",
     "task.create": "turntree task create TITLE",
+    "task.replace": "turntree task show {task}     turntree task create TITLE",
     "task.start": "turntree task start {task}",
     "token.list": "turntree token list",
     "turn.rerun": "turntree rerun {revision}",

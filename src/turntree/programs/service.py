@@ -362,8 +362,12 @@ class Programs(Registry):
                 f"not {a_kind(task.kind)} to {a_kind(agent.kind)}"
             )
         if task.state not in ("pending", "blocked"):
+            # A task at work can be taken from its agent first; one that has ended stays ended.
+            is_final = task.state in _ENDED
+            another = Hint("task.replace", {"task": task.name})
             raise InvalidOperation(
-                f"{task.address} is {task.state}: what waits can be assigned, and no other"
+                f"{task.address} is {task.state}; only a pending or blocked task can be assigned",
+                hint=another if is_final else _set_state(task, "blocked"),
             )
         changes: list[Change] = []
         if task.details.get("assignee") != agent.name:

@@ -507,3 +507,38 @@ def test_a_task_that_is_only_begun_is_for_the_workers(turntree: Call) -> None:
     assert told.code == 0
     assert "any worker sees it through; start one with: turntree worker" in told.err
     assert turntree("task", "show", "it", "--json").document["state"] == "active"
+
+
+@pytest.mark.parametrize("end", ["complete", "fail"])
+def test_assigning_a_task_that_has_ended_shows_what_to_do_instead(turntree: Call, end: str) -> None:
+    turntree("agent", "create", "clerk")
+    turntree("task", "create", "Do it", "--name", "it")
+    turntree("task", "start", "it")
+    turntree("task", end, "it")
+    refused = turntree("agent", "assign", "clerk", "it")
+    assert refused.code == 1
+    state = {"complete": "completed", "fail": "failed"}[end]
+    assert refused.err.splitlines() == [
+        f"error: @(it) is {state}; only a pending or blocked task can be assigned",
+        "next: turntree task show it     turntree task create TITLE",
+    ]
+
+
+def test_a_task_at_work_is_assigned_to_another_after_the_command_that_the_error_shows(
+    turntree: Call,
+) -> None:
+    furnish(turntree)
+    for agent in ("clerk", "other"):
+        turntree("agent", "create", agent, "--model", "echo")
+    turntree("task", "create", "Do it", "--name", "it")
+    turntree("agent", "assign", "clerk", "it", "--no-wait")
+    refused = turntree("agent", "assign", "other", "it", "--no-wait")
+    assert refused.code == 1
+    error, shown = refused.err.splitlines()
+    assert error == "error: @(it) is active; only a pending or blocked task can be assigned"
+    block = shown.removeprefix("next: turntree ").split()
+    for words in (block, ["program", "set-state", "it", "active"], block):
+        assert turntree(*words).code == 0
+    assert turntree("agent", "assign", "other", "it", "--no-wait").code == 0
+    task = turntree("task", "show", "it", "--json").document
+    assert (task["details"]["assignee"], task["state"]) == ("other", "active")
