@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.tutorial import ROOT, Shell, reader, type_session
+from tests.examples.tutorial import ROOT, Shell, reader, type_again, type_session
 from turntree.testing.scripted.server import Call, Reply, ScriptedModel
 
 PAGE = ROOT / "docs/tutorial/an-agent-in-five-minutes.md"
@@ -28,7 +28,7 @@ def shell(
     """A reader's machine with a vendor's key."""
     reader(tmp_path, conninfo, monkeypatch)
     typed = Shell(tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"))
-    with ScriptedModel(REPLIES) as model:
+    with ScriptedModel(REPLIES * 2) as model:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         host = model.url.removeprefix("http://")
@@ -36,9 +36,12 @@ def shell(
         yield typed
 
 
-def test_the_page_prints_what_it_shows(shell: Shell) -> None:
+def test_the_page_prints_what_it_shows_and_can_be_typed_twice(shell: Shell) -> None:
+    start = Path.cwd()
     folder, _, rest = PAGE.read_text(encoding="utf-8").partition("## 1. Tools")
     type_session(shell, folder)
     (program,) = PROGRAM.findall(rest)
     Path("garden.py").write_text(program, encoding="utf-8")
-    type_session(shell, rest)
+    digests = type_session(shell, rest)
+    shell.patch.chdir(start)
+    type_again(shell, folder + rest, digests)

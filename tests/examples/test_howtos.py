@@ -14,13 +14,27 @@ import pytest
 
 from proofs.corpus import Corpus
 from proofs.sample_home import write_sample_home
-from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, reader, type_session
+from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, reader, type_twice
 from turntree.db.embedded.logins import CONSOLE, as_login
 
 HOWTO = ROOT / "docs/howto"
 QUERIES = re.compile(r"^```text\n(SELECT .*?)^```$", re.MULTILINE | re.DOTALL)
 PLACEHOLDER = re.compile("…[^…]+…")
 TURNS = 5
+PAGES = (
+    "docs/howto/export.md",
+    "docs/howto/share.md",
+    "docs/howto/query-with-sql.md",
+    "docs/howto/continue-in-another-tool.md",
+    "docs/howto/give-your-agents-a-memory.md",
+    "docs/reference/exit-codes.md",
+)
+PAGES_ABOUT_A_SERVER = (
+    "docs/howto/back-up-and-restore.md",
+    "docs/howto/upgrade.md",
+    "docs/howto/uninstall.md",
+)
+HISTORY = ROOT / "docs/tutorial/your-history.md"
 
 
 @pytest.fixture
@@ -42,15 +56,8 @@ def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> She
 
 
 def test_the_commands_of_the_pages_print_what_they_show(shell: Shell) -> None:
-    for page in (
-        "export",
-        "share",
-        "query-with-sql",
-        "continue-in-another-tool",
-        "give-your-agents-a-memory",
-    ):
-        text = (HOWTO / f"{page}.md").read_text(encoding="utf-8")
-        type_session(shell, text, with_counts=False, is_twice=True)
+    for page in PAGES:
+        type_twice(shell, (ROOT / page).read_text(encoding="utf-8"), with_counts=False)
 
 
 @pytest.fixture
@@ -78,10 +85,8 @@ def test_the_pages_about_a_server_of_ones_own_print_what_they_show(newcomer: She
     (newcomer.root / "home/ana/.codex").mkdir()
     newcomer.type("turntree demo")
     newcomer.type("turntree hook install")
-    for page in ("back-up-and-restore", "upgrade", "uninstall"):
-        type_session(
-            newcomer, (HOWTO / f"{page}.md").read_text(encoding="utf-8"), with_counts=False
-        )
+    for page in PAGES_ABOUT_A_SERVER:
+        type_twice(newcomer, (ROOT / page).read_text(encoding="utf-8"), with_counts=False)
 
 
 @pytest.mark.slow
@@ -91,12 +96,12 @@ def test_the_page_about_your_history_prints_what_it_shows(
     # As wide as the terminal on the page.
     monkeypatch.setenv("COLUMNS", "80")
     write_sample_home(newcomer.root / "home/ana", Corpus(7), sessions=3, turns=4)
-    page = (ROOT / "docs/tutorial/your-history.md").read_text(encoding="utf-8")
+    page = HISTORY.read_text(encoding="utf-8")
     # A server of one's own knows its user by the name of the account.
     account = pwd.getpwuid(os.getuid()).pw_name
     text = re.sub(r"(?<!/)\bana\b", account, page)
     try:
-        type_session(newcomer, text, with_counts=False, is_twice=True)
+        type_twice(newcomer, text, with_counts=False)
     finally:
         newcomer.type("turntree down")
 

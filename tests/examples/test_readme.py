@@ -13,7 +13,7 @@ from tests.examples.tutorial import (
     read_sections,
     read_session,
     reader,
-    type_session,
+    type_twice,
 )
 
 SCREENS_MAX = 3
@@ -30,9 +30,9 @@ def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> She
     return Shell(tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"))
 
 
-def test_readme_without_an_agent_prints_what_it_shows(shell: Shell) -> None:
+def test_readme_without_an_agent_prints_what_it_shows_twice(shell: Shell) -> None:
     sections = read_sections(README)
-    type_session(shell, "".join(sections[it] for it in sections if it not in WITH_AN_AGENT))
+    type_twice(shell, "".join(sections[it] for it in sections if it not in WITH_AN_AGENT))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.examples.tutorial import NOT_HERE, read_sections, read_session
+from tests.cli.hint_runner import begin_and_end
+from tests.examples.test_agent_in_five_minutes import PAGE as FIVE_MINUTES
+from tests.examples.test_howtos import HISTORY, PAGES_ABOUT_A_SERVER
+from tests.examples.test_howtos import PAGES as SAMPLED
+from tests.examples.test_talk_to_an_agent import PAGE as TALK
+from tests.examples.tutorial import NOT_HERE, PULL_REQUEST, README, REVERT, UNDO, read_session
 from tests.examples.tutorial import reader as prepare_reader
 from turntree.cli.root import root
 from turntree.testing.scripted.server import Reply, ScriptedModel
@@ -24,8 +30,14 @@ PAGES = [
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SCRIPT_TIMEOUT_S = 60
-SAMPLES = ("The first minute",)
-"""The sections of the README whose commands need no agent."""
+FIRST_MINUTE = ROOT / "docs/tutorial/first-minute.md"
+VIEWER = ROOT / "docs/howto/add-a-viewer.md"
+TOUR = ROOT / "docs/tutorial/look-around.md"
+TYPED = {
+    README, UNDO, REVERT, PULL_REQUEST, FIVE_MINUTES, HISTORY, TALK, FIRST_MINUTE, VIEWER, TOUR,
+    *(ROOT / page for page in (*SAMPLED, *PAGES_ABOUT_A_SERVER)),
+}  # fmt: skip
+"""The pages whose commands the tests of this folder type, each twice in one environment."""
 
 
 def program_of(page: Path) -> str:
@@ -70,19 +82,25 @@ def test_an_example_runs_twice(example: Path, reader: None) -> None:
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{answer}\n", "")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial/first-minute.md"])
-def test_the_commands_of_a_page_can_be_typed_twice(
-    page: str, conninfo: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def read_commands(page: Path) -> list[str]:
+    """Return the commands of a page that can be typed where there is no reader."""
+    session = read_session(page.read_text(encoding="utf-8"))
+    return [command for command, _ in session if not command.startswith(NOT_HERE)]
+
+
+def test_every_page_with_commands_is_typed() -> None:
+    pages = {page for page in (README, *(ROOT / "docs").rglob("*.md")) if read_commands(page)}
+    assert pages == TYPED
+
+
+def test_the_commands_of_the_first_minute_can_be_typed_twice(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     prepare_reader(tmp_path, conninfo, monkeypatch)
-    sections = read_sections(ROOT / page)
-    text = "".join(sections[name] for name in sections if page != "README.md" or name in SAMPLES)
-    commands = [command for command, _ in read_session(text) if not command.startswith(NOT_HERE)]
-    assert commands
     start = Path.cwd()
     for is_first in (True, False):
         monkeypatch.chdir(start)
-        for command in commands:
+        for command in read_commands(FIRST_MINUTE):
             words = shlex.split(command)
             if words[0] == "cd":
                 monkeypatch.chdir(words[1])
@@ -93,3 +111,40 @@ def test_the_commands_of_a_page_can_be_typed_twice(
                 # Only the name of a fork is taken, and then the reader is shown what to do.
                 is_taken = words[1] == "fork" and "next: " in ended.output and not is_first
                 assert ended.exit_code == 0 or is_taken, (command, ended.output)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_about_viewers_can_be_typed_twice(
+    reader: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROWSER", "true")
+    *builds, page = read_commands(VIEWER)
+    # Building takes minutes, and CI does so anyway, with the same words.
+    ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert builds
+    assert [command for command in builds if f".venv/bin/{command}" not in ci] == []
+    for _ in range(2):
+        code, printed = begin_and_end(shlex.split(page)[1:])
+        assert code in (0, -signal.SIGTERM), printed
+        assert "http://127.0.0.1" in printed
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_tour_can_be_typed_twice(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prepare_reader(tmp_path, conninfo, monkeypatch)
+    monkeypatch.setenv("BROWSER", "true")
+    (tmp_path / "tour").mkdir()
+    monkeypatch.chdir(tmp_path / "tour")
+    commands = read_commands(TOUR)
+    assert commands
+    for command in 2 * commands:
+        words = shlex.split(command)[1:]
+        if words[0] == "ui":
+            code, printed = begin_and_end(words)
+            assert code in (0, -signal.SIGTERM), printed
+            assert "http://127.0.0.1" in printed
+        else:
+            ended = CliRunner().invoke(root, words, prog_name="turntree")
+            assert ended.exit_code == 0, (command, ended.output)

@@ -23,7 +23,9 @@ from tests.examples.tutorial import (
     read_sections,
     read_session,
     reader,
+    type_again,
     type_session,
+    type_twice,
 )
 from turntree.hooks.spool import FOLDER, Spool
 from turntree.testing.scripted.server import ScriptedModel
@@ -71,7 +73,8 @@ def wait_until_read(spool: Spool) -> None:
 
 
 def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
-    type_session(shell, UNDO.read_text(encoding="utf-8"))
+    start = Path.cwd()
+    digests = type_session(shell, UNDO.read_text(encoding="utf-8"))
     # After a rewind and its undo, the session that was rewound follows its agent again.
     shell.type("cd ../shop")
     shell.type('claude -c -p "Make it faster" --permission-mode acceptEdits')
@@ -79,6 +82,8 @@ def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
     assert "(HEAD -> claude-code/" in newest
     assert "Make it faster" in newest
     assert len(older) == len(("round", "test", "faster"))
+    shell.patch.chdir(start)
+    type_again(shell, UNDO.read_text(encoding="utf-8"), digests)
 
 
 def test_the_page_about_pull_requests_shows_what_happens(
@@ -88,11 +93,11 @@ def test_the_page_about_pull_requests_shows_what_happens(
         monkeypatch.setenv(f"GIT_{who}_NAME", "Ana")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ana@example.org")
     text = PULL_REQUEST.read_text(encoding="utf-8")
-    type_session(shell, text, with_counts=False)
+    type_twice(shell, text, with_counts=False)
 
 
 def test_the_page_about_one_turn_shows_what_happens(shell: Shell) -> None:
-    type_session(shell, REVERT.read_text(encoding="utf-8"))
+    type_twice(shell, REVERT.read_text(encoding="utf-8"))
 
 
 def test_readme_with_an_agent_prints_what_it_shows(shell: Shell) -> None:
@@ -104,4 +109,5 @@ def test_readme_with_an_agent_prints_what_it_shows(shell: Shell) -> None:
     # The proof `recording` compares the first session: `turntree on` starts a server of its own.
     for command, shown in read_session(sections[""]):
         shell.type(command, answers_in(shown))
-    type_session(shell, sections[WITH_AN_AGENT[1]])
+    digests = type_session(shell, sections[WITH_AN_AGENT[1]])
+    type_again(shell, "".join(sections[name] for name in WITH_AN_AGENT), digests)

@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,8 @@ ANSWER_S = 60
 FAILURE = re.compile(r"^\(?(?:error|failed)", re.MULTILINE)
 SHELL_WORDS = frozenset({"|", ">", "<", "&&"})
 SLUG_UNFIT = re.compile(r"[^A-Za-z0-9]")
+NOT_FOUND = 3
+"""How a command ends if what it is asked for does not exist."""
 NOT_HERE = ("pip install", "pip uninstall")
 """Commands that belong to a reader's machine."""
 
@@ -101,8 +103,16 @@ class Shell:
     patch: pytest.MonkeyPatch
     ask: Callable[[list[str]], str]
     """Has the agent do what it is told, and returns what it prints."""
+    code: int = 0
+    """How the last command ended."""
 
-    def type(self, command: str, answers: Mapping[str, str] | None = None) -> list[str]:
+    def type(
+        self,
+        command: str,
+        answers: Mapping[str, str] | None = None,
+        *,
+        good: Container[int] = (0, 1),
+    ) -> list[str]:
         """Return what a command prints; the machine's own paths are a reader's.
 
         A command that is given answers asks its questions on a terminal.
@@ -112,27 +122,31 @@ class Shell:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         if answers:
             events = {re.escape(question): f"{word}\n" for question, word in answers.items()}
-            printed, status = pexpect.run(
+            printed, self.code = pexpect.run(
                 command, events=events, withexitstatus=True, encoding="utf-8", timeout=ANSWER_S,
                 env={**os.environ, "PATH": path},
             )  # fmt: skip
-            assert status == 0, (command, printed)
+            assert self.code in good, (command, printed)
             printed = "\n".join(STYLE.sub("", line) for line in left_on_screen(printed))
         elif words[0] == "turntree" and not SHELL_WORDS & {*words}:
             ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
-            assert ended.exit_code in (0, 1), (command, ended.output)
-            printed = ended.output
+            assert ended.exit_code in good, (command, ended.output)
+            printed, self.code = ended.output, ended.exit_code
         elif words[0] == "claude":
             printed = self.ask(words[1:])
         elif words[0] == "cd":
             self.patch.chdir(words[1])
             printed = ""
+        elif command == "echo $?":
+            printed = str(self.code)
         else:
-            printed = subprocess.run(
+            run = subprocess.run(
                 ["bash", "-c", command],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                 env={**os.environ, "PATH": path},
-            ).stdout  # fmt: skip
+            )  # fmt: skip
+            assert run.returncode in good, (command, run.stdout)
+            printed, self.code = run.stdout, run.returncode
         # Claude Code makes a name of the folder, and this machine's is longer than a reader's.
         for here in (str(self.root), SLUG_UNFIT.sub("-", str(self.root))):
             printed = printed.replace(here, "")
@@ -160,13 +174,11 @@ def reader(root: Path, conninfo: str, patch: pytest.MonkeyPatch) -> None:
     patch.chdir(home / "shop")
 
 
-def type_session(
-    shell: Shell, text: str, *, with_counts: bool = True, is_twice: bool = False
-) -> None:
+def type_session(shell: Shell, text: str, *, with_counts: bool = True) -> dict[str, str]:
     """Type every command of a text and compare what it prints with what the text shows.
 
     Where a command names a digest that the text has shown before, the one that was printed there
-    is typed. A reader who types all of it twice meets no dead end.
+    is typed. Returns these digests.
     """
     plain = partial(normal, with_counts=with_counts)
     session = read_session(text)
@@ -177,7 +189,7 @@ def type_session(
             continue
         answers = answers_in(shown)
         typed = DIGITS.sub(lambda found: digests.get(found[0], found[0]), command)
-        lines = shell.type(typed, answers)
+        lines = shell.type(typed, answers, good=(0, 1, NOT_FOUND))
         told = "\n".join([command, *plain(lines)])
         wanted = [line for line in shown if line != "…"]
         if "…" in shown:
@@ -187,12 +199,34 @@ def type_session(
         assert plain(lines) == plain(wanted), told
         for here, there in zip(wanted, lines, strict=True):
             digests.update(zip(DIGITS.findall(here), DIGITS.findall(there), strict=False))
-    for command, shown in session if is_twice else ():
-        if not command.startswith(NOT_HERE):
-            typed = DIGITS.sub(lambda found: digests.get(found[0], found[0]), command)
-            # A question may ask about less this time.
-            agreed = {"[Y/n]: ": "y"} if answers_in(shown) else None
-            check_again(command, shell.type(typed, agreed))
+    return digests
+
+
+def type_twice(shell: Shell, text: str, *, with_counts: bool = True) -> None:
+    """Type a text as ``type_session`` does, and once more where the reader began."""
+    start = Path.cwd()
+    digests = type_session(shell, text, with_counts=with_counts)
+    shell.patch.chdir(start)
+    type_again(shell, text, digests)
+
+
+def type_again(shell: Shell, text: str, digests: Mapping[str, str] | None = None) -> None:
+    """Type every command of a text that was typed before: the reader meets no dead end.
+
+    Other programs than ours may refuse: a folder exists, or there is nothing to commit.
+    """
+    for command, shown in read_session(text):
+        if command.startswith(NOT_HERE):
+            continue
+        typed = DIGITS.sub(lambda found: (digests or {}).get(found[0], found[0]), command)
+        answers = answers_in(shown)
+        # A question may ask about less this time.
+        agreed = {**answers, "[Y/n]: ": "y"} if answers else None
+        is_ours = command.startswith(("turntree ", "claude "))
+        good = (0, 1, NOT_FOUND) if is_ours else range(256)
+        lines = shell.type(typed, agreed, good=good)
+        if is_ours:
+            check_again(command, lines)
 
 
 def check_again(command: str, lines: list[str]) -> None:
