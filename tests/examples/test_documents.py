@@ -1,6 +1,7 @@
 """The documents: their links lead somewhere, and what they list is what there is."""
 
 import re
+import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 import turntree
 from tests.api_reference import PAGE, write_reference
+from tests.cli.hint_runner import make_stubs, parse
 from turntree.core.event import KINDS
 from turntree.db.sql import load_files
 
@@ -20,6 +22,14 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s:]+)\)")
 TERM = re.compile(r"^\*\*([^*]+)\.\*\*", re.MULTILINE)
 TABLE = re.compile(r"CREATE TABLE turntree\.(\w+)")
 VARIABLE = re.compile(r"\b(TURNTREE_[A-Z_]+)\b")
+BLOCK = re.compile(r"^```(?:console|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:\$ )?(turntree(?: .*)?)$", re.MULTILINE)
+USAGE = DOCS / "reference/cli.md"
+"""Says how each command is typed, and is written by the command line itself."""
+OTHERS = ("turntree checklist ",)
+"""Commands that a package of the reader's own brings."""
+FILES = ("history.zip", "everything.jsonl")
+"""What commands of the same pages wrote before."""
 
 # Where a word of the glossary is a type.
 WORDS = {
@@ -58,6 +68,38 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_an_essay_ends_with_what_is_absent(essay: Path) -> None:
     headings = re.findall(r"^## (.+)$", essay.read_text(encoding="utf-8"), re.MULTILINE)
     assert headings[-1] == "What is deliberately absent"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_shell_and_the_command_line_understand_every_command(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubs, log = make_stubs(tmp_path), tmp_path / "log"
+    monkeypatch.chdir(tmp_path)
+    for name in FILES:
+        Path(name).touch()
+    faults: list[str] = []
+    for command in list_commands(page):
+        log.write_bytes(b"")
+        ended = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, check=False,
+            env={"PATH": f"{stubs}:/usr/bin:/bin", "HINT_LOG": str(log), "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+        records = [record.split("\0") for record in log.read_text().split("\0\n\0")[:-1]]
+        typed = [words for _, name, *words in records if name == "turntree"]
+        refused = next(filter(None, map(parse, typed)), None)
+        if not typed or refused is not None:
+            faults.append(f"{command}: {refused or ended.stderr}")
+    assert faults == []
+
+
+def list_commands(page: Path) -> list[str]:
+    """Return the commands of a page that begin with the product's name."""
+    if page == USAGE:
+        return []
+    blocks = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
+    commands: list[str] = COMMAND.findall(re.sub(r"\\\n\s*", "", blocks))
+    return [command for command in commands if not command.startswith(OTHERS)]
 
 
 def test_the_words_of_the_glossary_are_the_words_of_the_code() -> None:
