@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.hint_runner import HintRunner
 from tests.examples.tutorial import ROOT, Shell, reader, type_again, type_session
 from turntree.testing.scripted.server import Call, Reply, ScriptedModel
 
@@ -23,11 +24,13 @@ REPLIES = (
 
 @pytest.fixture
 def shell(
-    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
 ) -> Generator[Shell, None, None]:
     """A reader's machine with a vendor's key."""
     reader(tmp_path, conninfo, monkeypatch)
-    typed = Shell(tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"))
+    typed = Shell(
+        tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"), hints=hints
+    )
     with ScriptedModel(REPLIES * 2) as model:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)

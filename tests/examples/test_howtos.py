@@ -14,6 +14,7 @@ import pytest
 
 from proofs.corpus import Corpus
 from proofs.sample_home import write_sample_home
+from tests.cli.hint_runner import HintRunner
 from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, reader, type_twice
 from turntree.db.embedded.logins import CONSOLE, as_login
 
@@ -38,11 +39,13 @@ HISTORY = ROOT / "docs/tutorial/your-history.md"
 
 
 @pytest.fixture
-def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(
+    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
+) -> Shell:
     """A reader's machine with the sample data, a model that echoes, and a session with it."""
     reader(tmp_path, conninfo, monkeypatch)
     monkeypatch.setenv("TURNTREE_CONSOLE_URL", as_login(conninfo, CONSOLE))
-    typed = Shell(tmp_path, monkeypatch, lambda _: "")
+    typed = Shell(tmp_path, monkeypatch, lambda _: "", hints=hints)
     Path("../samples").mkdir()
     typed.type("cd ../samples")
     slug = SLUG_UNFIT.sub("-", str(Path.cwd()))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.hint_runner import HintRunner
 from tests.examples.tutorial import (
     README,
     WITH_AN_AGENT,
@@ -23,11 +24,15 @@ TAG = re.compile(r"<[^>]+>")
 
 
 @pytest.fixture
-def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(
+    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
+) -> Shell:
     """A reader's machine without an agent."""
     reader(tmp_path, conninfo, monkeypatch)
     monkeypatch.setenv("COLUMNS", "88")
-    return Shell(tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"))
+    return Shell(
+        tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"), hints=hints
+    )
 
 
 def test_readme_without_an_agent_prints_what_it_shows_twice(shell: Shell) -> None:

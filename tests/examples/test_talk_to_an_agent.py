@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.hint_runner import begin_and_end
+from tests.cli.hint_runner import HintRunner, begin_and_end
 from tests.examples.tutorial import (
     FAILURE,
     NOT_HERE,
@@ -61,11 +61,13 @@ WORKER = re.compile(r"^\S+(?= answers in)")
 
 @pytest.fixture
 def shell(
-    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
 ) -> Generator[Shell, None, None]:
     """A reader's machine with a vendor's key, two modules of tools, and a change not committed."""
     reader(tmp_path, conninfo, monkeypatch)
-    typed = Shell(tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"))
+    typed = Shell(
+        tmp_path, monkeypatch, lambda words: pytest.fail(f"no agent here: {words}"), hints=hints
+    )
     Path("kitchen.py").write_text(KITCHEN, encoding="utf-8")
     Path("files.py").write_text(FILES, encoding="utf-8")
     subprocess.run(["git", "init", "--quiet"], check=True)

@@ -12,6 +12,7 @@ from proofs.agents import claude
 from proofs.agents.programs import ensure_claude
 from proofs.agents.shop import SETTINGS, rules
 from proofs.agents.stage import Stage
+from tests.cli.hint_runner import HintRunner
 from tests.examples.tutorial import (
     PULL_REQUEST,
     README,
@@ -35,7 +36,9 @@ AGENT_TIMEOUT_S = 120
 
 
 @pytest.fixture
-def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Generator[Shell]:
+def shell(
+    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
+) -> Generator[Shell]:
     """A reader's machine on which Claude Code is installed."""
     with ScriptedModel(rules=rules()) as model:
         reader(tmp_path, conninfo, monkeypatch)
@@ -60,7 +63,7 @@ def shell(tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Gen
             wait_until_read(spool)
             return ended.stdout
 
-        yield Shell(tmp_path, monkeypatch, ask)
+        yield Shell(tmp_path, monkeypatch, ask, hints=hints)
         stage.end_all()
 
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from proofs.agents.shop import CART
 from proofs.screen import left_on_screen
+from tests.cli.hint_runner import HintRunner
 from turntree.cli.root import root
 
 ROOT = Path(__file__).parent.parent.parent
@@ -105,6 +106,8 @@ class Shell:
     """Has the agent do what it is told, and returns what it prints."""
     code: int = 0
     """How the last command ended."""
+    hints: HintRunner | None = None
+    """Follows what commands hint at."""
 
     def type(
         self,
@@ -132,6 +135,8 @@ class Shell:
             ended = CliRunner().invoke(root, words[1:], prog_name="turntree")
             assert ended.exit_code in good, (command, ended.output)
             printed, self.code = ended.output, ended.exit_code
+            if self.hints is not None:
+                self.hints.follow(words[1:], self.code, ended.stdout, ended.stderr)
         elif words[0] == "claude":
             printed = self.ask(words[1:])
         elif words[0] == "cd":
