@@ -243,6 +243,16 @@ def test_an_archived_session_is_never_head(turntree: Call) -> None:
     assert turntree("status", "--json").document["head"] == "old", "the only one that is active"
 
 
+def test_switch_none_in_a_folder_of_sample_data_names_its_workspace_in_the_undo(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TURNTREE_WORKSPACE")
+    monkeypatch.setenv("TURNTREE_HOME", str(tmp_path / "home"))
+    assert turntree("demo").code == 0
+    undo = "undo with: TURNTREE_WORKSPACE=turntree-demo turntree switch demo/fix-login"
+    assert undo in turntree("switch", "--none").err
+
+
 def test_switch_none_deletes_the_choice_and_says_how_to_go_back(turntree: Call) -> None:
     for label in ("main", "other"):
         turntree("session", "create", label)

@@ -16,7 +16,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.common.fork_files import ForkRequest, find_privacy, fork_with_files, show_plan
 from turntree.cli.common.merge_files import HowToMerge, MergeCommand, find_undoable, merge_files
 from turntree.cli.common.session_move import Move, find_digest, follow
-from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.session import move_document, session_row_document, stand
 from turntree.cli.output.text import age, clean, cut, digits, table
@@ -38,6 +38,7 @@ from turntree.resources.plans.fork import Choice as ForkChoice
 from turntree.resources.plans.merge import MergeChoices, MergePlan
 from turntree.routing.route import Candidate
 from turntree.system.head_file import read_head, remove_head
+from turntree.system.shell_words import quoted
 
 
 @verb()
@@ -217,7 +218,12 @@ def switch(terminal: Terminal, session: str | None, removes: bool) -> None:
 
 
 def _switch_to_none(terminal: Terminal, before: str | None) -> None:
+    workspace = load_settings(terminal).workspace
     place = remove_head(Path.cwd())
+    undo = f"turntree switch {before}"
+    # With the choice, a folder of sample data may lose the workspace that has its sessions.
+    if load_settings(terminal).workspace != workspace:
+        undo = f"TURNTREE_WORKSPACE={quoted(workspace)} {undo}"
     current = with_ledger(terminal, lambda opened: opened.find_current())
     now = "HEAD is not set" if current is None else f"HEAD is {current.label} now"
     done = "no session was chosen here" if place is None else f"{place / 'HEAD'} is deleted"
@@ -228,7 +234,7 @@ def _switch_to_none(terminal: Terminal, before: str | None) -> None:
             "before": before,
             "head": None if current is None else current.label,
         },
-        undo=None if place is None or before is None else f"turntree switch {before}",
+        undo=None if place is None or before is None else undo,
     )
     _note_override(terminal)
 
