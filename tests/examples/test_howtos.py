@@ -15,7 +15,8 @@ import pytest
 from proofs.corpus import Corpus
 from proofs.sample_home import write_sample_home
 from tests.cli.hint_runner import HintRunner
-from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, reader, type_twice
+from tests.examples.test_documents import list_commands
+from tests.examples.tutorial import ROOT, SLUG_UNFIT, Shell, check_again, reader, type_twice
 from turntree.db.embedded.logins import CONSOLE, as_login
 
 HOWTO = ROOT / "docs/howto"
@@ -36,6 +37,18 @@ PAGES_ABOUT_A_SERVER = (
     "docs/howto/uninstall.md",
 )
 HISTORY = ROOT / "docs/tutorial/your-history.md"
+WITHOUT_OUTPUT = (
+    "docs/howto/find-a-turn.md",
+    "docs/howto/erase-a-message.md",
+    "docs/howto/record-while-you-work.md",
+    "docs/explanation/who-acts.md",
+    "docs/reference/programs.md",
+)
+"""Pages that show commands and seldom what they print."""
+ON_A_TERMINAL = ("turntree switch", "turntree member password")
+"""Commands that ask a person."""
+PLACEHOLDERS = re.compile(r"\b(?:e9177|CODE|TOKEN|ID|NONCE)\b")
+REVOKE = re.compile(r"undo with: turntree \w+ revoke (\S+)")
 
 
 @pytest.fixture
@@ -61,6 +74,38 @@ def shell(
 def test_the_commands_of_the_pages_print_what_they_show(shell: Shell) -> None:
     for page in PAGES:
         type_twice(shell, (ROOT / page).read_text(encoding="utf-8"), with_counts=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_commands_that_pages_show_without_output_can_be_typed_twice(shell: Shell) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        shell.patch.setenv(f"GIT_{who}_NAME", "Ana")
+        shell.patch.setenv(f"GIT_{who}_EMAIL", "ana@example.org")
+    Path("src/store").mkdir(parents=True)
+    Path("src/store/sql.py").write_text("pass\n" * 20)
+    for command in (
+        "git init --quiet", "git add src", *["git commit --quiet --allow-empty -m work"] * 4,
+        "git tag v1.4", "turntree agent create release-notes",
+        "turntree model create fast --backend scripted-1 --provider script",
+    ):  # fmt: skip
+        shell.type(command, good=(0,))
+    turn = json.loads(shell.type("turntree log --json")[0])["digest"].removeprefix("sha256:")[:8]
+    for page in 2 * WITHOUT_OUTPUT:
+        secret = id = ""
+        for command in list_commands(ROOT / page):
+            if command in ON_A_TERMINAL:
+                continue
+            words = {"e9177": turn, "CODE": secret, "TOKEN": secret, "ID": id, "NONCE": id}
+            typed = PLACEHOLDERS.sub(lambda found: words[found[0]], command)  # noqa: B023
+            lines = shell.type(typed, good=(0, 1, 3, 4, 5))
+            if shell.code:
+                check_again(command, lines)
+            if command == "turntree switch --none":
+                # What follows is about the same sessions.
+                shell.type(lines[-1].removeprefix("undo with: "), good=(0,))
+            if match := REVOKE.search("\n".join(lines)):
+                secret, id = lines[0], match[1]
 
 
 @pytest.fixture
