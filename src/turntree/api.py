@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from turntree.routing.target import Target
     from turntree.runs.answer import Answer
     from turntree.runs.engine import Engine
-    from turntree.runs.live_hub import LiveHub
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
+    from turntree.runs.run_feed import RunFeed
     from turntree.runs.service import PostOptions, Runs
     from turntree.search.embedder import Embedder
     from turntree.search.embeddings import Embeddings
@@ -86,8 +86,8 @@ class Backends:
     find_driver: FindKeeper
     home: Path
     """The data directory."""
-    hub: Callable[[], LiveHub]
-    """The live text of this process, which all its trees share."""
+    run_feed: Callable[[], RunFeed]
+    """The live text of this process and the reader of the feed, which all its trees share."""
     processes: Processes | None = None
     """Tells live processes from dead ones; None asks this machine."""
     inference: InferenceBackend | None = None
@@ -443,11 +443,12 @@ class Tree:
         from turntree.runs.worker_store import WorkerStore
 
         on, db, engine = self._on, self._on.database, self._on.engine()
+        feed = on.run_feed()
         return Runs(
             InboxStore(db, engine), WorkerStore(db, engine), self.ledger, self.revisions.threads,
-            self.sessions, on.clock, on.by, on.hub(), lambda: self.router, on.end_here,
+            self.sessions, on.clock, on.by, feed.hub, lambda: self.router, on.end_here,
             redactor=on.redactor(), ensure_served=on.ensure_served, model=on.model,
-            context=on.context,
+            context=on.context, feed=feed,
         )  # fmt: skip
 
     @cached_property

@@ -87,3 +87,22 @@ async def test_waiting_follower_is_notified_of_event() -> None:
             group.start_soon(lambda: hub.wait(RUN, since=news, timeout_s=60))
             await anyio.lowlevel.checkpoint()
             hub.tell(RUN)
+
+
+def test_asking_for_a_run_drops_the_text_of_no_other() -> None:
+    hub = LiveHub()
+    hub.publish(RUN, StreamPosition(2, 1), 1, "text", "a")
+    followers = [hub.listen(RunId(f"run {number}")) for number in range(RUNS_MAX + 1)]
+    assert {hub.news(RunId(f"other {number}")) for number in range(RUNS_MAX + 1)} == {0}
+    assert said(hub) == "a"
+    hub.publish(RunId("run 0"), StreamPosition(2, 1), 1, "text", "b")
+    assert [live.text for live in followers[0](StreamPosition())] == ["b"]
+
+
+def test_a_run_without_text_is_kept_for_its_followers_alone() -> None:
+    hub = LiveHub()
+    follower = hub.listen(RUN)
+    hub.tell(RUN)
+    assert hub.news(RUN) == 1
+    del follower
+    assert hub.news(RUN) == 0

@@ -1,17 +1,22 @@
 """``tree.runs``: sending in, waiting, following and ending."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 import pytest
 
 from tests.workshop import Workshop
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import ObjectRef, ToolUse, assistant, user
 from turntree.core.run import RunEvent
+from turntree.ledger.feed import Feed
 from turntree.runs.attempt import Attempt
-from turntree.runs.live import LiveChunk, PartialMessage, StreamPosition
+from turntree.runs.follow import Heard, RunFollower, TurnSealed
+from turntree.runs.live import LiveChunk, PartialMessage, StreamPosition, position_after
+from turntree.runs.live_hub import LiveHub
+from turntree.runs.run_feed import LOOK_S, RunFeed
 from turntree.runs.service import Runs
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +53,70 @@ async def test_status_follows_the_run(shop: Workshop) -> None:
     await runs.cancel("main")
     await shop.actor().handle(shop.session)
     assert await runs.status(posted.run) == "finished"
+
+
+async def test_a_report_says_what_became_of_a_run(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "hello")
+    assert (await runs.get(posted.run)).status == "waiting"
+    await shop.actor().handle(shop.session)
+    report = await runs.get(posted.run)
+    assert (report.status, report.reason) == ("finished", "")
+    assert report.turn is not None
+    assert report.turn.turn.header.outcome == "completed"
+
+
+async def test_a_run_that_does_not_exist_is_not_waited_for(shop: Workshop) -> None:
+    runs, unknown = shop.runs(), RunId(shop.world.new_id())
+    with anyio.fail_after(SOON_S):
+        for ask in (runs.get, runs.status, runs.wait):
+            with pytest.raises(NotFound, match="there is no run"):
+                await ask(unknown)
+        for after in (None, StreamPosition(3)):
+            with pytest.raises(NotFound, match="there is no run"):
+                await read_all(runs, unknown, after)
+        # A session has events too, and is no run.
+        with pytest.raises(NotFound, match="there is no run"):
+            await runs.get(RunId(shop.session))
+
+
+async def test_a_message_that_expects_a_head_becomes_the_next_turn_or_is_refused(
+    shop: Workshop,
+) -> None:
+    runs = shop.runs()
+    first = await runs.post("main", "hello")
+    await shop.actor().handle(shop.session)
+    head = TurnId(first.run)
+    second = await runs.post("main", "two", expected_head=head, key="two")
+    with pytest.raises(Conflict, match="another message comes after"):
+        await runs.post("main", "three", expected_head=head)
+    await shop.actor().handle(shop.session)
+    with pytest.raises(Conflict, match="the head of main is another turn"):
+        await runs.post("main", "three", expected_head=head)
+    # Sent again after an answer that did not arrive.
+    assert (await runs.post("main", "two", expected_head=head, key="two")).run == second.run
+    assert await runs.list_waiting("main") == []
+    parent = (await runs.wait(first.run)).turn
+    assert (await runs.wait(second.run)).turn.header.parent == parent.digest
+
+
+async def test_open_runs_come_in_pages(shop: Workshop) -> None:
+    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
+        del attempt, uses
+        return "approval"
+
+    shop.gate = ask
+    runs = shop.runs()
+    for label in ("one", "two", "three"):
+        await runs.post(label, "tool")
+        await shop.actor().handle((await runs.sessions.get(label)).id)
+    whole = await runs.list_open()
+    assert len(whole) == 3
+    pages, last = list[RunId](), None
+    while page := await runs.list_open(after=last, limit=2):
+        pages += [one.run for one in page]
+        last = page[-1]
+    assert pages == [one.run for one in whole]
 
 
 async def test_a_message_is_sent_once_under_a_key(shop: Workshop) -> None:
@@ -153,6 +222,59 @@ async def test_late_follower_reads_events_from_ledger(shop: Workshop) -> None:
     )
     later = await read_all(runs, posted.run, StreamPosition.parse("5.0.0"))
     assert [news.event.seq for news in later if isinstance(news, RunEvent)] == [5, 6, 7]
+
+
+async def test_following_a_finished_run_returns_from_any_position(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "tool")
+    await shop.actor().handle(shop.session)
+    whole = await read_all(runs, posted.run)
+    for number, news in enumerate(whole, start=1):
+        assert await read_all(runs, posted.run, position_after(news)) == whole[number:]
+    with pytest.raises(InvalidOperation, match=r"no position 99\.0\.0"):
+        await read_all(runs, posted.run, StreamPosition(99))
+    recorded = await shop.tree.turns.record("elsewhere", [user("q")], [assistant("a")])
+    assert await read_all(runs, RunId(recorded.turn.id)) == []
+
+
+async def test_a_watcher_resumes_at_any_position_it_got(shop: Workshop) -> None:
+    runs = shop.runs()
+    posted = await runs.post("main", "tool")
+    await shop.actor().handle(shop.session)
+    watcher = RunFollower(runs)
+
+    async def watch(after: StreamPosition | None = None) -> list[tuple[StreamPosition, Heard]]:
+        with anyio.fail_after(SOON_S):
+            return [one async for one in watcher.watch(posted.run, after=after)]
+
+    whole = await watch()
+    assert isinstance(whole[-1][1], TurnSealed)
+    assert len(whole) > 4
+    for position, _ in whole:
+        rest = [one for one in whole if one[0] > position]
+        assert [heard for _, heard in await watch(position)][:-1] == [h for _, h in rest][:-1]
+
+
+async def test_many_followers_share_one_reader(shop: Workshop) -> None:
+    """What another process records reaches them by the feed: their own look is a minute away."""
+    feed = RunFeed(Feed(shop.database), LiveHub())
+    runs = replace(shop.runs(), hub=feed.hub, feed=feed, poll_s=0.02)
+    posted = await runs.post("main", "tool")
+    ended: list[int] = []
+
+    async def follow() -> None:
+        ended.append(len(await read_all(runs, posted.run)))
+
+    with anyio.fail_after(SOON_S):
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(follow)
+            while feed.find_timeout(0.02) < LOOK_S:  # noqa: ASYNC110 - the reader tells its followers
+                await anyio.sleep(0.01)
+            # Its hub is another one, as if it were in another process.
+            await shop.actor().handle(shop.session)
+    assert ended == [len(await shop.kinds(posted.run))] * 20
+    assert feed.find_timeout(0.02) == 0.02
 
 
 async def test_a_session_is_followed_run_after_run(shop: Workshop) -> None:

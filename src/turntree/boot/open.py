@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from turntree.resources.service import FindKeeper
     from turntree.runs.engine import Engine
     from turntree.runs.engines.lazy import LazyEngine
-    from turntree.runs.live_hub import LiveHub
+    from turntree.runs.run_feed import RunFeed
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
     from turntree.stats.prices import GenaiPrices
@@ -615,7 +615,7 @@ def tree_on(
         execution_host=lambda: workplace or workplace_in(Path(), settings.home),
         find_driver=keepers or keepers_in(settings.home, database.conninfo),
         home=settings.home,
-        hub=cache(_make_hub),
+        run_feed=cache(lambda: _make_run_feed(database)),
         processes=processes,
         context=context,
     )
@@ -629,10 +629,12 @@ def tree_on(
     return Tree(on)
 
 
-def _make_hub() -> LiveHub:
+def _make_run_feed(database: Database) -> RunFeed:
+    from turntree.ledger.feed import Feed
     from turntree.runs.live_hub import LiveHub
+    from turntree.runs.run_feed import RunFeed
 
-    return LiveHub()
+    return RunFeed(Feed(database.seen_by(EVERYTHING)), LiveHub())
 
 
 def find_embedder(settings: Settings) -> Embedder | None:

@@ -90,12 +90,19 @@ from turntree.resources.worktrees import RemovedWorktree, Worktree
 from turntree.routing.route import Candidate, Route
 from turntree.routing.target import Overrides, Target
 from turntree.runs.answer import Answer
-from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
+from turntree.runs.inbox import (
+    FailedRun,
+    OpenRun,
+    PendingMessage,
+    QueuedMessage,
+    RunReport,
+    RunStatus,
+)
 from turntree.runs.live import LiveChunk, StreamPosition
 from turntree.runs.model_context import TurnContext
 from turntree.runs.replay import ReplayResult
 from turntree.runs.request_builder import RequestFrame
-from turntree.runs.service import PostOptions, RunStatus
+from turntree.runs.service import PostOptions
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 from turntree.search.results import IndexProgress, SearchPlaces, SearchResult, SnapshotChange
 from turntree.search.service import Blame
@@ -377,8 +384,13 @@ class _Turns:
         """
     def list_newest(self, *, limit: int = ..., archived: bool = ...) -> list[ThreadTurn]:
         """Return turns of all sessions, newest first; archived ones only if asked for."""
-    def list_children(self, revision: str | TurnId) -> list[TurnId]:
-        """Return the children of a turn."""
+    def list_children(
+        self, revision: str | TurnId, *, after: TurnId | None = ..., limit: int | None = ...
+    ) -> list[TurnId]:
+        """Return the children of a turn, oldest first.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
+        """
     def tag(self, revision: str | TurnId, tag: str) -> bool:
         """Add a tag to a turn; return whether it was new.
 
@@ -1640,6 +1652,7 @@ class _Runs:
         key: str | None = ...,
         by: Principal | None = ...,
         caller: Caller | None = ...,
+        expected_head: TurnId | None = ...,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
         """Queue a message for a target, and return at once; ``route`` says what a target can be.
@@ -1650,9 +1663,11 @@ class _Runs:
         already started with that one, or it was sent by another principal or with other rights.
         Several messages become the query of one turn. What looks like a secret key is removed
         before anything is stored; ``redacted`` of the result counts them. ``caller`` is the tool
-        call that sends it, which has a key of its own.
+        call that sends it, which has a key of its own. With ``expected_head`` the message must
+        become the next turn after that one: nothing else may be running or waiting there.
 
         Raises:
+            Conflict: The session has another head, or another message comes before this one.
             InvalidOperation: The message is invalid, or the key belongs to another message.
             NotFound: The target names nothing that the sender may read.
             PermissionDenied: The sender may not invoke the agent that answers.
@@ -1727,6 +1742,7 @@ class _Runs:
         """Return the turn of a run once it is sealed.
 
         Raises:
+            NotFound: There is no such run, or it is hidden.
             TimeoutError: It took longer than that.
         """
     def follow(
@@ -1738,13 +1754,31 @@ class _Runs:
         without end. Recorded events come as ``RunEvent``, text in progress as ``LiveChunk``. A
         chunk of kind ``restart`` discards the earlier chunks of the same event.
 
+        A follower that was cut off resumes with ``position_after`` of the last one it got. A run
+        that is finished ends at once where nothing is left of it.
+
         Raises:
-            NotFound: No such session.
+            NotFound: No such run or session.
+            InvalidOperation: The run has no such position.
+        """
+    def get(self, run: RunId) -> RunReport:
+        """Return what became of a run.
+
+        Raises:
+            NotFound: There is no such run, or it is hidden.
         """
     def status(self, run: RunId) -> RunStatus:
-        """Return the state of a run; one that has not started is waiting."""
-    def list_open(self, session: str | None = ...) -> list[OpenRun]:
+        """Return the state of a run; one that has not started is waiting.
+
+        Raises:
+            NotFound: There is no such run, or it is hidden.
+        """
+    def list_open(
+        self, session: str | None = ..., *, after: OpenRun | None = ..., limit: int | None = ...
+    ) -> list[OpenRun]:
         """Return runs that are open or parked, oldest first.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
 
         Raises:
             NotFound: No such session.

@@ -10,7 +10,7 @@ from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
-from turntree.db.database import Database, Row, as_uuids
+from turntree.db.database import Database, Row, as_uuid, as_uuids
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
@@ -86,9 +86,13 @@ class ThreadStore:
         row = await self.database.fetch_one(SQL["turn_at_depth"], head=UUID(head), depth=depth)
         return None if row is None else TurnId(row[0])
 
-    async def list_children(self, turn: TurnId) -> list[TurnId]:
-        """Return the turns that follow a turn directly, oldest first."""
-        rows = await self.database.fetch(SQL["list_children"], turn=UUID(turn))
+    async def list_children(
+        self, turn: TurnId, *, after: TurnId | None = None, limit: int | None = None
+    ) -> list[TurnId]:
+        """Return the turns that follow a turn directly, oldest first: all, or a page of them."""
+        rows = await self.database.fetch(
+            SQL["list_children"], turn=UUID(turn), after=as_uuid(after), limit=limit
+        )
         return [TurnId(id) for (id,) in rows]
 
     async def list_turns(self, turns_: Sequence[TurnId]) -> tuple[ThreadTurn, ...]:

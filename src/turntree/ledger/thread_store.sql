@@ -51,7 +51,8 @@ SELECT x.id::text FROM turntree.turns t, LATERAL (
     SELECT f.id FROM turntree.segments g JOIN turntree.turns f ON f.workspace_id = g.workspace_id AND f.id = g.id
       WHERE g.workspace_id = t.workspace_id AND g.parent_id = t.segment_id AND g.fork_depth = t.depth
   ) x
-  WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b ORDER BY 1;
+  WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b AND (%(after)b::uuid IS NULL OR x.id > %(after)b::uuid)
+  ORDER BY x.id LIMIT %(limit)b::bigint;
 
 -- name: list_turns_of
 -- Some turns, in the order in which they were asked for; one that does not exist is left out.

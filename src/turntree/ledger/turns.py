@@ -80,9 +80,19 @@ class Turns(Facet):
         """Return turns of all sessions, newest first; archived ones only if asked for."""
         return await self.index.list_newest(limit=limit, archived=archived)
 
-    async def list_children(self, revision: str | TurnId) -> list[TurnId]:
-        """Return the children of a turn."""
-        return await self.threads.list_children((await self.revisions.resolve(revision)).turn)
+    async def list_children(
+        self,
+        revision: str | TurnId,
+        *,
+        after: TurnId | None = None,
+        limit: int | None = None,
+    ) -> list[TurnId]:
+        """Return the children of a turn, oldest first.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
+        """
+        turn = (await self.revisions.resolve(revision)).turn
+        return await self.threads.list_children(turn, after=after, limit=limit)
 
     async def tag(self, revision: str | TurnId, tag: str) -> bool:
         """Add a tag to a turn; return whether it was new.

@@ -5,7 +5,7 @@ order in which it happened, and may start at any time: in the middle of a run, o
 module must never write, and never know who is listening.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.runs.answer import read_failure
-from turntree.runs.live import LiveChunk
+from turntree.runs.live import LiveChunk, StreamPosition, position_after
 from turntree.runs.service import Runs
 
 WordKind = Literal["text", "reasoning", "tool"]
@@ -113,25 +113,56 @@ class RunFollower:
     runs: Runs
 
     async def follow(self, run: RunId, hear: Callable[[Heard], None]) -> ThreadTurn:
-        """Report a run until its turn is sealed; return the turn."""
-        journal = _Journal(run)
-        sealed: dict[str, Message] = {}
-        async with aclosing(self.runs.follow(run)) as news:
+        """Report a run until its turn is sealed; return the turn.
+
+        Raises:
+            NotFound: There is no such run, or it is hidden.
+        """
+        async with aclosing(self.watch(run)) as news:
+            async for _, heard in news:
+                hear(heard)
+        return await self.runs.threads.get_turn(TurnId(run))
+
+    async def watch(
+        self, run: RunId, *, after: StreamPosition | None = None
+    ) -> AsyncGenerator[tuple[StreamPosition, Heard], None]:
+        """Yield what happens in a run until its turn is sealed, each with a position.
+
+        A caller that was cut off resumes after the last position it got.
+
+        Raises:
+            NotFound: There is no such run, or it is hidden.
+            InvalidOperation: The run has no such position.
+        """
+        journal, sealed = _Journal(run), dict[str, Message]()
+        position = after or StreamPosition()
+        if position.seq > 0:
+            # What came before explains what follows: the result of a tool does not repeat its call.
+            for fact in (await self.runs.ledger.facts(run))[: position.seq]:
+                sealed = sealed or await self._find_sealed(run, fact)
+                journal.read(fact, sealed)
+        async with aclosing(self.runs.follow(run, after=after)) as news:
             async for one in news:
+                before, position = position, position_after(one)
                 if isinstance(one, LiveChunk):
-                    hear(_words(one))
+                    yield position, _words(one)
                     continue
-                if one.message is None and "message" in one.event.data and not sealed:
-                    # Sealing moves the messages out of the run's events.
-                    turn = (await self.runs.threads.get_turn(TurnId(run))).turn
-                    sealed = {
-                        digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)
-                    }
-                for heard in journal.read(one, sealed):
-                    hear(heard)
-        thread_turn = await self.runs.threads.get_turn(TurnId(run))
-        hear(TurnSealed(thread_turn, tuple(journal.calls)))
-        return thread_turn
+                sealed = sealed or await self._find_sealed(run, one)
+                told = journal.read(one, sealed)
+                for number, heard in enumerate(told, start=1):
+                    # A caller that gets no further than the first has to get this event again.
+                    yield (position if number == len(told) else before), heard
+        yield (
+            position,
+            TurnSealed(await self.runs.threads.get_turn(TurnId(run)), tuple(journal.calls)),
+        )
+
+    async def _find_sealed(self, run: RunId, fact: RunEvent) -> dict[str, Message]:
+        """Return the messages of a run's turn by digest, if sealing has moved them there."""
+        if fact.message is not None or "message" not in fact.event.data:
+            return {}
+        turn = (await self.runs.threads.get_turn(TurnId(run))).turn
+        return {digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)}
 
     async def recount(self, run: RunId, hear: Callable[[Heard], None]) -> None:
         """Report what is recorded of an unsealed run, without waiting for more."""

@@ -6,10 +6,13 @@ already awake: a session has at most one pending wake-up.
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Literal
 
 from turntree.core.canonical import Json
+from turntree.core.errors import Hint
 from turntree.core.ids import Digest, Label, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message
+from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 
 
@@ -101,6 +104,24 @@ class OpenRun:
     """The cancellation asked that the session's head stay where it is."""
     canceled_by: str | None = None
     failures: int = 0
+
+
+RunStatus = Literal["waiting", "open", "parked", "finished"]
+
+
+@value
+class RunReport:
+    """What became of a run."""
+
+    run: RunId
+    status: RunStatus
+    """``waiting`` until a worker starts it."""
+    turn: ThreadTurn | None = None
+    """The turn it became, once it is finished; ``header.outcome`` says how it ended."""
+    reason: str = ""
+    """Why it is parked, or why it failed."""
+    hint: Hint | None = None
+    """What helps against a failure."""
 
 
 @value

@@ -10,6 +10,7 @@ from typing import Literal
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
+from turntree.core.run import RunEvent
 from turntree.core.value import value
 
 LiveKind = Literal["text", "reasoning", "tool", "restart"]
@@ -56,6 +57,11 @@ class LiveChunk:
     text: str = ""
     tool: str | None = None
     call_id: str | None = None
+
+
+def position_after(news: LiveChunk | RunEvent) -> StreamPosition:
+    """Return where a follower that has read this resumes."""
+    return news.position if isinstance(news, LiveChunk) else StreamPosition(news.event.seq + 1)
 
 
 @value

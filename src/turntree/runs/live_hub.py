@@ -8,6 +8,7 @@ ledger.
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -17,9 +18,10 @@ from turntree.runs.live import LiveChunk, LiveKind, StreamPosition
 PIECES_MAX = 4096
 """Chunks kept for each run, for followers that start late."""
 RUNS_MAX = 1024
+"""Runs with text that are kept. Followers that wait for the first word do not count."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _RingBuffer:
     pieces: deque[LiveChunk] = field(default_factory=lambda: deque[LiveChunk](maxlen=PIECES_MAX))
     at: StreamPosition = field(default_factory=StreamPosition)
@@ -44,6 +46,11 @@ class LiveHub:
     """Chunks of streamed text, by run."""
 
     _rings: dict[RunId, _RingBuffer] = field(default_factory=dict[RunId, _RingBuffer])
+    """Runs with text."""
+    _known: "WeakValueDictionary[RunId, _RingBuffer]" = field(
+        default_factory=WeakValueDictionary[RunId, _RingBuffer]
+    )
+    """These, and runs that only have followers, for as long as one of them waits."""
 
     def publish(
         self,
@@ -61,7 +68,7 @@ class LiveHub:
         The offset of ``at`` is ignored: chunks are counted here. The first chunk of a new attempt
         discards the text of the same event before it.
         """
-        ring = self._ring(run)
+        ring = self._writable_ring(run)
         started = (ring.at.seq, ring.at.epoch, ring.attempt)
         if started != (at.seq, at.epoch, attempt):
             is_other = bool(ring.pieces) and ring.at.seq == at.seq
@@ -84,12 +91,13 @@ class LiveHub:
 
     def tell(self, run: RunId) -> None:
         """Notify followers of a run that an event was recorded."""
-        if (ring := self._rings.get(run)) is not None:
+        if (ring := self._known.get(run)) is not None:
             ring.ring()
 
     def forget(self, run: RunId) -> None:
         """Drop the buffer of a run that is sealed."""
-        if (ring := self._rings.pop(run, None)) is not None:
+        self._rings.pop(run, None)
+        if (ring := self._known.pop(run, None)) is not None:
             ring.ring()
 
     def list_runs(self) -> list[RunId]:
@@ -103,9 +111,9 @@ class LiveHub:
     def listen(self, run: RunId) -> Callable[[StreamPosition], Iterator[LiveChunk]]:
         """Return a reader of the chunks after a position; it still works after ``forget``."""
         # The buffer itself, not the run's entry: a follower that is slower than the seal can still
-        # read the rest.
-        pieces = self._ring(run).pieces
-        return lambda after: (live for live in tuple(pieces) if live.position > after)
+        # read the rest. It also keeps the buffer of a run that has no text yet.
+        ring = self._ring(run)
+        return lambda after: (live for live in tuple(ring.pieces) if live.position > after)
 
     def news(self, run: RunId) -> int:
         """Return the number of changes in a run so far, to pass to ``wait``."""
@@ -119,12 +127,22 @@ class LiveHub:
                 await ring.bell.wait()
 
     def _ring(self, run: RunId) -> _RingBuffer:
+        """Return the buffer of a run, which lives as long as its caller holds it, or it has text.
+
+        So that asking for a run never drops the text of another.
+        """
+        ring = self._known.get(run)
+        if ring is None:
+            ring = self._known[run] = _RingBuffer()
+        return ring
+
+    def _writable_ring(self, run: RunId) -> _RingBuffer:
         ring = self._rings.get(run)
         if ring is None:
             # Drop the oldest: its followers find everything in the ledger.
             while len(self._rings) >= RUNS_MAX:
                 self.forget(next(iter(self._rings)))
-            ring = self._rings[run] = _RingBuffer()
+            ring = self._rings[run] = self._ring(run)
         return ring
 
     def _add(

@@ -4,9 +4,9 @@ Runs are driven by a worker, in this process or another, not here.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import anyio
 
@@ -42,10 +42,18 @@ from turntree.routing.target import (
     TriggerRouting,
 )
 from turntree.runs.answer import Answer, check_outcome, read_failure
-from turntree.runs.inbox import FailedRun, OpenRun, PendingMessage, QueuedMessage
+from turntree.runs.inbox import (
+    FailedRun,
+    OpenRun,
+    PendingMessage,
+    QueuedMessage,
+    RunReport,
+    RunStatus,
+)
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live import LiveChunk, StreamPosition
+from turntree.runs.live import LiveChunk, StreamPosition, position_after
 from turntree.runs.live_hub import LiveHub
+from turntree.runs.run_feed import RunFeed
 from turntree.runs.worker_store import WorkerStore
 
 if TYPE_CHECKING:
@@ -68,8 +76,6 @@ NO_TOOLS: Final[Mapping[str, Json]] = {"allow": []}
 
 _ADDRESSED: Final = (CHANNEL, ENTITY, "persona")
 """Namespaces of targets that a router has to look up."""
-
-RunStatus = Literal["waiting", "open", "parked", "finished"]
 
 
 class PostOptions(TypedDict, total=False):
@@ -121,6 +127,8 @@ class Runs(Facet):
     """The model that answers, unless a message names another."""
     context: Actor | None = None
     """Who sends, where no other context was entered; None stands for ``by`` with all rights."""
+    feed: RunFeed | None = None
+    """Tells followers what other processes recorded; None lets each of them look by itself."""
 
     async def route(
         self,
@@ -188,6 +196,7 @@ class Runs(Facet):
         key: str | None = None,
         by: Principal | None = None,
         caller: Caller | None = None,
+        expected_head: TurnId | None = None,
         **asked: Unpack[PostOptions],
     ) -> QueuedMessage:
         """Queue a message for a target, and return at once; ``route`` says what a target can be.
@@ -198,9 +207,11 @@ class Runs(Facet):
         already started with that one, or it was sent by another principal or with other rights.
         Several messages become the query of one turn. What looks like a secret key is removed
         before anything is stored; ``redacted`` of the result counts them. ``caller`` is the tool
-        call that sends it, which has a key of its own.
+        call that sends it, which has a key of its own. With ``expected_head`` the message must
+        become the next turn after that one: nothing else may be running or waiting there.
 
         Raises:
+            Conflict: The session has another head, or another message comes before this one.
             InvalidOperation: The message is invalid, or the key belongs to another message.
             NotFound: The target names nothing that the sender may read.
             PermissionDenied: The sender may not invoke the agent that answers.
@@ -242,6 +253,8 @@ class Runs(Facet):
             recorded["chain"] = list(links)
         if found is not None:
             recorded["route"] = found
+        if expected_head is not None:
+            recorded["expected_head"] = expected_head
         posted = await self.inbox.post(
             begun.session, *queued, by=str(by or self.by), at=self.world.now(), key=key,
             options=recorded,
@@ -338,7 +351,7 @@ class Runs(Facet):
         with anyio.move_on_after(timeout_s) as scope:
             while True:
                 with suppress(TimeoutError):
-                    placed = await self.wait(run, timeout_s=ASK_LOOK_S)
+                    placed = await self._wait(run, ASK_LOOK_S)
                     return await self._answer(placed)
                 # The worker that served the session may have stopped meanwhile.
                 await self._check_served()
@@ -380,16 +393,14 @@ class Runs(Facet):
         """Return the turn of a run once it is sealed.
 
         Raises:
+            NotFound: There is no such run, or it is hidden.
             TimeoutError: It took longer than that.
         """
-        with anyio.fail_after(timeout_s):
-            while True:
-                # Read before looking: a seal between the two lines then ends the wait at once.
-                news = self.hub.news(run)
-                sealed = await self._find(run)
-                if sealed is not None:
-                    return sealed
-                await self.hub.wait(run, since=news, timeout_s=self.poll_s)
+        sealed = await self._find(run)
+        if sealed is None:
+            await self.get(run)
+            sealed = await self._wait(run, timeout_s)
+        return sealed
 
     async def follow(
         self, of: str, *, after: StreamPosition | None = None
@@ -400,38 +411,68 @@ class Runs(Facet):
         without end. Recorded events come as ``RunEvent``, text in progress as ``LiveChunk``. A
         chunk of kind ``restart`` discards the earlier chunks of the same event.
 
+        A follower that was cut off resumes with ``position_after`` of the last one it got. A run
+        that is finished ends at once where nothing is left of it.
+
         Raises:
-            NotFound: No such session.
+            NotFound: No such run or session.
+            InvalidOperation: The run has no such position.
         """
-        if (run := find_long_id(of)) is not None and await self._is_run(run):
+        run = find_long_id(of)
+        if run is not None and await self.sessions.ledger.find(of) is None:
             async for news in self._follow_run(RunId(run), after or StreamPosition()):
                 yield news
             return
         async for news in self._follow_session(of):
             yield news
 
-    async def status(self, run: RunId) -> RunStatus:
-        """Return the state of a run; one that has not started is waiting."""
+    async def get(self, run: RunId) -> RunReport:
+        """Return what became of a run.
+
+        Raises:
+            NotFound: There is no such run, or it is hidden.
+        """
+        # In the order in which these come about: a run that is not found in one place has gone on
+        # to the next, however quickly a worker takes it up meanwhile.
+        if await self.inbox.find_waiting(run) is not None:
+            return RunReport(run, "waiting")
         facts = await self.ledger.facts(run)
-        if not facts:
-            # A turn that was recorded elsewhere has no run.
-            return "waiting" if await self._find(run) is None else "finished"
+        turn = await self._find(run)
+        if turn is not None:
+            return RunReport(run, "finished", turn, *_read_reason(facts, "run.failed"))
+        # The events of anything else than a run begin otherwise.
+        if not facts or facts[0].event.kind != "run.started":
+            raise NotFound(f"there is no run {run}")
         match Run.replay(run, facts).next_step():
             case Done():
-                return "finished"
+                return RunReport(run, "finished", await self._find(run))
             case WaitForUnpark():
-                return "parked"
+                return RunReport(run, "parked", None, *_read_reason(facts, "run.parked"))
             case _:
-                return "open"
+                return RunReport(run, "open")
 
-    async def list_open(self, session: str | None = None) -> list[OpenRun]:
+    async def status(self, run: RunId) -> RunStatus:
+        """Return the state of a run; one that has not started is waiting.
+
+        Raises:
+            NotFound: There is no such run, or it is hidden.
+        """
+        return (await self.get(run)).status
+
+    async def list_open(
+        self, session: str | None = None, *, after: OpenRun | None = None, limit: int | None = None
+    ) -> list[OpenRun]:
         """Return runs that are open or parked, oldest first.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
 
         Raises:
             NotFound: No such session.
         """
         target = None if session is None else await self.sessions.get(session)
-        return await self.workers.list_open(None if target is None else target.id)
+        return await self.workers.list_open(
+            None if target is None else target.id, after=after, limit=limit
+        )
 
     async def list_failed(self, session: str | None = None) -> list[FailedRun]:
         """Return the failed runs among the newest of a session, oldest first.
@@ -512,34 +553,61 @@ class Runs(Facet):
         except NotFound:
             return None
 
-    async def _is_run(self, id: str) -> bool:
-        """Return whether an id is a run's; an id without events counts as one that has not
-        started."""
-        facts = await self.ledger.facts(id)
-        return not facts or facts[0].event.kind == "run.started"
+    def _following(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self.feed is None else self.feed.following(self.poll_s)
+
+    def _find_timeout(self) -> float:
+        return self.poll_s if self.feed is None else self.feed.find_timeout(self.poll_s)
+
+    async def _wait(self, run: RunId, timeout_s: float | None) -> ThreadTurn:
+        """Return the turn of a run that exists, once it is sealed."""
+        with anyio.fail_after(timeout_s):
+            async with self._following():
+                while True:
+                    # Read before looking: a seal between the two lines then ends the wait at once.
+                    news, look_s = self.hub.news(run), self._find_timeout()
+                    sealed = await self._find(run)
+                    if sealed is not None:
+                        return sealed
+                    await self.hub.wait(run, since=news, timeout_s=look_s)
 
     async def _follow_run(
         self, run: RunId, after: StreamPosition
     ) -> AsyncGenerator[LiveChunk | RunEvent, None]:
-        while True:
-            news, list_pieces = self.hub.news(run), self.hub.listen(run)
-            for fact in await self.ledger.facts(run, after=after.seq):
-                # The last chunks may have come while the events were read, and the run may have
-                # been sealed and dropped from the hub since. Yield them before the event that
-                # replaces them.
-                for live in list_pieces(after):
-                    if live.position.seq == fact.event.seq:
-                        yield live
-                after = StreamPosition(fact.event.seq + 1)
+        if after.seq > 0:
+            before = await self.ledger.facts(run, after=after.seq - 1)
+            if not before:
+                # An unknown run is reported as such.
+                await self.get(run)
+                raise InvalidOperation(f"the run {run} has no position {after}")
+            if before[0].event.kind == "run.finished":
+                return
+        elif (report := await self.get(run)).status == "finished":
+            # A turn that was recorded elsewhere has no events, and would be waited for.
+            for fact in await self.ledger.facts(report.run):
                 yield fact
-                if fact.event.kind == "run.finished":
-                    return
-            for live in list_pieces(after):
-                # Chunks of an event that is already recorded are stale.
-                if live.position.seq == after.seq:
-                    after = live.position
-                    yield live
-            await self.hub.wait(run, since=news, timeout_s=self.poll_s)
+            return
+        async with self._following():
+            while True:
+                list_pieces = self.hub.listen(run)
+                news, look_s = self.hub.news(run), self._find_timeout()
+                for fact in await self.ledger.facts(run, after=after.seq):
+                    # The last chunks may have come while the events were read, and the run may have
+                    # been sealed and dropped from the hub since. Yield them before the event that
+                    # replaces them.
+                    for live in list_pieces(after):
+                        if live.position.seq == fact.event.seq:
+                            yield live
+                    after = position_after(fact)
+                    yield fact
+                    if fact.event.kind == "run.finished":
+                        return
+                for live in list_pieces(after):
+                    # Chunks of an event that is already recorded are stale.
+                    if live.position.seq == after.seq:
+                        after = live.position
+                        yield live
+                await self.hub.wait(run, since=news, timeout_s=look_s)
 
     async def _follow_session(self, name: str) -> AsyncGenerator[LiveChunk | RunEvent, None]:
         session = (await self.sessions.get(name)).id
@@ -564,6 +632,14 @@ class Runs(Facet):
                     yield news
             if not fresh:
                 await anyio.sleep(self.poll_s)
+
+
+def _read_reason(facts: Sequence[RunEvent], kind: str) -> tuple[str, Hint | None]:
+    """Return the reason of the last event of a kind, and what helps against it."""
+    for fact in reversed(facts):
+        if fact.event.kind == kind:
+            return read_failure(fact.event.data)
+    return "", None
 
 
 def _is_plain(label: Label) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import anyio
 
@@ -127,9 +128,21 @@ class WorkerStore:
         """Return the names of live workers."""
         return [name for (name,) in await self.database.fetch(SQL["list_workers"])]
 
-    async def list_open(self, session: SessionId | None = None) -> list[OpenRun]:
-        """Return runs that are open or parked, oldest first."""
-        rows = await self.database.fetch(SQL["list_open_runs"], session=as_uuid(session))
+    async def list_open(
+        self,
+        session: SessionId | None = None,
+        *,
+        after: OpenRun | None = None,
+        limit: int | None = None,
+    ) -> list[OpenRun]:
+        """Return runs that are open or parked, oldest first: all, or a page after another run."""
+        rows = await self.database.fetch(
+            SQL["list_open_runs"],
+            session=as_uuid(session),
+            after=None if after is None else UUID(after.run),
+            after_at=None if after is None else after.started_at,
+            limit=limit,
+        )
         return [OpenRun(*row) for row in rows]
 
     async def list_failed(self, session: SessionId | None = None, *, last: int) -> list[FailedRun]:

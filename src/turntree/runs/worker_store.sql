@@ -62,7 +62,8 @@ SELECT id::text, session_id::text, status,
   WHERE workspace_id = %(workspace)b AND status <> 'finished' AND session_id IS NOT NULL
     AND NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer())
     AND (%(session)b::uuid IS NULL OR session_id = %(session)b::uuid)
-  ORDER BY started_at, id;
+    AND (%(after)b::uuid IS NULL OR (started_at, id) > (%(after_at)b::text::timestamptz, %(after)b::uuid))
+  ORDER BY started_at, id LIMIT %(limit)b::bigint;
 
 -- name: list_failed_runs
 -- A failed turn moves no session, so no thread leads to it: the queue knows which runs belong to a session. Only the

@@ -253,6 +253,20 @@ BEGIN
     run_id := i.run_id; seq := i.seq; repeated := true;
     RETURN;
   END IF;
+  -- Under the lock of the queue: no worker claims a message meanwhile, and no other message comes between.
+  IF p_options ? 'expected_head' THEN
+    SELECT n.name INTO v_label FROM turntree.sessions s
+      JOIN turntree.session_names n ON n.workspace_id = p_ws AND n.session_id = s.id AND n.reason IS NULL
+      WHERE s.workspace_id = p_ws AND s.id = p_session AND s.head_id::text IS DISTINCT FROM p_options ->> 'expected_head';
+    IF FOUND THEN
+      RAISE EXCEPTION 'the head of % is another turn than %', v_label, p_options ->> 'expected_head' USING ERRCODE = 'TT001';
+    END IF;
+    IF EXISTS (SELECT FROM turntree.queued_messages x WHERE x.workspace_id = p_ws AND x.session_id = p_session
+        AND x.seq > a.claimed_seq AND x.seq < post_message.seq AND x.payload IS NOT NULL AND x.canceled_at IS NULL)
+      OR EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = p_ws AND r.session_id = p_session AND r.status <> 'finished') THEN
+      RAISE EXCEPTION 'another message comes after %', p_options ->> 'expected_head' USING ERRCODE = 'TT001';
+    END IF;
+  END IF;
   v_agent := turntree.require_agent(p_ws, p_session, n.name, s.head_id, p_options ->> 'agent', coalesce(p_options #>> '{caller,reader}', p_by))
     FROM turntree.sessions s
     JOIN turntree.session_names n ON n.workspace_id = p_ws AND n.session_id = s.id AND n.reason IS NULL

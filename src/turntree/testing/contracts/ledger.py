@@ -316,6 +316,9 @@ class SessionsContract:
         ]
         assert (await neighbours.sessions.get(session)).head == second.turn.id
         assert await threads.list_children(first.turn.id) == [second.turn.id, third.turn.id]
+        assert await threads.list_children(first.turn.id, limit=1) == [second.turn.id]
+        page = await threads.list_children(first.turn.id, after=second.turn.id, limit=1)
+        assert page == [third.turn.id]
         assert await threads.list_leaves() == [second.turn.id, third.turn.id]
         assert await threads.find_common_ancestor(second.turn.id, third.turn.id) == first.turn.id
         assert not await threads.is_ancestor(second.turn.id, third.turn.id)
