@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 52
-DIGEST: Final = "30f4698be4b50d5880a6e8ab15df5c73cc526c6888b463a3cc1775900a109880"
+NUMBER: Final = 53
+DIGEST: Final = "0185dfa33dc8ccb5854b92a826c6b056394838bb3245c0f086a11437691c2f8b"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
