@@ -348,7 +348,7 @@ class Tree:
         on = self._on
         return Programs(
             ProgramStore(on.database), InstalledKinds(), self.revisions.sessions, on.clock, on.by,
-            on.execution_host(), on.inference, on.owner or on.by,
+            on.execution_host(), on.inference, on.owner or on.by, on.context,
         )  # fmt: skip
 
     @cached_property

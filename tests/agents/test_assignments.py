@@ -11,11 +11,14 @@ import anyio
 import pytest
 
 from turntree.agents.assignments import brief_of, reflection_on
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import Permissions, actions
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.boot.worker import WorkerRuntime
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
+from turntree.core.principal import Principal
 from turntree.core.program import Program
 from turntree.db.database import Database
 from turntree.programs.execution_host import LocalFolder
@@ -95,6 +98,36 @@ async def test_an_agent_works_until_the_criteria_are_met(
             "task.created", "task.assigned", "task.started", "task.checked", "task.completed",
         ]  # fmt: skip
         assert (await running.tree.programs.get("writer")).state == "idle"
+
+
+async def test_a_task_is_worked_on_with_the_rights_under_which_it_was_assigned(
+    database: Database, tmp_path: Path
+) -> None:
+    async with at_work(database, tmp_path) as running:
+        await hire(running, [{"when": "", "replies": [WRITE, {"text": "Done."}]}])
+        narrow = ExecutionContext.begin(Principal("human", "ana"), Permissions(actions("*")))
+        assigned = await running.tree.act_as(narrow).programs.assign("paper", "writer")
+        assert assigned.details["given_chain"] == narrow.links
+        # Driven by a process that has all rights.
+        done = await running.assignments.work("paper")
+        assert done.task.state == "failed"
+        assert not (tmp_path / "a.md").exists()
+        (placed,) = done.turns
+        facts = await running.tree.ledger.facts(placed.turn.id)
+        denied = [fact.event.data for fact in facts if fact.event.kind == "permission.denied"]
+        assert [data["permission"] for data in denied] == ["tool:write"]
+
+
+async def test_a_task_that_is_assigned_again_has_the_rights_of_the_last_time(
+    database: Database, tmp_path: Path
+) -> None:
+    async with at_work(database, tmp_path) as running:
+        await hire(running, [{"when": "", "replies": [WRITE, {"text": "Done."}]}])
+        narrow = ExecutionContext.begin(Principal("human", "ana"), Permissions(actions("*")))
+        await running.tree.act_as(narrow).programs.assign("paper", "writer")
+        wide = await running.tree.programs.assign("paper", "writer")
+        assert "given_chain" not in wide.details
+        assert (await running.assignments.work("paper")).task.state == "completed"
 
 
 async def test_an_agent_that_reflects_gets_one_more_turn(

@@ -178,11 +178,15 @@ class Assignments:
         options: PostOptions = {"agent": agent.name}
         if (steps := HarnessLimits.of(agent).max_steps) is not None:
             options["max_steps"] = steps
-        # The task runs for the principal that assigned it: the process that drives it has
-        # no access of its own.
+        # The task runs for the principal that assigned it, with the rights under which that was
+        # done: the process that drives it has no access of its own.
         kind, _, id = str(task.details.get("given_by", "")).partition(":")
         by = Principal(cast("PrincipalKind", kind), id) if id else None
-        return await self.following.runs.post(session, text, key=key, by=by, **options)
+        chain = task.details.get("given_chain") if by is not None else None
+        links = cast("Sequence[Mapping[str, Json]]", chain) if chain else None
+        return await self.following.runs.post(
+            session, text, key=key, by=by, chain=links, **options
+        )
 
     async def _follow(
         self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]

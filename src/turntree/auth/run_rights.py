@@ -13,8 +13,31 @@ from turntree.auth.permissions import ALL_BUT_CREDENTIALS, EVERYTHING, NOTHING, 
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
-from turntree.core.principal import SYSTEM, Principal
+from turntree.core.principal import SYSTEM, Actor, Principal
 from turntree.core.run import ASSISTANT, agent_of, options_of, sender_of
+
+
+def links_of_sender(
+    sender: Principal,
+    acting: Actor | None,
+    given: Sequence[Mapping[str, Json]] | None = None,
+) -> list[dict[str, Any]] | None:
+    """Return the links of the chain under which a principal sends; None if it has all rights.
+
+    ``acting`` has it sent. ``given`` are links that were recorded earlier, for example when a task
+    was assigned. Naming a sender never widens rights: they are at most those of ``acting`` and
+    those of the recorded links.
+
+    Raises:
+        InvalidOperation: The recorded links are not a valid chain.
+    """
+    limits = None if acting is None else acting.links
+    if acting is None or limits is None:
+        return None if given is None else DelegationChain.from_json(given).to_json()
+    if given is None and str(acting.principal) == str(sender):
+        return limits
+    chain = _begin(sender, EVERYTHING) if given is None else DelegationChain.from_json(given)
+    return chain.child(DelegationChain.from_json(limits).rights).to_json()
 
 
 def principal_in(started: Mapping[str, Json]) -> Principal:

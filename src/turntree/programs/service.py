@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from turntree.auth.run_rights import links_of_sender
 from turntree.core.canonical import Json
 from turntree.core.errors import (
     Conflict,
@@ -18,7 +19,7 @@ from turntree.core.errors import (
     ProviderNotConfigured,
 )
 from turntree.core.ids import Digest
-from turntree.core.principal import Principal
+from turntree.core.principal import ACTIVE, Actor, Principal
 from turntree.core.program import (
     Program,
     ProgramVersion,
@@ -91,6 +92,8 @@ class Programs(Registry):
     """None if no model is available."""
     user: Principal | None = None
     """The owner of this process and its folder; ``by`` may be another principal that it serves."""
+    context: Actor | None = None
+    """With which rights ``by`` acts, where no other context was entered; None stands for all."""
 
     async def create(
         self,
@@ -377,6 +380,10 @@ class Programs(Registry):
             "session": None,
             "given_by": str(self.by),
         }
+        # The rights travel with the task: its turns are run later, by any process.
+        links = links_of_sender(self.by, ACTIVE.get() or self.context)
+        if links is not None or "given_chain" in task.details:
+            sets["given_chain"] = None if links is None else [*links]
         if agent.kind == "agent":
             label = await first_free_label(f"{agent.name}:{task.name}", self.sessions.find)
             config: dict[str, Json] = {"owner": agent.address}

@@ -195,6 +195,7 @@ class Runs(Facet):
         *,
         key: str | None = None,
         by: Principal | None = None,
+        chain: Sequence[Mapping[str, Json]] | None = None,
         caller: Caller | None = None,
         expected_head: TurnId | None = None,
         **asked: Unpack[PostOptions],
@@ -209,6 +210,10 @@ class Runs(Facet):
         before anything is stored; ``redacted`` of the result counts them. ``caller`` is the tool
         call that sends it, which has a key of its own. With ``expected_head`` the message must
         become the next turn after that one: nothing else may be running or waiting there.
+
+        The rights of the sender travel with the message: whichever worker answers it, its run does
+        no more than they permit. ``by`` sends for another principal, under the links of a recorded
+        ``chain``; that never adds to the rights of the one who calls.
 
         Raises:
             Conflict: The session has another head, or another message comes before this one.
@@ -228,10 +233,15 @@ class Runs(Facet):
             raise InvalidOperation("a message says something")
         given = {"model": self.model, **asked}
         options = {name: value for name, value in given.items() if value is not None}
-        acting = None if by is not None else ACTIVE.get() or self.context
-        links = None if acting is None else acting.links
-        if acting is not None:
+        acting = ACTIVE.get() or self.context
+        if by is None and acting is not None:
             by = acting.principal
+        links = None if acting is None else acting.links
+        if by is not None and (links is not None or chain is not None):
+            # Loaded here: most messages are sent by a person with all rights.
+            from turntree.auth.run_rights import links_of_sender
+
+            links = links_of_sender(by, acting, chain)
         if isinstance(target, Route):
             route = target
         else:
