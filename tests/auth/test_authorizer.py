@@ -8,7 +8,7 @@ import pytest
 
 from turntree.api import Tree
 from turntree.auth import audit
-from turntree.auth.audit import Audit
+from turntree.auth.audit import Audit, FactPosition
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import EVERYTHING, Permissions, actions, credentials, right, tools
 from turntree.auth.persona import Identity, Persona
@@ -94,18 +94,51 @@ async def test_an_audit_can_be_asked_of_a_session_an_agent_and_a_time(tree: Tree
     assert {row.session for row in (await tree.authority.audit(since=moment)).used} == {"other"}
 
 
-async def test_turns_that_pin_permissions_are_audited_too(tree: Tree) -> None:
-    entries = await tree.personas.pin(PERSONA, context=HUMAN)
-    manifest = Manifest(entries)
+async def test_facts_come_in_pages_each_once(tree: Tree) -> None:
+    sessions = [await session_of(tree, label) for label in ("main", "other", "third")]
+    for session in sessions:
+        await tree.authority.grant(session, context=AGENT)
+        for _ in range(2):
+            await tree.authority.use(session, READ, context=AGENT)
+    await tree.programs.grant("other", "human:bob", "read")
+    await record_pinned(tree, "third")
+    whole = await tree.authority.permissions.list_facts()
+    pages = [await tree.authority.list_facts(limit=2)]
+    while (last := pages[-1].next) is not None:
+        assert FactPosition.parse(str(last)) == last
+        pages.append(await tree.authority.list_facts(after=last, limit=2))
+    listed = [fact for page in pages for fact in page.facts]
+    assert sorted(map(repr, listed)) == sorted(map(repr, whole))
+    # A turn with its tools is one entry: ten of events, one of a grant to a person, one of a turn.
+    assert len(pages) == 6  # noqa: PLR2004
+    only = await tree.authority.list_facts(session=sessions[0])
+    assert ({fact.session for fact in only.facts}, only.next) == ({"main"}, None)
+
+
+async def test_a_page_without_facts_is_refused(tree: Tree) -> None:
+    with pytest.raises(InvalidOperation, match="at least one"):
+        await tree.authority.list_facts(limit=0)
+    for text in ("", "main/1", "01a0c3a8-2001-7000-8000-0000000000ff/x", "1/2/3"):
+        with pytest.raises(InvalidOperation, match="not a position"):
+            FactPosition.parse(text)
+
+
+async def record_pinned(tree: Tree, label: str) -> None:
+    """Record a turn that says which permissions it had, and used two tools."""
+    manifest = Manifest(await tree.personas.pin(PERSONA, context=HUMAN))
     digest = await tree.ledger.put_object(canonical(manifest.to_json()))
     use = ToolUse("c1", "exec", {}), ToolUse("c2", "sudo", {})
     await tree.turns.record(
-        "main",
+        label,
         [user("go")],
         [assistant(*use), tool(ToolResult("c1", "ok", "done"), ToolResult("c2", "ok", "done")),
          assistant("done")],
         manifest=digest,
     )  # fmt: skip
+
+
+async def test_turns_that_pin_permissions_are_audited_too(tree: Tree) -> None:
+    await record_pinned(tree, "main")
     report = await tree.authority.audit()
     assert [row.right for row in report.used] == ["tool:exec", "tool:sudo"]
     assert {(one.kind, one.right) for one in report.findings} == {

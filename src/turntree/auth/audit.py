@@ -22,7 +22,7 @@ from turntree.auth.permissions import (
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation
 from turntree.core.event import Event
-from turntree.core.ids import Digest, Timestamp
+from turntree.core.ids import Digest, Timestamp, find_long_id
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -30,6 +30,9 @@ GRANTED: Final = "permission.granted"
 USED: Final = "permission.used"
 DENIED: Final = "permission.denied"
 KINDS: Final = (GRANTED, USED, DENIED)
+
+_DIGITS: Final = 10
+"""No stream has as many events as a number with this many digits."""
 
 UNLIMITED: Final = frozenset((*EVERYTHING.allow, Pattern("action:read")))
 """Grants that are never reported as unused: those that limit nothing, and reading, which leaves no
@@ -73,6 +76,48 @@ class UnreadableEvent:
 
 
 Fact: TypeAlias = AuditGrant | PermissionCheck | UnreadableEvent
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FactPosition:
+    """Where a page of facts ends, so that the next one begins after it."""
+
+    stream: str
+    """The session or turn that the fact is about."""
+    seq: int
+    """The position of its event; ``BEFORE_EVENTS`` for what a turn itself says."""
+
+    def __str__(self) -> str:
+        """Return the text that ``parse`` reads."""
+        return f"{self.stream}/{self.seq}"
+
+    @classmethod
+    def parse(cls, text: str) -> "FactPosition":
+        """Return the position that a text denotes.
+
+        Raises:
+            InvalidOperation: It is not a position.
+        """
+        stream, _, seq = text.rpartition("/")
+        known = find_long_id(stream)
+        digits = seq.removeprefix("-")
+        if known is None or not (digits.isascii() and digits.isdigit() and len(digits) < _DIGITS):
+            raise InvalidOperation(f"{text!r} is not a position in an audit")
+        return cls(known, int(seq))
+
+
+BEFORE_EVENTS: Final = -1
+FIRST_FACT: Final = FactPosition("00000000-0000-0000-0000-000000000000", BEFORE_EVENTS)
+"""Before every fact."""
+
+
+@value
+class FactPage:
+    """Some facts, and where the next page begins."""
+
+    facts: tuple[Fact, ...]
+    next: FactPosition | None
+    """Pass it as ``after``; None at the end."""
 
 
 @value

@@ -4,15 +4,19 @@
 of the session before the caller may continue. It must never widen a permission.
 """
 
+from typing import Final
+
 from turntree.auth import audit
-from turntree.auth.audit import Audit, Fact
+from turntree.auth.audit import Audit, Fact, FactPage, FactPosition
 from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.permissions import Decision, Right, right
 from turntree.auth.store import PermissionStore
 from turntree.core.clock import Clock
-from turntree.core.errors import PermissionDenied
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.ids import Digest, SessionId, Timestamp, TurnId
 from turntree.core.value import Facet, value
+
+FACTS_PAGE: Final = 100
 
 
 @value
@@ -73,6 +77,25 @@ class Authorizer(Facet):
     async def list_of_turn(self, turn: TurnId) -> list[Fact]:
         """Return what one turn was granted, used and was denied; empty if nothing is recorded."""
         return await self.permissions.list_turn_facts(turn)
+
+    async def list_facts(
+        self,
+        *,
+        session: SessionId | None = None,
+        after: FactPosition | None = None,
+        limit: int = FACTS_PAGE,
+    ) -> FactPage:
+        """Return a page of permissions granted, used and denied, in one session or in all.
+
+        They come in the order in which their sessions and turns began. The permissions of a turn
+        and the tools it used count as one towards ``limit``.
+
+        Raises:
+            InvalidOperation: A page has at least one.
+        """
+        if limit < 1:
+            raise InvalidOperation(f"a page has at least one fact, not {limit}")
+        return await self.permissions.list_fact_page(session=session, after=after, limit=limit)
 
     async def audit(
         self,

@@ -5,9 +5,17 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+from psycopg.types.numeric import Int4
 
 from turntree.auth import audit, token
-from turntree.auth.audit import Fact, PermissionCheck
+from turntree.auth.audit import (
+    BEFORE_EVENTS,
+    FIRST_FACT,
+    Fact,
+    FactPage,
+    FactPosition,
+    PermissionCheck,
+)
 from turntree.auth.token import TokenRecord
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical
@@ -58,22 +66,53 @@ class PermissionStore:
         self, *, session: SessionId | None = None, until: Timestamp | None = None
     ) -> list[Fact]:
         """Return the facts of one session or of all, with its runs and turns, in order of time."""
-        found: list[Fact] = []
-        for started, by, granted, tools, label in await self.database.fetch(
-            SQL["list_permitted_turns"], session=as_uuid(session)
-        ):
-            who = Principal.from_json(by)
-            found += audit.read_turn(label, instant(started), who, granted, tools)
-        for body, label in await self.database.fetch(
-            SQL["list_permission_events"], session=as_uuid(session)
-        ):
-            found.append(audit.read_fact(events.from_json(orjson.loads(body)), label))
-        for body, label in await self.database.fetch(
-            SQL["list_session_grants"], session=as_uuid(session)
-        ):
-            found.append(audit.read_share(events.from_json(orjson.loads(body)), label))
+        entries = await self._list_entries(session, FIRST_FACT, None)
+        found = (fact for _, facts in entries for fact in facts)
         # The sort is stable, so the facts of one turn or stream keep their own order.
         return sorted((fact for fact in found if until is None or fact.at < until), key=_moment)
+
+    async def list_fact_page(
+        self, *, session: SessionId | None = None, after: FactPosition | None, limit: int
+    ) -> FactPage:
+        """Return the facts of one session or of all after a position.
+
+        They come in the order in which their sessions and turns began, however many there are.
+        """
+        entries = await self._list_entries(session, after or FIRST_FACT, limit + 1)
+        # Each of the three statements returned one more than is needed to see whether there is one.
+        page = sorted(entries, key=lambda entry: entry[0])[:limit]
+        facts = tuple(fact for _, facts in page for fact in facts)
+        return FactPage(facts, page[-1][0] if page and len(entries) > limit else None)
+
+    async def _list_entries(
+        self, session: SessionId | None, after: FactPosition, limit: int | None
+    ) -> list[tuple[FactPosition, list[Fact]]]:
+        """Return facts with their positions: of turns, then of events, then of shared sessions."""
+        scope = {
+            "session": as_uuid(session),
+            "stream": UUID(after.stream),
+            "limit": limit,
+        }
+        place = {"seq": Int4(after.seq)}
+        found: list[tuple[FactPosition, list[Fact]]] = []
+        for turn, started, by, granted, tools, label in await self.database.fetch(
+            SQL["list_permitted_turns"], **scope
+        ):
+            who = Principal.from_json(by)
+            facts = audit.read_turn(label, instant(started), who, granted, tools)
+            # Before the events of its run: it says what was granted to it.
+            found.append((FactPosition(turn, BEFORE_EVENTS), facts))
+        for stream, seq, body, label in await self.database.fetch(
+            SQL["list_permission_events"], **scope, **place
+        ):
+            fact = audit.read_fact(events.from_json(orjson.loads(body)), label)
+            found.append((FactPosition(stream, seq), [fact]))
+        for stream, seq, body, label in await self.database.fetch(
+            SQL["list_session_grants"], **scope, **place
+        ):
+            fact = audit.read_share(events.from_json(orjson.loads(body)), label)
+            found.append((FactPosition(stream, seq), [fact]))
+        return found
 
     async def list_turn_facts(self, turn: TurnId) -> list[Fact]:
         """Return what one turn was granted, used and was denied; empty if nothing is recorded."""
@@ -115,10 +154,16 @@ class PermissionStore:
         found = await self.database.fetch_one(SQL["was_removed"], principal=principal, since=since)
         return found is not None and bool(found[0])
 
-    async def list_tokens(self, nonce: str | None = None) -> list[TokenRecord]:
-        """Return the records of one token or of all."""
-        stream = None if nonce is None else token.stream_of(nonce)
-        rows = await self.database.fetch(SQL["list_token_events"], stream=as_uuid(stream))
+    async def list_tokens(
+        self, nonce: str | None = None, *, after: str | None = None, limit: int | None = None
+    ) -> list[TokenRecord]:
+        """Return the record of one token, or those after the token of a nonce: all, or a page."""
+        rows = await self.database.fetch(
+            SQL["list_token_events"],
+            stream=None if nonce is None else as_uuid(token.stream_of(nonce)),
+            after=None if after is None else as_uuid(token.stream_of(after)),
+            limit=limit,
+        )
         return token.fold_tokens(events.from_json(orjson.loads(body)) for (body,) in rows)
 
     async def list_personas(self, turn: TurnId) -> list[Mapping[str, Any]]:

@@ -1,17 +1,18 @@
 -- Permission events of sessions and turns.
 
 -- name: list_permission_events
--- The kinds are those of the index, word for word, or it could not be used.
-SELECT e.body, n.name FROM turntree.events e
+-- The kinds are those of the index, word for word, or it could not be used. Its order is that of the pages.
+SELECT e.stream_id::text, e.seq, e.body, n.name FROM turntree.events e
   CROSS JOIN LATERAL (SELECT turntree.session_of(e.workspace_id, e.stream_id) AS session_id OFFSET 0) s
   LEFT JOIN turntree.session_names n ON n.workspace_id = e.workspace_id AND n.session_id = s.session_id AND n.reason IS NULL
   WHERE e.workspace_id = %(workspace)b AND e.kind IN ('permission.granted', 'permission.used', 'permission.denied')
     AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
-  ORDER BY e.epoch, e.xid, e.n;
+    AND (e.stream_id, e.seq) > (%(stream)b::uuid, %(seq)b::int)
+  ORDER BY e.stream_id, e.seq LIMIT %(limit)b::bigint;
 
 -- name: list_session_grants
 -- Grants on sessions that were not revoked. The kinds are exactly those of the index, or it could not be used.
-SELECT e.body, n.name FROM turntree.events e
+SELECT e.stream_id::text, e.seq, e.body, n.name FROM turntree.events e
   JOIN turntree.session_names n ON n.workspace_id = e.workspace_id AND n.session_id = e.stream_id AND n.reason IS NULL
   WHERE e.workspace_id = %(workspace)b AND e.kind IN ('program.granted', 'program.revoked')
     AND e.kind = 'program.granted' AND (%(session)b::uuid IS NULL OR e.stream_id = %(session)b::uuid)
@@ -19,18 +20,26 @@ SELECT e.body, n.name FROM turntree.events e
       AND r.kind IN ('program.granted', 'program.revoked') AND r.kind = 'program.revoked' AND r.seq > e.seq
       AND turntree.document(r.body) #>> '{data,to}' = turntree.document(e.body) #>> '{data,to}'
       AND turntree.document(r.body) #>> '{data,access}' = turntree.document(e.body) #>> '{data,access}')
-  ORDER BY e.epoch, e.xid, e.n;
+    AND (e.stream_id, e.seq) > (%(stream)b::uuid, %(seq)b::int)
+  ORDER BY e.stream_id, e.seq LIMIT %(limit)b::bigint;
 
 -- name: record_permission
 SELECT turntree.require_session_access(%(workspace)b, %(session)b, 'invoke'),
   turntree.record_session_event(%(workspace)b, %(session)b, %(kind)b, %(at)b, %(data)b);
 
 -- name: list_token_events
--- The kinds are those of the index, word for word, or it could not be used.
-SELECT e.body FROM turntree.events e
-  WHERE e.workspace_id = %(workspace)b AND e.kind IN ('token.issued', 'token.revoked')
-    AND (%(stream)b::uuid IS NULL OR e.stream_id = %(stream)b::uuid)
-  ORDER BY e.epoch, e.xid, e.n;
+-- All events of one token, or of a page of tokens in the order of their first event. The kinds are those of the index,
+-- word for word, or it could not be used.
+WITH page AS (
+    SELECT f.stream_id, f.epoch, f.xid, f.n FROM turntree.events f
+      WHERE f.workspace_id = %(workspace)b AND f.kind IN ('token.issued', 'token.revoked') AND f.seq = 0
+        AND (%(stream)b::uuid IS NULL OR f.stream_id = %(stream)b::uuid)
+        AND (%(after)b::uuid IS NULL OR (f.epoch, f.xid, f.n) > (SELECT a.epoch, a.xid, a.n FROM turntree.events a
+          WHERE a.workspace_id = %(workspace)b AND a.stream_id = %(after)b::uuid AND a.seq = 0))
+      ORDER BY f.epoch, f.xid, f.n LIMIT %(limit)b::bigint)
+SELECT e.body FROM page p JOIN turntree.events e ON e.workspace_id = %(workspace)b AND e.stream_id = p.stream_id
+    AND e.kind IN ('token.issued', 'token.revoked')
+  ORDER BY p.epoch, p.xid, p.n, e.seq;
 
 -- name: was_removed
 -- A person without a row was never added, and counts as a member. All times have one form, and compare as text.
@@ -43,7 +52,7 @@ SELECT EXISTS (SELECT FROM turntree.members m
 -- name: list_permitted_turns
 -- A turn with a persona records what was granted and, by its tool calls, what was used. A tool that an event of its
 -- run records already is left out. Most turns have none, which their header shows without being parsed.
-SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id) -> 'by', p.granted,
+SELECT t.id::text, turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id) -> 'by', p.granted,
     (SELECT coalesce(jsonb_agg(c.tool ORDER BY c.sequence), '[]') FROM turntree.tool_calls c
       WHERE c.workspace_id = t.workspace_id AND c.turn_id = t.id
         AND NOT EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = t.workspace_id AND e.stream_id = t.id
@@ -56,8 +65,8 @@ SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id
   CROSS JOIN LATERAL (SELECT turntree.session_of(t.workspace_id, t.id) AS session_id OFFSET 0) s
   LEFT JOIN turntree.session_names n ON n.workspace_id = t.workspace_id AND n.session_id = s.session_id AND n.reason IS NULL
   WHERE t.workspace_id = %(workspace)b AND b.header LIKE '%%"manifest":"sha256:%%' AND p.granted IS NOT NULL
-    AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid)
-  ORDER BY t.started_at, t.id;
+    AND (%(session)b::uuid IS NULL OR s.session_id = %(session)b::uuid) AND t.id > %(stream)b::uuid
+  ORDER BY t.id LIMIT %(limit)b::bigint;
 
 -- name: find_turn_permissions
 SELECT turntree.unix_ms(t.started_at), turntree.turn_header(t.workspace_id, t.id) -> 'by',

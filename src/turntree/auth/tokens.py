@@ -106,9 +106,15 @@ class Tokens(Facet):
             )
         return ExecutionContext(opened.chain, config=opened.config, environment=environment or {})
 
-    async def list_all(self) -> list[TokenRecord]:
-        """Return every token this ledger knows, in order of issue."""
-        return await self.permissions.list_tokens()
+    async def list_all(
+        self, *, after: TokenRecord | None = None, limit: int | None = None
+    ) -> list[TokenRecord]:
+        """Return every token this ledger knows, in order of issue.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
+        """
+        last = None if after is None else after.nonce
+        return await self.permissions.list_tokens(after=last, limit=limit)
 
 
 def _told(known: TokenRecord) -> str:
