@@ -37,14 +37,15 @@ class TaskSupervisor:
         async with anyio.create_task_group() as group:
             while True:
                 try:
-                    await self._look(group)
+                    await self.look(group)
                 except TurntreeError as error:
                     # The database may be away for a while. The tasks are still there when it is
                     # back.
                     _LOG.warning("cannot list tasks: %s", error)
                 await anyio.sleep(self.look_s)
 
-    async def _look(self, group: TaskGroup) -> None:
+    async def look(self, group: TaskGroup) -> None:
+        """Find tasks once, and finish them in the background."""
         async for task in self.assignments.programs.list_all(kind="task", state="active"):
             if len(self._overseen) >= self.at_once:
                 return

@@ -336,7 +336,8 @@ def run_on(
         world,
         begin_context(settings),
         platform.node(),
-        lambda: load_toolsets(tools),
+        # Workspaces that one worker serves share its tools.
+        cache(lambda: load_toolsets(tools)),
         settings.secret_hosts,
         index_providers(providers),
         bool(tools),

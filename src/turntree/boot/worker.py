@@ -9,11 +9,12 @@ import os
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
-from typing import Final
+from typing import Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -57,6 +58,7 @@ from turntree.runs.run_files import RunFiles
 from turntree.runs.runner import Runner
 from turntree.runs.service import Runs
 from turntree.runs.session_loop import SessionLoop
+from turntree.runs.shared_worker import ServedWorkspace
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
 from turntree.runs.worker_store import WorkerStore
@@ -224,41 +226,45 @@ class WorkerRuntime:
         if self._own is not None:
             own, self._own = self._own, None
             await self._stop(*own)
+        for pump in self._pumps:
+            pump.cancel()
         await self.providers.aclose()
         await self.parts.engine.close()
 
     async def _start(
         self, name: str | None, at_once: int, drain_s: float
     ) -> "tuple[Worker, asyncio.Task[None]]":
-        parts, database = self.parts, self.parts.database
-        # A name no other process ever has: a dead worker's claims must not look like ours.
-        called = name or f"{parts.host}-{os.getpid()}-{secrets.token_hex(3)}"
-        workers = WorkerStore(database, parts.engine)
+        parts = self.parts
+        workers = WorkerStore(parts.database, parts.engine)
+        actor = self._add_actor(name or make_worker_name(parts.host), workers)
+        worker = Worker(parts.engine, workers, actor, parts.world, at_once=at_once, grace_s=drain_s)
+        return worker, await start_serving(partial(self._serve, worker))
+
+    def join(self, name: str, registration: WorkerStore) -> ServedWorkspace:
+        """Return what a worker of several workspaces needs in this one."""
+        workers = registration.in_workspace(self.parts.database, self.parts.engine)
+        supervisor = TaskSupervisor(self.assignments)
+        return ServedWorkspace(self._add_actor(name, workers), workers, supervisor.look)
+
+    def _add_actor(self, name: str, workers: WorkerStore) -> SessionLoop:
+        database, engine = self.parts.database, self.parts.engine
         actor = SessionLoop(
-            called,
-            InboxStore(database, parts.engine),
+            name,
+            InboxStore(database, engine),
             workers,
             Ledger(database),
             self._get_runner(),
             moment_of(self.parts.world),
         )
-        worker = Worker(parts.engine, workers, actor, parts.world, at_once=at_once, grace_s=drain_s)
         self.actors.append(actor)
-        begun = asyncio.Event()
-        task = asyncio.create_task(self._serve(worker, begun))
-        ready = asyncio.create_task(begun.wait())
-        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if task.done():
-            await task
-        return worker, task
+        return actor
 
-    async def _serve(self, worker: Worker, begun: asyncio.Event) -> None:
+    async def _serve(self, worker: Worker, *, ready: Callable[[], None]) -> None:
         if not self.parts.engine.is_here:
-            await worker.serve(ready=begun.set)
+            await worker.serve(ready=ready)
             return
         async with _in_background(self._look):
-            await worker.serve(ready=begun.set)
+            await worker.serve(ready=ready)
 
     async def _look(self) -> None:
         """Poll for messages of other processes: their wake-ups do not reach this one."""
@@ -365,6 +371,31 @@ class WorkerRuntime:
             attachments=AttachmentStore(database),
             pins=TurnSnapshotStore(database),
         )
+
+
+class Serve(Protocol):
+    """Serves until it is told to stop."""
+
+    def __call__(self, *, ready: Callable[[], None]) -> Coroutine[Any, Any, None]:
+        """Serve; call ``ready`` once work is being claimed."""
+        ...
+
+
+async def start_serving(serve: Serve) -> "asyncio.Task[None]":
+    """Serve in the background; return once work is being claimed, or raise what prevents it."""
+    begun = asyncio.Event()
+    task = asyncio.create_task(serve(ready=begun.set))
+    ready = asyncio.create_task(begun.wait())
+    await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
+    if task.done():
+        await task
+    return task
+
+
+def make_worker_name(host: str) -> str:
+    """Return a name no other process ever has: a dead worker's claims must not look like ours."""
+    return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 async def _is_served() -> bool:

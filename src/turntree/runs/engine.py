@@ -9,10 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from turntree.core.ids import SessionId, Timestamp
+from turntree.core.ids import SessionId, Timestamp, WorkspaceId
 
 Handle = Callable[[SessionId], Awaitable[None]]
 """Called for each session that is woken up."""
+
+HandleAnywhere = Callable[[WorkspaceId, SessionId, int], Awaitable[None]]
+"""Called for each wake-up of any workspace, with its number."""
 
 Wake = tuple[SessionId, int]
 """A session and the number of one of its wake-ups."""
@@ -62,4 +65,14 @@ class Engine(Protocol):
 
     async def prune(self, *, before: Timestamp) -> int:
         """Delete wake-ups that were handled before a timestamp; return how many."""
+        ...
+
+
+class SharedEngine(Engine, Protocol):
+    """An engine whose wake-ups of all workspaces reach one worker."""
+
+    async def serve_all(
+        self, worker: str, handle: HandleAnywhere, *, at_once: int, ready: Callable[[], None]
+    ) -> None:
+        """Handle the wake-ups of all workspaces as ``worker`` until canceled, like ``serve``."""
         ...

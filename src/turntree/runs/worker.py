@@ -70,8 +70,8 @@ class Worker:
         await self.workers.lease(self.name)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._again, self._beat, self.beat_s)
-                group.start_soon(self._again, self._sweep, self.sweep_s)
+                group.start_soon(repeat, self._beat, self.beat_s)
+                group.start_soon(repeat, self._sweep, self.sweep_s)
                 group.start_soon(self._serve, ready)
                 await self._leaving.wait()
                 with anyio.move_on_after(self.grace_s):
@@ -117,20 +117,6 @@ class Worker:
                 _LOG.warning("engine unreachable: %s", error)
                 await anyio.sleep(RETRY_S)
 
-    async def _again(self, act: Callable[[int], Coroutine[object, object, None]], s: float) -> None:
-        number = 0
-        while True:
-            number += 1
-            try:
-                await act(number)
-            except TurntreeError as error:
-                _LOG.warning("%s: %s", type(error).__name__, error)
-            except Exception:
-                # A worker without its heartbeat would be taken for dead, and its runs taken over,
-                # while it is still working on them.
-                _LOG.exception("unexpected error")
-            await anyio.sleep(s)
-
     async def _beat(self, number: int) -> None:
         del number
         for run in await self.workers.beat(self.name):
@@ -162,3 +148,19 @@ class Worker:
         except TurntreeError as error:
             # The other workers find its sessions in their next sweep.
             _LOG.warning("worker left without a handover: %s", error)
+
+
+async def repeat(act: Callable[[int], Coroutine[object, object, None]], every_s: float) -> None:
+    """Do something again and again, with the number of the round, whatever it raises."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            await act(number)
+        except TurntreeError as error:
+            _LOG.warning("%s: %s", type(error).__name__, error)
+        except Exception:
+            # A worker without its heartbeat would be taken for dead, and its runs taken over,
+            # while it is still working on them.
+            _LOG.exception("unexpected error")
+        await anyio.sleep(every_s)

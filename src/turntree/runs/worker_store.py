@@ -8,13 +8,13 @@ still holds the lock. Must never know what workers do.
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import anyio
 
 from turntree.core.errors import Conflict, DatabaseUnavailable
-from turntree.core.ids import RunId, SessionId
+from turntree.core.ids import RunId, SessionId, WorkspaceId
 from turntree.core.value import value
 from turntree.db.arrays import text_array
 from turntree.db.database import (
@@ -32,6 +32,8 @@ from turntree.runs.inbox import FailedRun, OpenRun
 
 SQL = load_statements(__file__)
 
+EVERY_WORKSPACE = WorkspaceId("00000000-0000-0000-0000-000000000000")
+"""Where a worker that serves all workspaces is registered; each of them sees it."""
 UNATTENDED_MAX = 1000
 """Sessions checked at a time, oldest first."""
 
@@ -124,8 +126,24 @@ class WorkerStore:
         left = [(wake, worker) for wake, worker in wakes.items() if wake not in live]
         return sum([await self._wake_again(*wake, worker) for wake, worker in left])
 
+    def in_workspace(self, database: Database, engine: Engine) -> "WorkerStore":
+        """Return the store of another workspace, for the workers that are registered here."""
+        return replace(self, database=database, engine=engine)
+
+    async def hand_on(self, session: SessionId, number: int, *, delay_s: float) -> bool:
+        """Wake a session again a little later, unless a worker has claimed it; return whether.
+
+        For a worker that got a wake-up of a session that it does not serve.
+        """
+        return await self._wake_again(session, number, None, delay_s=delay_s)
+
+    async def list_canceled(self, worker: str) -> list[RunId]:
+        """Return the runs of a worker that were canceled and are not finished."""
+        rows = await self.database.fetch(SQL["list_canceled_runs"], worker=worker)
+        return [RunId(id) for (id,) in rows]
+
     async def list_workers(self) -> list[str]:
-        """Return the names of live workers."""
+        """Return the names of live workers, those that serve all workspaces included."""
         return [name for (name,) in await self.database.fetch(SQL["list_workers"])]
 
     async def list_open(
@@ -166,7 +184,9 @@ class WorkerStore:
         rows = await self.database.fetch(SQL["list_failure_reasons"], runs=as_uuids(runs))
         return {RunId(run): reason for run, reason in rows if reason}
 
-    async def _wake_again(self, session: SessionId, wakes: int, worker: str | None) -> bool:
+    async def _wake_again(
+        self, session: SessionId, wakes: int, worker: str | None, *, delay_s: float = 0.0
+    ) -> bool:
         async with self.engine.transaction() as transaction:
             async with self.database.borrow(transaction.driver) as connection:
                 scope = {"workspace": self.database.workspace, "session": as_uuid(session)}
@@ -176,7 +196,7 @@ class WorkerStore:
             if not found:
                 return False
             ((number,),) = found
-            await transaction.wake(session, number)
+            await transaction.wake(session, number, delay_s=delay_s)
         return True
 
     async def _drop(self, worker: str) -> None:

@@ -1,7 +1,9 @@
 -- Workers: leases, heartbeats, and sessions that no worker serves.
 
 -- name: lock_worker
-SELECT pg_try_advisory_lock(turntree.worker_lock_key(%(workspace)b, %(worker)b));
+-- A worker of all workspaces has its name in each of them.
+SELECT CASE WHEN turntree.is_worker_alive(turntree.every_workspace(), %(worker)b) THEN false
+  ELSE pg_try_advisory_lock(turntree.worker_lock_key(%(workspace)b, %(worker)b)) END;
 
 -- name: unlock_worker
 SELECT pg_advisory_unlock(turntree.worker_lock_key(%(workspace)b, %(worker)b));
@@ -19,14 +21,21 @@ WITH beat AS (
 SELECT id::text FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND worker = %(worker)b AND cancel_requested AND status <> 'finished';
 
+-- name: list_canceled_runs
+SELECT id::text FROM turntree.runs
+  WHERE workspace_id = %(workspace)b AND worker = %(worker)b AND cancel_requested AND status <> 'finished';
+
 -- name: delete_workers
-DELETE FROM turntree.workers WHERE workspace_id = %(workspace)b AND name = ANY (%(workers)b::text[]);
+DELETE FROM turntree.workers
+  WHERE workspace_id IN (%(workspace)b, turntree.every_workspace()) AND name = ANY (%(workers)b::text[]);
 
 -- name: list_expired_workers
 SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b));
 
 -- name: list_workers
-SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b AND turntree.is_worker_alive(workspace_id, name) ORDER BY name;
+SELECT name FROM turntree.workers WHERE workspace_id IN (%(workspace)b, turntree.every_workspace())
+    AND turntree.is_worker_alive(workspace_id, name)
+  ORDER BY name;
 
 -- name: list_orphaned_queues
 -- Awake sessions whose worker is dead, and sessions that have been awake so long that their wake-up may be lost:
@@ -34,7 +43,8 @@ SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b AND turntre
 -- their wake-ups may be in memory there.
 WITH dead AS MATERIALIZED (SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b)) AS name),
 living AS MATERIALIZED (
-  SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b EXCEPT SELECT name FROM dead
+  SELECT name FROM turntree.workers WHERE workspace_id IN (%(workspace)b, turntree.every_workspace())
+    EXCEPT SELECT name FROM dead
 )
 SELECT session_id::text, wakeup_number, worker, is_orphan FROM (
     SELECT a.*, a.worker IS NOT NULL AND a.worker NOT IN (SELECT name FROM living) AS is_orphan

@@ -106,7 +106,7 @@ async def test_an_engine_that_is_canceled_or_refused_leaves_no_connection_open(
             await used.close()
     assert list_open() == before
     with psycopg.connect(conninfo) as owner:
-        owner.execute("DROP FUNCTION dbos.turntree_wake")
+        owner.execute("DROP FUNCTION dbos.turntree_enqueue")
         owner.execute("ALTER FUNCTION dbos.enqueue_workflow RENAME TO enqueue_older")
     with pytest.raises(InvalidOperation, match="unsupported version of DBOS"):
         await wake(DbosEngine(engine.url, engine.workspace, DbosQueue(database)), ONE)

@@ -8,6 +8,7 @@ import pytest
 from tests.databases import as_owner
 from turntree.boot.open import engine_on
 from turntree.db.database import Database
+from turntree.runs.engines.dbos import QUEUE
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.testing.contracts.engine import (
     ONE,
@@ -60,19 +61,21 @@ async def test_sender_login_cannot_write_engine_tables(
         owner.execute(statement.encode())
 
 
-async def test_what_is_sent_names_nothing_but_a_session(
+async def test_what_is_sent_names_nothing_but_a_workspace_and_a_session(
     engine: LazyEngine, conninfo: str, database: Database
 ) -> None:
     await wake(engine, ONE)
     with psycopg.connect(conninfo) as owner:
         row = owner.execute(
-            "SELECT name, queue_name, serialization, workflow_uuid FROM dbos.workflow_status"
+            "SELECT name, queue_name, queue_partition_key, serialization, workflow_uuid"
+            " FROM dbos.workflow_status"
         ).fetchone()
         schema = owner.execute(
             "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'dbos'"
         ).fetchone()
-    queue = f"turntree:{database.workspace}"
-    assert row == ("turntree.wake", queue, "portable_json", f"{queue}:{ONE}:1")
+    place = str(database.workspace)
+    name = f"{QUEUE}:{place}:{ONE}:1"
+    assert row == ("turntree.wake", QUEUE, place, "portable_json", name)
     assert schema == ("turntree_engine",)
 
 

@@ -1,17 +1,21 @@
-"""``worker``: serve the sessions of a workspace until stopped."""
+"""``worker``: serve the sessions of all workspaces, or of some, until stopped."""
 
 import logging
 import signal
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import click
 
+from turntree.boot.open import Settings
+from turntree.boot.shared_worker import SharedService, serve_workspaces
 from turntree.boot.worker import WorkerRuntime
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
-from turntree.cli.context import WORKER_AUDIENCE, load_settings, open_ledger
+from turntree.cli.context import WORKER_AUDIENCE, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, counted
 from turntree.cli.programs.secret_hosts import settle_own_hosts
@@ -20,6 +24,8 @@ from turntree.core.errors import Conflict, InvalidOperation
 CONCURRENCY: Final = 32
 CONCURRENCY_MAX: Final = 1000
 DRAIN_S: Final = 20.0
+NAMES_MAX: Final = 8
+"""Names of workspaces that are shown."""
 
 
 @verb()
@@ -31,6 +37,8 @@ DRAIN_S: Final = 20.0
 @click.option("--folder", "lent", metavar="PATH",
               type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder in which the criteria of all users' tasks are checked.")  # fmt: skip
+@click.option("--workspace", "only", metavar="NAME", multiple=True,
+              help="Workspace to serve, repeatable; by default every one of the database.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that running turns get to finish after a stop signal.")  # fmt: skip
 def worker(
@@ -39,11 +47,13 @@ def worker(
     concurrency: int,
     tools: tuple[str, ...],
     lent: Path | None,
+    only: tuple[str, ...],
     drain_s: float,
 ) -> None:
-    """Serve the sessions of a workspace until stopped.
+    """Serve the sessions of all workspaces until stopped.
 
-    Tasks that were started and have no process following them are completed too. Criteria run
+    One worker is enough for all workspaces of a database, also for those that are created later;
+    --workspace limits it to some. With a token it serves the token's workspace. Tasks that were started and have no process following them are completed too. Criteria run
     commands and read files: those of your own tasks in the folder where you start the worker, those
     of other users only in a folder that you name with --folder, and their authors learn only
     whether they are met. Any number of workers may run, on any machine that reaches the database:
@@ -62,11 +72,14 @@ def worker(
         ) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                await running.load_libraries()
-                async with running.serving(
-                    name=name, at_once=concurrency, drain_s=drain_s, oversees=True
-                ) as called:
-                    _tell(terminal, running, called, concurrency)
+                # A token names its workspace. Without DBOS a process has to ask each workspace for
+                # messages, so it does that for one.
+                is_own = opened.settings.context is not None or running.parts.engine.is_here
+                async with _serving(
+                    running, opened.settings, is_own=is_own and not only,
+                    only=only, name=name, at_once=concurrency, drain_s=drain_s,
+                ) as service:  # fmt: skip
+                    _tell(terminal, running, service, concurrency)
                     async for _ in signals:
                         terminal.note(f"stopping; what was begun has {drain_s:g} s to end")
                         break
@@ -78,12 +91,39 @@ def worker(
         raise InvalidOperation(str(error), hint=command_hint("turntree status")) from error
 
 
-def _tell(terminal: Terminal, running: WorkerRuntime, name: str, at_once: int) -> None:
-    settings = load_settings()
+@asynccontextmanager
+async def _serving(
+    running: WorkerRuntime,
+    settings: Settings,
+    *,
+    is_own: bool,
+    only: Sequence[str],
+    name: str | None,
+    at_once: int,
+    drain_s: float,
+) -> AsyncGenerator[SharedService, None]:
+    """Serve while the block lasts: the workspace of the settings, all, or those named."""
+    if is_own:
+        await running.load_libraries()
+        async with running.serving(
+            name=name, at_once=at_once, drain_s=drain_s, oversees=True
+        ) as called:
+            yield SharedService(called, (settings.workspace,), is_all=False)
+        return
+    async with serve_workspaces(
+        running, settings, only=only, name=name, at_once=at_once, drain_s=drain_s
+    ) as service:
+        yield service
+
+
+def _tell(
+    terminal: Terminal, running: WorkerRuntime, service: SharedService, at_once: int
+) -> None:
     tools = [spec.name for spec in running.tool_specs]
     document: dict[str, Any] = {
-        "worker": name,
-        "workspace": settings.workspace,
+        "worker": service.worker,
+        "workspaces": [*service.workspaces],
+        "all": service.is_all,
         "at_once": at_once,
         "engine": running.engine_name,
         "tools": tools,
@@ -91,7 +131,11 @@ def _tell(terminal: Terminal, running: WorkerRuntime, name: str, at_once: int) -
     if terminal.as_json:
         terminal.document(document)
         return
-    terminal.say(f"{clean(name)} answers in the workspace {clean(settings.workspace)}")
+    names = ", ".join(map(clean, service.workspaces[:NAMES_MAX]))
+    if len(service.workspaces) > NAMES_MAX:
+        names += f" and {len(service.workspaces) - NAMES_MAX} more"
+    every = "every workspace: " if service.is_all else "the workspace "
+    terminal.say(f"{clean(service.worker)} answers in {every}{names}")
     terminal.say(f"  {counted(at_once, 'session')} at once, woken up by {running.engine_name}")
     terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")
     terminal.note("Ctrl-C or SIGTERM stops it")

@@ -20,17 +20,23 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.worker_lock_key(p_ws uuid, p_worker text)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended('turntree:worker:' || p_ws || ':' || p_worker, 0) $$;
 
--- Whether a process holds the lock of a worker. Reads pg_locks instead of trying the lock, so checking cannot take
--- it.
+-- Returns where a worker that serves all workspaces is registered: a row there is visible in each of them.
+CREATE OR REPLACE FUNCTION turntree.every_workspace() RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT '00000000-0000-0000-0000-000000000000'::uuid
+$$;
+
+-- Whether a process holds the lock of a worker, in the workspace or for all of them. Reads pg_locks instead of trying
+-- the lock, so checking cannot take it.
 CREATE OR REPLACE FUNCTION turntree.is_worker_alive(p_ws uuid, p_worker text)
 RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_key constant bigint := turntree.worker_lock_key(p_ws, p_worker);
+  v_own constant bigint := turntree.worker_lock_key(p_ws, p_worker);
+  v_shared constant bigint := turntree.worker_lock_key(turntree.every_workspace(), p_worker);
 BEGIN
-  RETURN EXISTS (SELECT FROM pg_locks l
+  RETURN EXISTS (SELECT FROM pg_locks l, (VALUES (v_own), (v_shared)) k (key)
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND l.classid::bigint = (v_key >> 32) & 4294967295 AND l.objid::bigint = v_key & 4294967295);
+      AND l.classid::bigint = (k.key >> 32) & 4294967295 AND l.objid::bigint = k.key & 4294967295);
 END $$;
 
 -- Locks the queue of a session, and creates it with the first message.
@@ -618,6 +624,7 @@ $$;
 CREATE OR REPLACE FUNCTION turntree.expired_workers(p_ws uuid, p_silent interval)
 RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT name FROM turntree.workers
-    WHERE workspace_id = p_ws AND (heartbeat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name))
+    WHERE workspace_id IN (p_ws, turntree.every_workspace())
+      AND (heartbeat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name))
     ORDER BY name
 $$;

@@ -1,7 +1,8 @@
 """Wake-ups by DBOS, in the same database as the ledger and in the same transactions.
 
 DBOS serves one purpose: a durable queue of wake-ups. It stores no checkpoints and decides no order.
-It runs on its own thread and event loop, because it writes to the database synchronously and would
+All workspaces of a database share one queue, in which each is a partition: polling costs the same
+for one and for many, and a workspace with many wake-ups does not hold up the others. DBOS runs on its own thread and event loop, because it writes to the database synchronously and would
 block everything else on ours.
 
 Only the documented API of DBOS is called. DBOS allows one worker name per process. This module must
@@ -13,7 +14,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ import anyio
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.ids import SessionId, Timestamp, WorkspaceId
 from turntree.core.value import value
-from turntree.runs.engine import Handle, Wake
+from turntree.runs.engine import Handle, HandleAnywhere, Wake
 from turntree.runs.engines.dbos_guard import require_portable_json
 from turntree.runs.engines.dbos_queue import DbosQueue
 from turntree.runs.engines.retry import handle_until_done
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 APPLICATION: Final = "turntree"
-VERSION: Final = "wake-1"
-"""Never changes: a wake-up holds only a session id, so any release can handle any wake-up."""
+VERSION: Final = "wake-2"
+"""Never changes: a wake-up holds only ids, so any release can handle any wake-up."""
+QUEUE: Final = "turntree.wake"
+"""The queue of the database. Every process that serves claims from all of its partitions."""
 SCHEMA: Final = "dbos"
 WORKFLOW: Final = "turntree.wake"
 POLL_S: Final = 0.08
@@ -56,21 +59,24 @@ class _DbosTransaction:
     driver: object
     connection: "AsyncConnection"
     client: "DBOSClient"
-    queue: str
+    workspace: WorkspaceId
 
     async def wake(self, session: SessionId, number: int, *, delay_s: float = 0.0) -> None:
         """Schedule a wake-up that takes effect on commit."""
         options: Any = {
             "workflow_name": WORKFLOW,
-            "workflow_id": _name(self.queue, (session, number)),
-            "queue_name": self.queue,
+            "workflow_id": _name(self.workspace, (session, number)),
+            "queue_name": QUEUE,
+            "queue_partition_key": self.workspace,
             "app_version": VERSION,
         }
         if delay_s > 0:
             options["delay_seconds"] = delay_s
 
         def enqueue(connection: "Connection") -> None:
-            self.client.enqueue_in_transaction(connection, options, session)
+            self.client.enqueue_in_transaction(
+                connection, options, self.workspace, session, number
+            )
 
         await self.connection.run_sync(enqueue)
 
@@ -85,55 +91,64 @@ class _LightTransaction:
         await self.outbox.put(self.driver, session, number, delay_s)
 
 
+_Place = tuple[WorkspaceId, SessionId]
+
+
 @dataclass(slots=True)
 class _Handlers:
     """The handlers that DBOS started in this process; they run on our event loop."""
 
     worker: str
-    handle: Handle
+    handle: HandleAnywhere
     loop: asyncio.AbstractEventLoop
-    tasks: dict["asyncio.Task[None]", SessionId] = field(
-        default_factory=dict["asyncio.Task[None]", SessionId]
+    tasks: dict["asyncio.Task[None]", _Place] = field(
+        default_factory=dict["asyncio.Task[None]", _Place]
     )
     ending: "asyncio.Task[None] | None" = None
-    doubts: dict[str, tuple[SessionId, float]] = field(
-        default_factory=dict[str, tuple[SessionId, float]]
+    doubts: dict[str, tuple[_Place, float]] = field(
+        default_factory=dict[str, tuple[_Place, float]]
     )
     """Wake-ups that seem to be lost, each with its session and when it was first suspected."""
 
-    async def take(self, session: SessionId) -> None:
+    async def take(self, workspace: WorkspaceId, session: SessionId, number: int) -> None:
         """Handle a session on our loop; called on the loop of DBOS.
 
         A cancellation is passed on. DBOS then records nothing, and the wake-up stays claimed.
         """
-        work = asyncio.run_coroutine_threadsafe(self._work(session), self.loop)
+        work = asyncio.run_coroutine_threadsafe(self._work(workspace, session, number), self.loop)
         await asyncio.wrap_future(work)
 
-    async def _work(self, session: SessionId) -> None:
+    async def _work(self, workspace: WorkspaceId, session: SessionId, number: int) -> None:
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
-        self.tasks[task] = session
+        place = self.tasks[task] = (workspace, session)
+
+        async def handle(session: SessionId) -> None:
+            await self.handle(workspace, session, number)
+
         try:
-            await handle_until_done(self.handle, session)
+            await handle_until_done(handle, session)
         finally:
             del self.tasks[task]
             # It may have started and ended between two looks. DBOS records the end only now.
-            self.doubts = {name: one for name, one in self.doubts.items() if one[0] != session}
+            self.doubts = {name: one for name, one in self.doubts.items() if one[0] != place}
 
-    def find_lost(self, taken: Mapping[str, SessionId]) -> list[str]:
-        """Return wake-ups that were claimed under our name and are not being handled.
+    def find_lost(self, workspace: WorkspaceId, taken: Mapping[str, SessionId]) -> list[str]:
+        """Return wake-ups of a workspace that were claimed under our name and are not handled.
 
         DBOS may claim one and lose its connection before it starts the handler; only this process
         can tell. A wake-up that was claimed or handled just now looks the same, so it counts as
         lost only after ``LOST_S``.
         """
         handled, now = set(self.tasks.values()), self.loop.time()
-        self.doubts = {
-            name: self.doubts.get(name, (session, now))
+        mine = {
+            name: self.doubts.get(name, ((workspace, session), now))
             for name, session in taken.items()
-            if session not in handled
+            if (workspace, session) not in handled
         }
-        lost = [name for name, (_, since) in self.doubts.items() if now - since >= LOST_S]
+        others = {name: one for name, one in self.doubts.items() if one[0][0] != workspace}
+        self.doubts = others | mine
+        lost = [name for name, (_, since) in mine.items() if now - since >= LOST_S]
         # The caller requeues them, and DBOS may claim them again before the next look.
         for name in lost:
             del self.doubts[name]
@@ -160,7 +175,7 @@ _is_registered = False
 
 @dataclass(slots=True)
 class DbosEngine:
-    """Wake-ups that survive the process that scheduled them. Implements ``Engine``."""
+    """Wake-ups that survive the process that scheduled them. Implements ``SharedEngine``."""
 
     url: str
     """The ledger's database, as a SQLAlchemy URL."""
@@ -169,15 +184,11 @@ class DbosEngine:
     """Used to send: loading DBOS takes longer than everything else a sender does, and a sender
     needs no permission to write to the tables of DBOS."""
     poll_s: float = POLL_S
-    _sql: "AsyncEngine | None" = None
-    _client: "DBOSClient | None" = None
-    _knows_way: bool = False
-    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _link: "_Link" = field(default_factory=lambda: _Link())  # noqa: PLW0108 - defined below.
 
-    @property
-    def queue(self) -> str:
-        """The name of the workspace's queue."""
-        return f"turntree:{self.workspace}"
+    def in_workspace(self, workspace: WorkspaceId, outbox: DbosQueue | None) -> "DbosEngine":
+        """Return the engine of another workspace of the database; the connections are shared."""
+        return replace(self, workspace=workspace, outbox=outbox)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[_DbosTransaction | _LightTransaction, None]:
@@ -192,12 +203,31 @@ class DbosEngine:
         with _translated():
             async with sql.begin() as connection:
                 raw = await connection.get_raw_connection()
-                yield _DbosTransaction(raw.driver_connection, connection, client, self.queue)
+                yield _DbosTransaction(raw.driver_connection, connection, client, self.workspace)
 
     async def serve(
         self, worker: str, handle: Handle, *, at_once: int, ready: Callable[[], None]
     ) -> None:
         """Handle wake-ups as ``worker`` until canceled; call ``ready`` once they are being claimed.
+
+        Those of other workspaces are claimed too, and let go: their sessions stay marked as awake,
+        and a worker that serves them finds them in its next look. A process that shares a database
+        with others uses ``serve_all``.
+
+        Raises:
+            InvalidOperation: Another worker already serves in this process.
+        """
+
+        async def handle_own(workspace: WorkspaceId, session: SessionId, _: int) -> None:
+            if workspace == self.workspace:
+                await handle(session)
+
+        await self.serve_all(worker, handle_own, at_once=at_once, ready=ready)
+
+    async def serve_all(
+        self, worker: str, handle: HandleAnywhere, *, at_once: int, ready: Callable[[], None]
+    ) -> None:
+        """Handle the wake-ups of all workspaces as ``worker`` until canceled.
 
         Raises:
             InvalidOperation: Another worker already serves in this process.
@@ -211,11 +241,14 @@ class DbosEngine:
             with _translated():
                 await asyncio.to_thread(
                     client.register_queue,
-                    self.queue,
+                    QUEUE,
                     worker_concurrency=at_once,
+                    # A limit of its own is what makes DBOS claim partition by partition, in random
+                    # order. As high as that of the worker, it holds no workspace back.
+                    partition_worker_concurrency=at_once,
                     polling_interval_sec=self.poll_s,
                 )
-                await asyncio.to_thread(_launch, self.url, worker, self.queue)
+                await asyncio.to_thread(_launch, self.url, worker)
             ready()
             await asyncio.Event().wait()
         finally:
@@ -241,12 +274,12 @@ class DbosEngine:
             workflows = await client.list_workflows_async(
                 executor_id=list(dead),
                 status="PENDING",
-                queue_name=self.queue,
+                queue_name=QUEUE,
                 load_input=False,
                 load_output=False,
             )
             if ids := [workflow.workflow_id for workflow in workflows]:
-                await client.resume_workflows_async(ids, queue_name=self.queue)
+                await client.resume_workflows_async(ids, queue_name=QUEUE)
         return len(ids)
 
     async def list_live(self, wakes: Sequence[Wake]) -> set[Wake]:
@@ -254,7 +287,7 @@ class DbosEngine:
         if not wakes:
             return set()
         _, client = await self._open()
-        names = {_name(self.queue, wake): wake for wake in wakes}
+        names = {_name(self.workspace, wake): wake for wake in wakes}
         with _translated():
             workflows = await client.list_workflows_async(
                 workflow_ids=list(names), status=_LIVE, load_input=False, load_output=False
@@ -266,8 +299,8 @@ class DbosEngine:
                 and _served
                 and workflow.executor_id == _served.worker
             }
-            if _served is not None and (lost := _served.find_lost(taken)):
-                await client.resume_workflows_async(lost, queue_name=self.queue)
+            if _served is not None and (lost := _served.find_lost(self.workspace, taken)):
+                await client.resume_workflows_async(lost, queue_name=QUEUE)
         return {names[workflow.workflow_id] for workflow in workflows}
 
     async def prune(self, *, before: Timestamp) -> int:
@@ -276,7 +309,7 @@ class DbosEngine:
         count = 0
         with _translated():
             while workflows := await client.list_workflows_async(
-                workflow_id_prefix=f"{self.queue}:",
+                workflow_id_prefix=f"{QUEUE}:{self.workspace}:",
                 status=_OVER,
                 completed_before=before,
                 limit=PRUNE_PAGE_MAX,
@@ -291,8 +324,8 @@ class DbosEngine:
 
     async def close(self) -> None:
         """Close every connection; the next call opens them again."""
-        sql, client = self._sql, self._client
-        self._sql = self._client = None
+        sql, client = self._link.sql, self._link.client
+        self._link.sql = self._link.client = None
         if sql is not None:
             await _dispose(sql)
         if client is not None:
@@ -300,16 +333,17 @@ class DbosEngine:
                 await asyncio.to_thread(client.destroy)
 
     async def _is_built(self, outbox: DbosQueue) -> bool:
-        if not self._knows_way:
+        if not self._link.knows_way:
             async with outbox.lend() as driver:
-                self._knows_way = await outbox.is_built(driver)
-        return self._knows_way
+                self._link.knows_way = await outbox.is_built(driver)
+        return self._link.knows_way
 
     async def _open(self) -> "tuple[AsyncEngine, DBOSClient]":
-        async with self._opening:
-            if self._sql is None or self._client is None:
-                self._sql, self._client = await self._connect()
-            return self._sql, self._client
+        link = self._link
+        async with link.opening:
+            if link.sql is None or link.client is None:
+                link.sql, link.client = await self._connect()
+            return link.sql, link.client
 
     async def _connect(self) -> "tuple[AsyncEngine, DBOSClient]":
         dbos, sqlalchemy = _load()
@@ -361,6 +395,16 @@ class DbosEngine:
                     await connection.execute(unlocking)
 
 
+@dataclass(slots=True)
+class _Link:
+    """The connections to a database, which the engines of all its workspaces share."""
+
+    sql: "AsyncEngine | None" = None
+    client: "DBOSClient | None" = None
+    knows_way: bool = False
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 async def _dispose(sql: "AsyncEngine") -> None:
     """Close the connections of a pool, also in a task that is canceled."""
     with anyio.CancelScope(shield=True):
@@ -383,9 +427,9 @@ async def open_dbos(url: str, workspace: WorkspaceId) -> AsyncGenerator[DbosEngi
             await engine.close()
 
 
-def _name(queue: str, wake: Wake) -> str:
+def _name(workspace: WorkspaceId, wake: Wake) -> str:
     session, number = wake
-    return f"{queue}:{session}:{number}"
+    return f"{QUEUE}:{workspace}:{session}:{number}"
 
 
 def _load() -> tuple[Any, Any]:
@@ -413,7 +457,7 @@ def _translated() -> Generator[None, None, None]:
         raise DatabaseUnavailable(f"the database does not answer: {error}") from error
 
 
-def _launch(url: str, worker: str, queue: str) -> None:
+def _launch(url: str, worker: str) -> None:
     """Start DBOS. Not called on an event loop: DBOS would take it for its own."""
     dbos, _ = _load()
     _register(dbos.DBOS)
@@ -432,7 +476,7 @@ def _launch(url: str, worker: str, queue: str) -> None:
         "enable_otlp": False,
     }
     dbos.DBOS(config=config)
-    dbos.DBOS.listen_queues([queue])
+    dbos.DBOS.listen_queues([QUEUE])
     dbos.DBOS.launch()
     logging.getLogger("dbos").setLevel(logging.WARNING)
 
@@ -444,9 +488,9 @@ def _register(dbos: Any) -> None:
         return
     _is_registered = True
 
-    async def wake(session: str) -> None:
+    async def wake(workspace: str, session: str, number: int) -> None:
         assert _served is not None, "DBOS is stopped before this process stops serving"
-        await _served.take(SessionId(session))
+        await _served.take(WorkspaceId(workspace), SessionId(session), number)
 
     dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)(wake)
 

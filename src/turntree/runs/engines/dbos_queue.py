@@ -22,7 +22,7 @@ SQL = load_statements(__file__)
 
 @value
 class DbosQueue:
-    """The queue of one workspace."""
+    """The queue of the database, as one workspace uses it."""
 
     database: Database
     engine: str | None = None

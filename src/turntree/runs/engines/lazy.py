@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Timestamp, WorkspaceId
-from turntree.runs.engine import Engine, Handle, SharedTransaction, Wake
+from turntree.runs.engine import Engine, Handle, HandleAnywhere, SharedTransaction, Wake
 
 if TYPE_CHECKING:
     from turntree.runs.engines.dbos_queue import DbosQueue
     from turntree.runs.engines.inline import Lend
+
+_INSTALL = "pip install 'turntree[run]'"
 
 
 @dataclass(slots=True)
@@ -57,6 +60,31 @@ class LazyEngine:
     ) -> None:
         """Handle wake-ups as ``worker`` until canceled."""
         await self._get().serve(worker, handle, at_once=at_once, ready=ready)
+
+    async def serve_all(
+        self, worker: str, handle: HandleAnywhere, *, at_once: int, ready: Callable[[], None]
+    ) -> None:
+        """Handle the wake-ups of all workspaces as ``worker`` until canceled.
+
+        Raises:
+            InvalidOperation: Without DBOS, wake-ups reach the process that made them only.
+        """
+        from turntree.runs.engines.dbos import DbosEngine
+
+        engine = self._get()
+        if not isinstance(engine, DbosEngine):
+            raise InvalidOperation("one worker for all workspaces needs DBOS: " + _INSTALL)
+        await engine.serve_all(worker, handle, at_once=at_once, ready=ready)
+
+    def in_workspace(
+        self, workspace: WorkspaceId, lend: "Lend", outbox: "DbosQueue"
+    ) -> "LazyEngine":
+        """Return the engine of another workspace of the database; connections are shared."""
+        from turntree.runs.engines.dbos import DbosEngine
+
+        engine = self._get()
+        shared = engine.in_workspace(workspace, outbox) if isinstance(engine, DbosEngine) else None
+        return LazyEngine(lend, self.url, workspace, outbox, shared)
 
     async def stop_taking(self) -> None:
         """Claim no more wake-ups, and return when those already claimed have been handled."""
