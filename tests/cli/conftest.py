@@ -25,6 +25,7 @@ from turntree.system.head_file import write_head
 
 FROM_OUTSIDE = (
     "TURNTREE_CONSOLE_URL",
+    "TURNTREE_LIVE_URL",
     "TURNTREE_SESSION",
     "TURNTREE_HOME",
     "TURNTREE_COLOR",

@@ -114,6 +114,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "import_private": "default",
         "redact": "default",
         "console_url": "default",
+        "live_url": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err

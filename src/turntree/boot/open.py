@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from turntree.resources.service import FindKeeper
     from turntree.runs.engine import Engine
     from turntree.runs.engines.lazy import LazyEngine
+    from turntree.runs.live import Hub
     from turntree.runs.run_feed import RunFeed
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
@@ -116,6 +117,8 @@ class Settings:
     """Whether the environment or a file names the user, instead of the operating system."""
     console_url: str | None = None
     """The same database with a read-only login; the embedded server has one."""
+    live_url: str | None = field(default=None, repr=False)
+    """A Redis or Valkey that passes live text between processes; None keeps it in this one."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -126,6 +129,7 @@ class Settings:
             home=Path(home).expanduser() if home else default_home(),
             database_url=env.get("TURNTREE_DATABASE_URL") or None,
             console_url=env.get("TURNTREE_CONSOLE_URL") or None,
+            live_url=env.get("TURNTREE_LIVE_URL") or None,
             workspace=env.get("TURNTREE_WORKSPACE") or "default",
             user=env.get("TURNTREE_USER") or _login(),
             token=env.get("TURNTREE_TOKEN") or None,
@@ -173,8 +177,10 @@ async def open_tree(
         def run() -> WorkerRuntime:
             return run_on(database, tree, chosen, here, engine, tools, providers)
 
-        runtime = LazyRuntime(run)
-        tree = tree_on(database, chosen, here, engine=engine, runtime=runtime)
+        runtime, hub = LazyRuntime(run), LazyHub(chosen)
+        tree = tree_on(
+            database, chosen, here, engine=engine, runtime=runtime, find_hub=hub.find
+        )
         try:
             if worker or providers:
                 tree = runtime.running.tree
@@ -196,6 +202,7 @@ async def open_tree(
                 yield tree
         finally:
             await runtime.aclose()
+            await hub.aclose()
             await engine.close()
 
 
@@ -596,14 +603,15 @@ def tree_on(
     engine: Engine | None = None,
     sight: Sight | None = None,
     runtime: LazyRuntime | None = None,
+    find_hub: Callable[[], Hub] | None = None,
 ) -> Tree:
     """Return the tree of a database, with the installed embedder and drivers.
 
     It shows what its user may see, unless another viewer is given; indexing and checks see the rest
     too. Programs work in the folder of this process, unless another host is given. Models can be
-    asked if an inference backend is available.
+    asked if an inference backend is available. Trees that are given the same hub share live text.
     """
-    context = settings.context
+    context, find_hub = settings.context, find_hub or LazyHub(settings).find
     by = Principal("human", settings.user) if context is None else context.principal
     on = Backends(
         database.seen_by(sight or sight_of(by)),
@@ -616,7 +624,7 @@ def tree_on(
         execution_host=lambda: workplace or workplace_in(Path(), settings.home),
         find_driver=keepers or keepers_in(settings.home, database.conninfo),
         home=settings.home,
-        run_feed=cache(lambda: _make_run_feed(database)),
+        run_feed=cache(lambda: _make_run_feed(database, find_hub())),
         processes=processes,
         context=context,
     )
@@ -630,12 +638,45 @@ def tree_on(
     return Tree(on)
 
 
-def _make_run_feed(database: Database) -> RunFeed:
+class LazyHub:
+    """What passes live text on, within this process or by the server that is set.
+
+    Loaded on first use.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Load nothing yet."""
+        self._url = settings.live_url
+
+    def find(self) -> Hub:
+        """Return the hub.
+
+        Raises:
+            InvalidOperation: The server's client is not installed, or its address is invalid.
+        """
+        return self._hub
+
+    async def aclose(self) -> None:
+        """Close its connections, if it was used."""
+        if "_hub" in vars(self):
+            await self._hub.aclose()
+
+    @cached_property
+    def _hub(self) -> Hub:
+        if self._url is not None:
+            from turntree.runs.live_redis import make_redis_hub
+
+            return make_redis_hub(self._url)
+        from turntree.runs.live_hub import LiveHub
+
+        return LiveHub()
+
+
+def _make_run_feed(database: Database, hub: Hub) -> RunFeed:
     from turntree.ledger.feed import Feed
-    from turntree.runs.live_hub import LiveHub
     from turntree.runs.run_feed import RunFeed
 
-    return RunFeed(Feed(database.seen_by(EVERYTHING)), LiveHub())
+    return RunFeed(Feed(database.seen_by(EVERYTHING)), hub)
 
 
 def find_embedder(settings: Settings) -> Embedder | None:

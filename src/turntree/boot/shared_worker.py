@@ -187,6 +187,7 @@ class _Workspaces:
         database, engine = self.place(workspace)
         settings = replace(self.settings, workspace=self._names[workspace], session=None)
         tree = tree_on(
-            database, settings, parts.world, workplace=own.programs.workplace, engine=engine
-        )
+            database, settings, parts.world, workplace=own.programs.workplace, engine=engine,
+            find_hub=lambda: own.runs.hub,
+        )  # fmt: skip
         return running_on(tree, replace(parts, database=database, engine=engine))

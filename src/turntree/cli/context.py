@@ -16,6 +16,7 @@ import click
 
 from turntree.api import Tree
 from turntree.boot.open import (
+    LazyHub,
     LazyRuntime,
     Settings,
     connect,
@@ -293,13 +294,18 @@ async def _open_on(
     settings = await with_token(settings, database, world, audience)
 
     def run() -> "WorkerRuntime":
-        plain = tree_on(database, settings, world, workplace=here, engine=engine)
+        plain = tree_on(
+            database, settings, world, workplace=here, engine=engine, find_hub=hub.find
+        )
         return run_on(database, plain, settings, world, engine, tools)
 
-    runtime = LazyRuntime(run)
+    runtime, hub = LazyRuntime(run), LazyHub(settings)
 
     def open_tree() -> Tree:
-        tree = tree_on(database, settings, world, workplace=here, engine=engine, runtime=runtime)
+        tree = tree_on(
+            database, settings, world, workplace=here, engine=engine, runtime=runtime,
+            find_hub=hub.find,
+        )  # fmt: skip
         # A person may type a part of a label; a program that asks for a name means that name.
         return tree.with_facets(revisions=replace(tree.revisions, abbreviates=True))
 
@@ -319,6 +325,7 @@ async def _open_on(
         yield CliContext(tree, runtime, seen, settings, world.now(), chosen)
     finally:
         await runtime.aclose()
+        await hub.aclose()
         await engine.close()
 
 

@@ -1,12 +1,13 @@
-"""The live stream's values: text that is not recorded yet, and positions to resume from.
+"""The live stream: text that is not recorded yet, positions to resume from, and the port of hubs.
 
 A position has three parts: the ``seq`` of the event that the text will become, the epoch of the
 run, and the number of chunks before it. Streamed text is provisional. Once the event is recorded,
 only the event counts, and a new attempt discards the text of the one before.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
@@ -57,6 +58,68 @@ class LiveChunk:
     text: str = ""
     tool: str | None = None
     call_id: str | None = None
+
+
+class Hub(Protocol):
+    """Passes on the text of runs in progress, from the process that drives one to its followers.
+
+    Nothing here is durable, and no method waits for a follower or raises because one is out of
+    reach: what is lost here is in the ledger a moment later.
+    """
+
+    def publish(
+        self,
+        run: RunId,
+        at: StreamPosition,
+        attempt: int,
+        kind: LiveKind,
+        text: str,
+        *,
+        tool: str | None = None,
+        call_id: str | None = None,
+    ) -> None:
+        """Publish a chunk of the event at ``at.seq`` under ``at.epoch``."""
+        ...
+
+    def said(self, run: RunId, at: StreamPosition) -> str:
+        """Return the text so far of an event that this process is producing."""
+        ...
+
+    def tell(self, run: RunId) -> None:
+        """Notify the followers of a run that this process recorded an event."""
+        ...
+
+    def notice(self, run: RunId) -> None:
+        """Notify the followers in this process that any process recorded an event."""
+        ...
+
+    def forget(self, run: RunId) -> None:
+        """Drop the text of a run that is sealed."""
+        ...
+
+    def list_runs(self) -> list[RunId]:
+        """Return the runs whose text this process produces."""
+        ...
+
+    def pieces(self, run: RunId, after: StreamPosition) -> list[LiveChunk]:
+        """Return the chunks after a position that are here."""
+        ...
+
+    def listen(self, run: RunId) -> Callable[[StreamPosition], Iterator[LiveChunk]]:
+        """Return a reader of the chunks after a position; it still works after ``forget``."""
+        ...
+
+    def news(self, run: RunId) -> int:
+        """Return the number of changes in a run so far, to pass to ``wait``."""
+        ...
+
+    async def wait(self, run: RunId, *, since: int, timeout_s: float) -> None:
+        """Return when a run has changed since ``since``, or after ``timeout_s``."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections, if it has any."""
+        ...
 
 
 def position_after(news: LiveChunk | RunEvent) -> StreamPosition:

@@ -43,7 +43,7 @@ class _RingBuffer:
 
 @dataclass(slots=True)
 class LiveHub:
-    """Chunks of streamed text, by run."""
+    """Chunks of streamed text, by run. Implements ``Hub`` for one process."""
 
     _rings: dict[RunId, _RingBuffer] = field(default_factory=dict[RunId, _RingBuffer])
     """Runs with text."""
@@ -68,6 +68,21 @@ class LiveHub:
         The offset of ``at`` is ignored: chunks are counted here. The first chunk of a new attempt
         discards the text of the same event before it.
         """
+        self.add(run, at, attempt, kind, text, tool=tool, call_id=call_id)
+
+    def add(
+        self,
+        run: RunId,
+        at: StreamPosition,
+        attempt: int,
+        kind: LiveKind,
+        text: str,
+        *,
+        tool: str | None = None,
+        call_id: str | None = None,
+    ) -> list[LiveChunk]:
+        """Publish a chunk like ``publish``, and return what followers read: that, and a restart."""
+        added: list[LiveChunk] = []
         ring = self._writable_ring(run)
         started = (ring.at.seq, ring.at.epoch, ring.attempt)
         if started != (at.seq, at.epoch, attempt):
@@ -77,10 +92,31 @@ class LiveHub:
             ring.words = []
             # Followers have shown text that will never be recorded: tell them to take it back.
             if is_other:
-                self._add(run, ring, "restart", "", None, None)
+                added.append(self._add(run, ring, "restart", "", None, None))
         if kind == "text":
             ring.words.append(text)
-        self._add(run, ring, kind, text, tool, call_id)
+        added.append(self._add(run, ring, kind, text, tool, call_id))
+        return added
+
+    def receive(self, chunk: LiveChunk) -> None:
+        """Take a chunk that another process published, if the run is followed here.
+
+        One that is here already, or older than what is, changes nothing.
+        """
+        ring, at = self._known.get(chunk.run), chunk.position
+        if ring is None or at <= ring.at:
+            return
+        if ring.pieces and ring.at.seq == at.seq and ring.at.epoch < at.epoch:
+            # Another worker has taken the run over: what the first one said will not be recorded.
+            restart = StreamPosition(at.seq, at.epoch)
+            ring.pieces.append(LiveChunk(chunk.run, restart, "restart"))
+        ring.at = at
+        ring.pieces.append(chunk)
+        ring.ring()
+
+    def is_followed(self, run: RunId) -> bool:
+        """Return whether a run has followers here, or text."""
+        return run in self._known
 
     def said(self, run: RunId, at: StreamPosition) -> str:
         """Return the text so far of the event at ``at.seq`` under ``at.epoch``."""
@@ -90,7 +126,11 @@ class LiveHub:
         return "".join(ring.words)
 
     def tell(self, run: RunId) -> None:
-        """Notify followers of a run that an event was recorded."""
+        """Notify the followers of a run that this process recorded an event."""
+        self.notice(run)
+
+    def notice(self, run: RunId) -> None:
+        """Notify the followers in this process that any process recorded an event."""
         if (ring := self._known.get(run)) is not None:
             ring.ring()
 
@@ -126,6 +166,9 @@ class LiveHub:
             with anyio.move_on_after(timeout_s):
                 await ring.bell.wait()
 
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
     def _ring(self, run: RunId) -> _RingBuffer:
         """Return the buffer of a run, which lives as long as its caller holds it, or it has text.
 
@@ -153,7 +196,9 @@ class LiveHub:
         text: str,
         tool: str | None,
         call_id: str | None,
-    ) -> None:
+    ) -> LiveChunk:
         ring.at = StreamPosition(ring.at.seq, ring.at.epoch, ring.at.offset + 1)
-        ring.pieces.append(LiveChunk(run, ring.at, kind, text, tool, call_id))
+        chunk = LiveChunk(run, ring.at, kind, text, tool, call_id)
+        ring.pieces.append(chunk)
         ring.ring()
+        return chunk

@@ -18,8 +18,7 @@ from turntree.core.value import value
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.models.retry import find_pause
-from turntree.runs.live import StreamPosition
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live import Hub, StreamPosition
 
 SILENCE_MAX_S = 300.0
 """A provider that sends nothing for this long counts as gone."""
@@ -108,7 +107,7 @@ class ModelCallResult:
 class ModelCaller:
     """Calls providers, with retries."""
 
-    hub: LiveHub
+    hub: Hub
     clock: Callable[[], float]
     """Monotonic seconds."""
     chance: Callable[[], float]

@@ -14,7 +14,7 @@ from turntree.core.errors import TurntreeError
 from turntree.core.event import FeedPosition
 from turntree.core.ids import RunId
 from turntree.ledger.feed import Feed
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live import Hub
 
 FOLLOWERS_MIN = 2
 """Followers from which on the reader is worth its own queries."""
@@ -30,7 +30,7 @@ class RunFeed:
     feed: Feed
     """As the system sees it. Only which stream has news is passed on, and only within the process;
     what the news is each follower reads with its own rights."""
-    hub: LiveHub
+    hub: Hub
     _followers: int = 0
     _reader: "asyncio.Task[None] | None" = field(default=None, repr=False)
     _position: FeedPosition | None = None
@@ -68,7 +68,7 @@ class RunFeed:
                 await asyncio.sleep(poll_s)
                 continue
             for _, event in page:
-                self.hub.tell(RunId(event.stream))
+                self.hub.notice(RunId(event.stream))
             self._position = page[-1][0] if page else position
             if len(page) < PAGE:
                 await asyncio.sleep(poll_s)

@@ -60,8 +60,7 @@ from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.compacting import finish_compaction
 from turntree.runs.attempt import Attempt, Draft
-from turntree.runs.live import StreamPosition
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live import Hub, StreamPosition
 from turntree.runs.model_call import (
     Assemble,
     ModelCaller,
@@ -114,7 +113,7 @@ class Runner:
     assemble: Assemble
     asking: ModelCaller
     calling: ToolCaller
-    hub: LiveHub
+    hub: Hub
     gate: Gate = let_through
     own_tools: OwnTools = no_own_tools
     context_of: RunContext | None = None

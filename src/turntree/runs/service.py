@@ -51,8 +51,7 @@ from turntree.runs.inbox import (
     RunStatus,
 )
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live import LiveChunk, StreamPosition, position_after
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live import Hub, LiveChunk, StreamPosition, position_after
 from turntree.runs.run_feed import RunFeed
 from turntree.runs.worker_store import WorkerStore
 
@@ -113,7 +112,7 @@ class Runs(Facet):
     sessions: Sessions
     world: Clock
     by: Principal
-    hub: LiveHub
+    hub: Hub
     find_router: "Callable[[], Router]"
     """Called for a target that is not the label of an existing session."""
     end_here: Callable[[RunId], bool] = _not_here

@@ -21,7 +21,7 @@ from turntree.core.errors import InvalidOperation, NotFound
 from turntree.system.shell_words import positional
 
 KEY = click.Choice(list(KEYS))
-ADDRESSES = ("database_url", "console_url")
+ADDRESSES = ("database_url", "console_url", "live_url")
 """Settings that may hold a password."""
 SEVERAL = [name for name, key in KEYS.items() if key.several]
 
