@@ -91,9 +91,8 @@ class SharedWorker:
             Conflict: A worker of that name is already running.
             DatabaseUnavailable: The database is unreachable at the start.
         """
+        await self._register()
         try:
-            for registration in self.registrations:
-                await registration.lease(self.name)
             async with anyio.create_task_group() as group:
                 group.start_soon(repeat, self._beat, self.beat_s)
                 group.start_soon(repeat, partial(self._sweep, group), self.sweep_s)
@@ -117,6 +116,17 @@ class SharedWorker:
             await self.hand_on(workspace, session, number)
         else:
             await served.actor.handle(session)
+
+    async def _register(self) -> None:
+        registered: list[WorkerStore] = []
+        try:
+            for registration in self.registrations:
+                await registration.lease(self.name)
+                registered.append(registration)
+        finally:
+            if len(registered) < len(self.registrations):
+                for registration in registered:
+                    await registration.leave(self.name)
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         while not self._leaving.is_set():

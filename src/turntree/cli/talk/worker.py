@@ -38,7 +38,7 @@ NAMES_MAX: Final = 8
               type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder in which the criteria of all users' tasks are checked.")  # fmt: skip
 @click.option("--workspace", "only", metavar="NAME", multiple=True,
-              help="Workspace to serve, repeatable; by default every one of the database.")  # fmt: skip
+              help="Workspace to serve; repeatable. By default all of the database.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that running turns get to finish after a stop signal.")  # fmt: skip
 def worker(
@@ -53,13 +53,13 @@ def worker(
     """Serve the sessions of all workspaces until stopped.
 
     One worker is enough for all workspaces of a database, also for those that are created later;
-    --workspace limits it to some. With a token it serves the token's workspace. Tasks that were started and have no process following them are completed too. Criteria run
-    commands and read files: those of your own tasks in the folder where you start the worker, those
-    of other users only in a folder that you name with --folder, and their authors learn only
-    whether they are met. Any number of workers may run, on any machine that reaches the database:
-    each session is processed by one of them at a time, and another takes over from a dead one
-    within seconds. On SIGTERM or Ctrl-C it finishes its running turns; what takes longer than
-    --drain-s continues in another worker.
+    --workspace limits it to some, and a token to its own. Tasks that were started and have no
+    process following them are completed too. Criteria run commands and read files: those of your
+    own tasks in the folder where you start the worker, those of other users only in a folder that
+    you name with --folder, and their authors learn only whether they are met. Any number of workers
+    may run, on any machine that reaches the database: each session is processed by one of them at a
+    time, and another takes over from a dead one within seconds. On SIGTERM or Ctrl-C it finishes
+    its running turns; what takes longer than --drain-s continues in another worker.
     """
 
     settle_own_hosts(terminal)
@@ -72,12 +72,9 @@ def worker(
         ) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                # A token names its workspace. Without DBOS a process has to ask each workspace for
-                # messages, so it does that for one.
-                is_own = opened.settings.context is not None or running.parts.engine.is_here
                 async with _serving(
-                    running, opened.settings, is_own=is_own and not only,
-                    only=only, name=name, at_once=concurrency, drain_s=drain_s,
+                    running, opened.settings, only=_find_limits(opened.settings, only),
+                    name=name, at_once=concurrency, drain_s=drain_s,
                 ) as service:  # fmt: skip
                     _tell(terminal, running, service, concurrency)
                     async for _ in signals:
@@ -91,19 +88,32 @@ def worker(
         raise InvalidOperation(str(error), hint=command_hint("turntree status")) from error
 
 
+def _find_limits(settings: Settings, only: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the workspaces to serve; none stands for all.
+
+    Raises:
+        InvalidOperation: The token is for another workspace.
+    """
+    if settings.context is None:
+        return only
+    if others := [one for one in only if one != settings.workspace]:
+        raise InvalidOperation(f"the token is for {settings.workspace}, not for {others[0]}")
+    return (settings.workspace,)
+
+
 @asynccontextmanager
 async def _serving(
     running: WorkerRuntime,
     settings: Settings,
     *,
-    is_own: bool,
     only: Sequence[str],
     name: str | None,
     at_once: int,
     drain_s: float,
 ) -> AsyncGenerator[SharedService, None]:
-    """Serve while the block lasts: the workspace of the settings, all, or those named."""
-    if is_own:
+    """Serve while the block lasts: all workspaces, or those named."""
+    # Without DBOS a process has to ask a workspace for messages, so it does that for its own.
+    if running.parts.engine.is_here and set(only) <= {settings.workspace}:
         await running.load_libraries()
         async with running.serving(
             name=name, at_once=at_once, drain_s=drain_s, oversees=True

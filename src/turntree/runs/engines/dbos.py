@@ -2,8 +2,9 @@
 
 DBOS serves one purpose: a durable queue of wake-ups. It stores no checkpoints and decides no order.
 All workspaces of a database share one queue, in which each is a partition: polling costs the same
-for one and for many, and a workspace with many wake-ups does not hold up the others. DBOS runs on its own thread and event loop, because it writes to the database synchronously and would
-block everything else on ours.
+for one and for many, and a workspace with many wake-ups does not hold up the others. DBOS runs on
+its own thread and event loop, because it writes to the database synchronously and would block
+everything else on ours.
 
 Only the documented API of DBOS is called. DBOS allows one worker name per process. This module must
 never know SQL, or what is done for a session that was woken up.
