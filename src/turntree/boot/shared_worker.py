@@ -88,17 +88,17 @@ async def serve_workspaces(
         at_once=at_once,
         grace_s=drain_s,
     )
-    await served.load_libraries()
-    task = await start_serving(worker.serve)
+    names = tuple(one for id, one in known.items() if served.serves(id))
     try:
-        names = [one for id, one in known.items() if served.serves(id)]
-        yield SharedService(called, tuple(names), is_all=served.chosen is None)
-    finally:
-        worker.drain()
+        await served.load_libraries()
+        task = await start_serving(worker.serve)
         try:
-            await task
+            yield SharedService(called, names, is_all=served.chosen is None)
         finally:
-            await served.aclose()
+            worker.drain()
+            await task
+    finally:
+        await served.aclose()
 
 
 @dataclass(slots=True)

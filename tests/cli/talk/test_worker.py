@@ -77,7 +77,7 @@ def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
     furnish(turntree)
     with working("--name", "bee", "--concurrency", "2", "--tools", TOOLS) as bee:
         assert told(bee) == {
-            "worker": "bee", "workspace": "tests", "at_once": 2, "engine": "DBOS",
+            "worker": "bee", "workspaces": ["tests"], "all": True, "at_once": 2, "engine": "DBOS",
             "tools": ["add", "ledger.recall", "ledger.read"],
         }  # fmt: skip
         assert turntree("status", "--json").document["workers"] == ["bee"]
@@ -114,6 +114,39 @@ def test_a_worker_starts_beside_a_broken_library(turntree: Call) -> None:
         bee.send_signal(signal.SIGTERM)
         bee.communicate(timeout=END_S)
     assert bee.returncode == 0
+
+
+def test_a_worker_answers_in_other_workspaces_too_unless_it_is_limited(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    furnish(turntree)
+    monkeypatch.setenv("TURNTREE_WORKSPACE", "other")
+    furnish(turntree)
+    with working("--name", "bee", "--tools", TOOLS) as bee:
+        assert told(bee)["workspaces"] == ["tests", "other"]
+        for name in ("tests", "other"):
+            monkeypatch.setenv("TURNTREE_WORKSPACE", name)
+            assert turntree("status", "--json").document["workers"] == ["bee"]
+            assert turntree("send", "main", "the sum", "--no-worker").out == "It is 42.\n"
+    with working("--name", "ant", "--workspace", "tests") as ant:
+        assert told(ant)["workspaces"] == ["tests"]
+        assert turntree("status", "--json").document["workers"] == []
+        monkeypatch.setenv("TURNTREE_WORKSPACE", "tests")
+        assert turntree("status", "--json").document["workers"] == ["ant"]
+    with working("--workspace", "nowhere") as lost:
+        assert lost.wait(BEGIN_S) == 1
+        assert lost.stderr is not None
+        assert "there is no workspace 'nowhere'" in lost.stderr.read()
+
+
+def test_a_token_limits_a_worker_to_its_workspace(turntree: Call) -> None:
+    token = turntree("token", "issue", "worker", "--json").document["token"]
+    with working("--token", token, "--workspace", "other") as refused:
+        assert refused.wait(BEGIN_S) == 1
+        assert refused.stderr is not None
+        assert "the token is for tests, not for other" in refused.stderr.read()
+    with working("--token", token) as bee:
+        assert told(bee)["workspaces"] == ["tests"]
 
 
 def test_a_second_worker_of_the_same_name_is_refused(turntree: Call) -> None:
