@@ -110,7 +110,7 @@ async def test_facts_come_in_pages_each_once(tree: Tree) -> None:
     listed = [fact for page in pages for fact in page.facts]
     assert sorted(map(repr, listed)) == sorted(map(repr, whole))
     # A turn with its tools is one entry: nine are events, one is a grant to a person, one a turn.
-    assert len(pages) == 6  # noqa: PLR2004
+    assert len(pages) == 6
     only = await tree.authority.list_facts(session=sessions[0])
     assert ({fact.session for fact in only.facts}, only.next) == ({"main"}, None)
 

@@ -70,7 +70,7 @@ MOVING = {
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "workers",
 }  # fmt: skip
-WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings"}
+WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
 SECRET = {"api_keys", "invitations", "passwords"}
 """The tables that people who query with SQL cannot read at all."""

@@ -184,9 +184,7 @@ class Assignments:
         by = Principal(cast("PrincipalKind", kind), id) if id else None
         chain = task.details.get("given_chain") if by is not None else None
         links = cast("Sequence[Mapping[str, Json]]", chain) if chain else None
-        return await self.following.runs.post(
-            session, text, key=key, by=by, chain=links, **options
-        )
+        return await self.following.runs.post(session, text, key=key, by=by, chain=links, **options)
 
     async def _follow(
         self, run: RunId, watch: "_Watch", hear: Callable[[Heard], None]

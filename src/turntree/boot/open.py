@@ -178,9 +178,7 @@ async def open_tree(
             return run_on(database, tree, chosen, here, engine, tools, providers)
 
         runtime, hub = LazyRuntime(run), LazyHub(chosen)
-        tree = tree_on(
-            database, chosen, here, engine=engine, runtime=runtime, find_hub=hub.find
-        )
+        tree = tree_on(database, chosen, here, engine=engine, runtime=runtime, find_hub=hub.find)
         try:
             if worker or providers:
                 tree = runtime.running.tree
@@ -591,7 +589,7 @@ async def list_trees(
         yield name, tree_on(one, settings, world, sight=EVERYTHING)
 
 
-def tree_on(
+def tree_on(  # noqa: PLR0913 - a part that is not given is found when it is needed.
     database: Database,
     settings: Settings,
     world: Clock,

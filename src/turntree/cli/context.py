@@ -294,9 +294,7 @@ async def _open_on(
     settings = await with_token(settings, database, world, audience)
 
     def run() -> "WorkerRuntime":
-        plain = tree_on(
-            database, settings, world, workplace=here, engine=engine, find_hub=hub.find
-        )
+        plain = tree_on(database, settings, world, workplace=here, engine=engine, find_hub=hub.find)
         return run_on(database, plain, settings, world, engine, tools)
 
     runtime, hub = LazyRuntime(run), LazyHub(settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import anyio
 
+from turntree.auth.run_rights import links_of_sender
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import Hint, InvalidOperation, NotFound, NoWorker
@@ -237,9 +238,6 @@ class Runs(Facet):
             by = acting.principal
         links = None if acting is None else acting.links
         if by is not None and (links is not None or chain is not None):
-            # Loaded here: most messages are sent by a person with all rights.
-            from turntree.auth.run_rights import links_of_sender
-
             links = links_of_sender(by, acting, chain)
         if isinstance(target, Route):
             route = target

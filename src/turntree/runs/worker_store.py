@@ -33,7 +33,7 @@ from turntree.runs.inbox import FailedRun, OpenRun
 SQL = load_statements(__file__)
 
 EVERY_WORKSPACE = WorkspaceId("00000000-0000-0000-0000-000000000000")
-"""Where a worker that serves all workspaces is registered; each of them sees it."""
+"""The store of this workspace, which does not exist, registers workers that serve all of them."""
 UNATTENDED_MAX = 1000
 """Sessions checked at a time, oldest first."""
 
@@ -52,6 +52,11 @@ class WorkerStore:
     engine: Engine
     _leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the workers that are registered here serve all workspaces."""
+        return str(self.database.workspace) == EVERY_WORKSPACE
+
     async def lease(self, worker: str) -> None:
         """Register a worker; it holds its name until ``leave``, or until this connection ends.
 
@@ -64,7 +69,8 @@ class WorkerStore:
             ((is_held,),) = await fetch(connection, SQL["lock_worker"], **scope)
             if not is_held:
                 raise Conflict(f"a worker named {worker} is already running")
-            await run(connection, SQL["register_worker"], scope)
+            statement = "register_shared_worker" if self.is_shared else "register_worker"
+            await run(connection, SQL[statement], scope)
             self._leases[worker] = _Lease(connection, stack.pop_all())
 
     async def beat(self, worker: str) -> list[RunId]:
@@ -75,9 +81,10 @@ class WorkerStore:
             await self.lease(worker)
             lease = self._leases[worker]
         scope = {"workspace": self.database.workspace, "worker": worker}
+        statement = "heartbeat_shared_worker" if self.is_shared else "heartbeat_worker"
         try:
             async with ErrorTranslator():
-                rows = await fetch(lease.connection, SQL["heartbeat_worker"], **scope)
+                rows = await fetch(lease.connection, SQL[statement], **scope)
         except (DatabaseUnavailable, asyncio.CancelledError):
             # The connection's state is unknown, so the next heartbeat opens a new one.
             await self._drop(worker)

@@ -12,6 +12,18 @@ SELECT pg_advisory_unlock(turntree.worker_lock_key(%(workspace)b, %(worker)b));
 INSERT INTO turntree.workers (workspace_id, name) VALUES (%(workspace)b, %(worker)b)
   ON CONFLICT (workspace_id, name) DO UPDATE SET started_at = clock_timestamp(), heartbeat_at = clock_timestamp();
 
+-- name: register_shared_worker
+INSERT INTO turntree.shared_workers (name) VALUES (%(worker)b)
+  ON CONFLICT (name) DO UPDATE SET started_at = clock_timestamp(), heartbeat_at = clock_timestamp();
+
+-- name: heartbeat_shared_worker
+-- Which of its runs were canceled is asked in the workspaces where it has any.
+WITH beat AS (
+  INSERT INTO turntree.shared_workers (name) VALUES (%(worker)b)
+    ON CONFLICT (name) DO UPDATE SET heartbeat_at = clock_timestamp()
+)
+SELECT NULL::text WHERE false;
+
 -- name: heartbeat_worker
 -- A worker that was wrongly taken for dead is registered again with its next heartbeat.
 WITH beat AS (
@@ -26,16 +38,17 @@ SELECT id::text FROM turntree.runs
   WHERE workspace_id = %(workspace)b AND worker = %(worker)b AND cancel_requested AND status <> 'finished';
 
 -- name: delete_workers
-DELETE FROM turntree.workers
-  WHERE workspace_id IN (%(workspace)b, turntree.every_workspace()) AND name = ANY (%(workers)b::text[]);
+WITH shared AS (DELETE FROM turntree.shared_workers WHERE name = ANY (%(workers)b::text[]))
+DELETE FROM turntree.workers WHERE workspace_id = %(workspace)b AND name = ANY (%(workers)b::text[]);
 
 -- name: list_expired_workers
 SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b));
 
 -- name: list_workers
-SELECT name FROM turntree.workers WHERE workspace_id IN (%(workspace)b, turntree.every_workspace())
-    AND turntree.is_worker_alive(workspace_id, name)
-  ORDER BY name;
+SELECT name FROM (
+    SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b
+    UNION SELECT name FROM turntree.shared_workers
+  ) x WHERE turntree.is_worker_alive(%(workspace)b, name) ORDER BY name;
 
 -- name: list_orphaned_queues
 -- Awake sessions whose worker is dead, and sessions that have been awake so long that their wake-up may be lost:
@@ -43,7 +56,7 @@ SELECT name FROM turntree.workers WHERE workspace_id IN (%(workspace)b, turntree
 -- their wake-ups may be in memory there.
 WITH dead AS MATERIALIZED (SELECT * FROM turntree.expired_workers(%(workspace)b, make_interval(secs => %(silent_s)b)) AS name),
 living AS MATERIALIZED (
-  SELECT name FROM turntree.workers WHERE workspace_id IN (%(workspace)b, turntree.every_workspace())
+  (SELECT name FROM turntree.workers WHERE workspace_id = %(workspace)b UNION SELECT name FROM turntree.shared_workers)
     EXCEPT SELECT name FROM dead
 )
 SELECT session_id::text, wakeup_number, worker, is_orphan FROM (

@@ -126,9 +126,7 @@ async def _serving(
         yield service
 
 
-def _tell(
-    terminal: Terminal, running: WorkerRuntime, service: SharedService, at_once: int
-) -> None:
+def _tell(terminal: Terminal, running: WorkerRuntime, service: SharedService, at_once: int) -> None:
     tools = [spec.name for spec in running.tool_specs]
     document: dict[str, Any] = {
         "worker": service.worker,

@@ -20,7 +20,7 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.worker_lock_key(p_ws uuid, p_worker text)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended('turntree:worker:' || p_ws || ':' || p_worker, 0) $$;
 
--- Returns where a worker that serves all workspaces is registered: a row there is visible in each of them.
+-- Returns what stands for the workspace in the lock of a worker that serves all of them.
 CREATE OR REPLACE FUNCTION turntree.every_workspace() RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT '00000000-0000-0000-0000-000000000000'::uuid
 $$;
@@ -623,8 +623,10 @@ $$;
 -- Returns the workers whose lock is free or whose last heartbeat is older than p_silent.
 CREATE OR REPLACE FUNCTION turntree.expired_workers(p_ws uuid, p_silent interval)
 RETURNS SETOF text LANGUAGE sql STABLE AS $$
-  SELECT name FROM turntree.workers
-    WHERE workspace_id IN (p_ws, turntree.every_workspace())
-      AND (heartbeat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name))
+  SELECT name FROM (
+      SELECT name, heartbeat_at FROM turntree.workers WHERE workspace_id = p_ws
+      UNION ALL SELECT name, heartbeat_at FROM turntree.shared_workers
+    ) x
+    WHERE heartbeat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name)
     ORDER BY name
 $$;

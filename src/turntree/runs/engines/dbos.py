@@ -75,9 +75,7 @@ class _DbosTransaction:
             options["delay_seconds"] = delay_s
 
         def enqueue(connection: "Connection") -> None:
-            self.client.enqueue_in_transaction(
-                connection, options, self.workspace, session, number
-            )
+            self.client.enqueue_in_transaction(connection, options, self.workspace, session, number)
 
         await self.connection.run_sync(enqueue)
 
@@ -106,9 +104,7 @@ class _Handlers:
         default_factory=dict["asyncio.Task[None]", _Place]
     )
     ending: "asyncio.Task[None] | None" = None
-    doubts: dict[str, tuple[_Place, float]] = field(
-        default_factory=dict[str, tuple[_Place, float]]
-    )
+    doubts: dict[str, tuple[_Place, float]] = field(default_factory=dict[str, tuple[_Place, float]])
     """Wake-ups that seem to be lost, each with its session and when it was first suspected."""
 
     async def take(self, workspace: WorkspaceId, session: SessionId, number: int) -> None:
