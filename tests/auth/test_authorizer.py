@@ -95,6 +95,7 @@ async def test_an_audit_can_be_asked_of_a_session_an_agent_and_a_time(tree: Tree
 
 
 async def test_facts_come_in_pages_each_once(tree: Tree) -> None:
+    await tree.programs.create("session", "other", {})
     sessions = [await session_of(tree, label) for label in ("main", "other", "third")]
     for session in sessions:
         await tree.authority.grant(session, context=AGENT)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -72,11 +73,13 @@ class Server:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncGenerator[Server, None]:
-    server = Server(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
+async def server() -> AsyncGenerator[Server, None]:
+    # The path of a socket has at most 107 characters.
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder))
+        await server.start()
+        yield server
+        await server.stop()
 
 
 class Follower:
@@ -90,8 +93,9 @@ class Follower:
     async def until(self, is_enough: Callable[[], bool]) -> None:
         with anyio.fail_after(SOON_S):
             while True:
-                read, news = self.hub.listen(self.run), self.hub.news(self.run)
-                for chunk in read(self.partial.position):
+                # Kept: text is received for as long as a follower holds its reader.
+                self.read, news = self.hub.listen(self.run), self.hub.news(self.run)
+                for chunk in self.read(self.partial.position):
                     self.chunks.append(chunk)
                     self.partial = self.partial.read(chunk)
                 if is_enough():
