@@ -73,7 +73,7 @@ class Server:
 
 
 @pytest.fixture
-async def server() -> AsyncGenerator[Server, None]:
+async def redis_server() -> AsyncGenerator[Server, None]:
     # The path of a socket has at most 107 characters.
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder))
@@ -108,14 +108,14 @@ class Follower:
 
 @pytest.fixture(params=["one process", "three processes"])
 async def hubs(
-    request: pytest.FixtureRequest, server: Server
+    request: pytest.FixtureRequest, redis_server: Server
 ) -> AsyncGenerator[tuple[Hub, Hub, Hub], None]:
     """Two that produce and one that follows: one hub for all three, or each its own."""
     if request.param == "one process":
         hub = LiveHub()
         yield hub, hub, hub
         return
-    made = [make_redis_hub(server.url) for _ in range(3)]
+    made = [make_redis_hub(redis_server.url) for _ in range(3)]
     yield made[0], made[1], made[2]
     for one in made:
         await one.aclose()
@@ -184,21 +184,21 @@ async def test_recorded_event_wakes_followers(hubs: tuple[Hub, Hub, Hub]) -> Non
         assert [chunk.text for chunk in reader(StreamPosition())] == ["four "]
 
 
-async def test_nothing_fails_while_the_server_is_stopped(server: Server) -> None:
+async def test_nothing_fails_while_the_server_is_stopped(redis_server: Server) -> None:
     async with AsyncExitStack() as stack:
-        producer, hub = make_redis_hub(server.url), make_redis_hub(server.url)
+        producer, hub = make_redis_hub(redis_server.url), make_redis_hub(redis_server.url)
         for one in (producer, hub):
             stack.push_async_callback(one.aclose)
         follower = Follower(hub)
         say(producer, "four")
         await follower.until_text("four ")
-        await server.stop()
+        await redis_server.stop()
         say(producer, "degrees")
         producer.tell(RUN)
         await anyio.sleep(0.2)
         await follower.until(lambda: True)
         assert follower.partial.text == "four "
-        await server.start()
+        await redis_server.start()
         with anyio.fail_after(SOON_S):
             while "falling" not in follower.partial.text:
                 # What was said meanwhile is lost, and in the ledger.
@@ -207,9 +207,9 @@ async def test_nothing_fails_while_the_server_is_stopped(server: Server) -> None
                 await follower.until(lambda: True)
 
 
-async def test_what_others_write_there_is_left_out(server: Server) -> None:
-    hub = make_redis_hub(server.url)
-    client: Any = redis.Redis.from_url(server.url)
+async def test_what_others_write_there_is_left_out(redis_server: Server) -> None:
+    hub = make_redis_hub(redis_server.url)
+    client: Any = redis.Redis.from_url(redis_server.url)
     try:
         follower = Follower(hub)
         for chunks in (b"{", b"{}", b'[["x","text","a",null,null]]', b"[[1,2,3]]",
@@ -226,9 +226,9 @@ async def test_what_others_write_there_is_left_out(server: Server) -> None:
         await hub.aclose()
 
 
-async def test_without_followers_nothing_is_read(server: Server) -> None:
-    hub = make_redis_hub(server.url)
-    client: Any = redis.Redis.from_url(server.url)
+async def test_without_followers_nothing_is_read(redis_server: Server) -> None:
+    hub = make_redis_hub(redis_server.url)
+    client: Any = redis.Redis.from_url(redis_server.url)
     try:
         follower: Follower | None = Follower(hub)
         assert follower is not None
@@ -278,10 +278,10 @@ class Halting:
 
 
 async def test_words_reach_a_follower_that_does_not_serve(
-    server: Server, conninfo: str, tmp_path: Path
+    redis_server: Server, conninfo: str, tmp_path: Path
 ) -> None:
     settings = Settings(
-        tmp_path, database_url=conninfo, workspace="shared", user="ana", live_url=server.url
+        tmp_path, database_url=conninfo, workspace="shared", user="ana", live_url=redis_server.url
     )
     halting = Halting(anyio.Event())
     async with (

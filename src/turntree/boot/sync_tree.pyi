@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import IO, Self, Unpack
 
 from turntree.auth.api_key import ApiKey, VerifiedKey
-from turntree.auth.audit import Audit, Fact
+from turntree.auth.audit import Audit, Fact, FactPage, FactPosition
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import Invitation, Member, Role
 from turntree.auth.permissions import Decision, Permissions
@@ -1292,6 +1292,17 @@ class _Authorizer:
         """
     def list_of_turn(self, turn: TurnId) -> list[Fact]:
         """Return what one turn was granted, used and was denied; empty if nothing is recorded."""
+    def list_facts(
+        self, *, session: SessionId | None = ..., after: FactPosition | None = ..., limit: int = ...
+    ) -> FactPage:
+        """Return a page of permissions granted, used and denied, in one session or in all.
+
+        They come in the order in which their sessions and turns began. The permissions of a turn
+        and the tools it used count as one towards ``limit``.
+
+        Raises:
+            InvalidOperation: A page has at least one.
+        """
     def audit(
         self,
         *,
@@ -1466,8 +1477,13 @@ class _Tokens:
             PermissionDenied: The token is not valid, is for another audience, has expired or was
                 revoked, or its person was removed from the workspace since it was issued.
         """
-    def list_all(self) -> list[TokenRecord]:
-        """Return every token this ledger knows, in order of issue."""
+    def list_all(
+        self, *, after: TokenRecord | None = ..., limit: int | None = ...
+    ) -> list[TokenRecord]:
+        """Return every token this ledger knows, in order of issue.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
+        """
 
 class _Personas:
     def pin(
@@ -1651,6 +1667,7 @@ class _Runs:
         *,
         key: str | None = ...,
         by: Principal | None = ...,
+        chain: Sequence[Mapping[str, Json]] | None = ...,
         caller: Caller | None = ...,
         expected_head: TurnId | None = ...,
         **asked: Unpack[PostOptions],
@@ -1665,6 +1682,10 @@ class _Runs:
         before anything is stored; ``redacted`` of the result counts them. ``caller`` is the tool
         call that sends it, which has a key of its own. With ``expected_head`` the message must
         become the next turn after that one: nothing else may be running or waiting there.
+
+        The rights of the sender travel with the message: whichever worker answers it, its run does
+        no more than they permit. ``by`` sends for another principal, under the links of a recorded
+        ``chain``; that never adds to the rights of the one who calls.
 
         Raises:
             Conflict: The session has another head, or another message comes before this one.

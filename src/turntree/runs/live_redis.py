@@ -214,7 +214,9 @@ class RedisHub:
             await self._receive([run])
 
     async def _receive(self, runs: Iterable[RunId]) -> None:
-        wanted = {_key(run): self._read_to[run] for run in runs if run in self._read_to}
+        wanted: dict[Any, Any] = {
+            _key(run): self._read_to[run] for run in runs if run in self._read_to
+        }
         found: Any = await self._connected().xread(wanted) if wanted else []
         for key, entries in found:
             run = RunId(key.decode().removeprefix(_key(RunId(""))))

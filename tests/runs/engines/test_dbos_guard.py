@@ -13,7 +13,7 @@ import pytest
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.db.database import Database, sqlalchemy_url
-from turntree.runs.engines.dbos import DbosEngine, open_dbos
+from turntree.runs.engines.dbos import QUEUE, DbosEngine, open_dbos
 from turntree.runs.engines.dbos_guard import (
     READERS,
     PickleRefused,
@@ -56,13 +56,13 @@ async def test_a_pickled_row_runs_nothing_in_a_worker(
     with psycopg.connect(conninfo) as owner:
         owner.execute(
             "INSERT INTO dbos.workflow_status (workflow_uuid, status, name, queue_name,"
-            " application_version, serialization, application_name)"
-            " SELECT queue_name || ':evil:1', status, name, queue_name, application_version,"
-            " 'py_pickle', application_name FROM dbos.workflow_status"
+            " queue_partition_key, application_version, serialization, application_name)"
+            " SELECT queue_name || ':evil:1', status, name, queue_name, queue_partition_key,"
+            " application_version, 'py_pickle', application_name FROM dbos.workflow_status"
         )
         owner.execute(
             "INSERT INTO dbos.workflow_input (workflow_uuid, inputs) VALUES (%s, %s)",
-            (f"{engine.queue}:evil:1", pickled(trace)),
+            (f"{QUEUE}:evil:1", pickled(trace)),
         )
 
     async def is_refused() -> bool:
