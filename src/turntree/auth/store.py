@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from psycopg.types.numeric import Int4
 
 from turntree.auth import audit, token
 from turntree.auth.audit import (
@@ -93,7 +92,7 @@ class PermissionStore:
             "stream": UUID(after.stream),
             "limit": limit,
         }
-        place = {"seq": Int4(after.seq)}
+        place = {"seq": after.seq}
         found: list[tuple[FactPosition, list[Fact]]] = []
         for turn, started, by, granted, tools, label in await self.database.fetch(
             SQL["list_permitted_turns"], **scope
