@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 53
-DIGEST: Final = "0185dfa33dc8ccb5854b92a826c6b056394838bb3245c0f086a11437691c2f8b"
+NUMBER: Final = 54
+DIGEST: Final = "9c3c5935211d212f7cf8e3be918fe25fd228963b9d0b2ea14a6fd7ea40e7430a"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
