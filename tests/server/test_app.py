@@ -91,10 +91,10 @@ def counter() -> Counter:
 def app(context: ServerContext, counter: Counter) -> ASGIApp:
     answers: Any = EchoAnswer
     routes = (
-        ApiRoute("GET", "/turns/{revision}/text", echo, "Echo.", EchoAsks, answers),
-        ApiRoute("GET", "/turns/first/text", pair, "Exact.", PairAsks, answers),
-        ApiRoute("GET", "/compare/{left}...{right}", pair, "Pair.", PairAsks, answers),
-        ApiRoute("POST", "/act", counter.act, "Act.", EchoAsks, answers, kind="write"),
+        ApiRoute("GET", "/turns/{revision}/text", READ, echo, "Echo.", EchoAsks, answers),
+        ApiRoute("GET", "/turns/first/text", READ, pair, "Exact.", PairAsks, answers),
+        ApiRoute("GET", "/compare/{left}...{right}", READ, pair, "Pair.", PairAsks, answers),
+        ApiRoute("POST", "/act", READ, counter.act, "Act.", EchoAsks, answers, kind="write"),
     )
     return make_app(context, routes=routes)
 
@@ -209,7 +209,7 @@ async def test_kept_answers_are_bounded(context: ServerContext, counter: Counter
     answers = IdempotentAnswers()
     app = make_app(
         context,
-        routes=(ApiRoute("POST", "/act", counter.act, "Act.", EchoAsks, EchoAnswer, "write"),),
+        routes=(ApiRoute("POST", "/act", READ, counter.act, "Act.", EchoAsks, EchoAnswer, "write"),),
     )
     dispatcher: Any = app.routes[1].app  # type: ignore[attr-defined]
     dispatcher.answers = answers

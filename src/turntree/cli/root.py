@@ -279,6 +279,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "worker": CommandEntry(
         "Maintain", "talk.worker", "Serve the sessions of a workspace until stopped."
     ),
+    "serve": CommandEntry(
+        "Maintain",
+        "setup.serve",
+        "Put the ledger on the network, for the members of its workspaces.",
+    ),
     "init": CommandEntry(
         "Maintain", "setup.server", "Give this folder a current session of its own."
     ),

@@ -255,10 +255,26 @@ class Tags:
         return row is not None and bool(row[0])
 
     async def list_tags(
-        self, *, turn: TurnId | None = None, tag: str | None = None
+        self,
+        *,
+        turn: TurnId | None = None,
+        tag: str | None = None,
+        after: tuple[TurnId, str] | None = None,
+        limit: int | None = None,
     ) -> list[tuple[TurnId, str]]:
-        """Return (turn, tag) pairs, of one turn, of one tag, or all."""
-        rows = await self.database.fetch(SQL["list_tags"], turn=as_uuid(turn), tag=tag)
+        """Return (turn, tag) pairs ordered by tag: of one turn, of one tag, or all.
+
+        With a ``limit`` it is a page of them; the next one comes ``after`` the last of this one.
+        """
+        after_turn, after_tag = after or (None, None)
+        rows = await self.database.fetch(
+            SQL["list_tags"],
+            turn=as_uuid(turn),
+            tag=tag,
+            after_turn=as_uuid(after_turn),
+            after_tag=after_tag,
+            limit=limit,
+        )
         return [(TurnId(node), word) for node, word in rows]
 
     async def erase(

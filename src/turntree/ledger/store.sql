@@ -38,7 +38,8 @@ SELECT node_id::text, tag FROM turntree.tags g
   WHERE workspace_id = %(workspace)b AND (%(turn)b::uuid IS NULL OR node_id = %(turn)b::uuid)
     AND (%(tag)b::text IS NULL OR tag = %(tag)b::text)
     AND EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = g.workspace_id AND t.id = g.node_id)
-  ORDER BY tag, node_id;
+    AND (%(after_tag)b::text IS NULL OR (tag, node_id) > (%(after_tag)b::text, %(after_turn)b::uuid))
+  ORDER BY tag, node_id LIMIT %(limit)b::bigint;
 
 -- name: put_object
 SELECT turntree.put_object(%(workspace)b, %(digest)b, %(bytes)b);

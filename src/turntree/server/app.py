@@ -1,19 +1,34 @@
 """The server as one ASGI application: the API, its description, and the page."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from turntree.server.caller import Callers, LocalCallers
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import JSON, PREFIX, Dispatcher, answer_unexpected
+from turntree.server.keys import AccessKeys
 from turntree.server.openapi import write_openapi
 from turntree.server.page import Page
 from turntree.server.route import ApiRoute
-from turntree.server.routes import ROUTES
-from turntree.server.security import Door, Entrance
+from turntree.server.routes import NETWORK_ROUTES, ROUTES
+from turntree.server.security import (
+    HEALTH_PATHS,
+    NETWORK_CHECKS,
+    Door,
+    Entrance,
+)
+
+WELCOME: Final = Path(__file__).parent / "welcome"
+"""The page that a one-time link opens."""
+_WELCOME_FILES: Final = {"welcome": ("index.html", "text/html"),
+                         "welcome.js": ("welcome.js", "text/javascript")}  # fmt: skip
 
 
 def make_app(
@@ -22,12 +37,12 @@ def make_app(
     """Return the application over an open tree, without the checks of ``security``."""
 
     async def describe(_: Request) -> Response:
-        return Response(write_openapi(routes), media_type=JSON)
+        return Response(write_openapi(tuple(routes)), media_type=JSON)
 
     return Starlette(
         routes=[
             Route(f"{PREFIX}/openapi.json", describe),
-            Mount(PREFIX, Dispatcher(context, routes)),
+            Mount(PREFIX, Dispatcher(LocalCallers(context), routes)),
             Mount("/", page or Page()),
         ],
         exception_handlers={Exception: answer_unexpected},
@@ -41,3 +56,44 @@ def make_door(context: ServerContext, port: int) -> Door:
     )
     hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
     return Door(make_app(context), Entrance(context.keys, hosts, open_routes))
+
+
+def make_network_app(
+    callers: Callers,
+    is_ready: Callable[[], Awaitable[bool]],
+    *,
+    routes: Sequence[ApiRoute] = NETWORK_ROUTES,
+) -> Starlette:
+    """Return the application for callers over the network, without the checks of ``security``."""
+
+    async def describe(_: Request) -> Response:
+        return Response(write_openapi(tuple(routes), is_network=True), media_type=JSON)
+
+    async def tell_health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def tell_readiness(_: Request) -> Response:
+        if await is_ready():
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "not ready"}, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def show_welcome(request: Request) -> Response:
+        name, media = _WELCOME_FILES[request.url.path.rpartition("/")[2]]
+        return Response((WELCOME / name).read_bytes(), media_type=media)
+
+    health, ready = HEALTH_PATHS
+    return Starlette(
+        routes=[
+            Route(health, tell_health),
+            Route(ready, tell_readiness),
+            Route(f"{PREFIX}/openapi.json", describe),
+            *(Route(f"/w/{{workspace}}/{name}", show_welcome) for name in _WELCOME_FILES),
+            Mount("/w", Dispatcher(callers, routes)),
+        ],
+        exception_handlers={Exception: answer_unexpected},
+    )
+
+
+def make_network_door(app: Starlette, keys: AccessKeys, hosts: Collection[str]) -> Door:
+    """Return the application behind the checks of requests that come over the network."""
+    return Door(app, Entrance(keys, frozenset(hosts), frozenset()), checks=NETWORK_CHECKS)

@@ -13,6 +13,10 @@ from turntree.server.keys import AccessKeys
 from turntree.server.live import Live
 
 
+async def _always() -> bool:
+    return True
+
+
 @value
 class ServerContext:
     """The ledger, open for as long as the server runs."""
@@ -32,6 +36,10 @@ class ServerContext:
     """What runs beside the requests; None in a server that only answers."""
     sample: "SampleSwitch | None" = None
     """Where the sample data is shown instead, on request."""
+    is_local: bool = True
+    """Whether the caller is the user of this machine."""
+    is_admitted: Callable[[], Awaitable[bool]] = _always
+    """Asked again and again while a stream lasts: whether its caller may still read."""
 
     @property
     def shown(self) -> "ServerContext":

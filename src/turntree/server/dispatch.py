@@ -4,7 +4,10 @@ Paths are matched as they were sent, still escaped: a label may contain a slash,
 unescapes first could not tell from the one that separates two parameters.
 """
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -14,7 +17,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from turntree.core.errors import TurntreeError
+from turntree.core.errors import Hint, TurntreeError
+from turntree.server.caller import Callers
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.problems import (
@@ -24,18 +28,25 @@ from turntree.server.problems import (
     problem_of_input,
     problem_response,
 )
-from turntree.server.route import ApiRoute, adapter_of
+from turntree.server.route import ApiRoute, adapter_of, check_routes
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
+_BEGINNING: Final = re.compile(rf"\A(?:/w/[^/]+)?{PREFIX}(?=/|$)")
+"""What stands before the path of a route; over the network it names the workspace."""
 
 
 class Dispatcher:
     """The API as an ASGI application, for paths below ``/api/v1``."""
 
-    def __init__(self, context: ServerContext, routes: Sequence[ApiRoute]) -> None:
-        """Serve these routes; one without parameters wins over one that has some."""
-        self.context = context
+    def __init__(self, callers: Callers, routes: Sequence[ApiRoute]) -> None:
+        """Serve these routes; one without parameters wins over one that has some.
+
+        Raises:
+            ValueError: A route does not say what it requires.
+        """
+        check_routes(routes)
+        self.callers = callers
         self.routes = sorted(routes, key=lambda route: len(route.path_names))
         self.answers = IdempotentAnswers()
 
@@ -47,23 +58,44 @@ class Dispatcher:
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; an error of ours is a problem."""
+        context: ServerContext | None = None
         try:
             route, in_path = self._find(request)
+            context, holder = await self._admit(route, request)
+            shown = context
             if route.kind == "write":
                 return await self.answers.once(
-                    request, await request.body(), lambda: self._answer(route, in_path, request)
-                )
-            return await self._answer(route, in_path, request)
+                    request, holder, await request.body(),
+                    lambda: self._answer(route, in_path, request, shown),
+                )  # fmt: skip
+            return await self._answer(route, in_path, request, context)
         except Refusal as refusal:
             return problem_response(refusal.problem)
         except ValidationError as error:
             return problem_response(problem_of_input(error))
         except TurntreeError as error:
-            return problem_response(problem_of(error, self.context.command_for))
+            problem = problem_of(error, _no_hint if context is None else context.command_for)
+            if problem.status == HTTPStatus.CONFLICT and "if-match" in request.headers:
+                # RFC 9110 has a status of its own for a precondition of the client.
+                failed = HTTPStatus.PRECONDITION_FAILED
+                problem = replace(problem, status=int(failed), title=failed.phrase)
+            return problem_response(problem)
+
+    async def _admit(self, route: ApiRoute, request: Request) -> tuple[ServerContext, str]:
+        """Return what the handler works with, and who asks, once the table lets them.
+
+        Raises:
+            Refusal: The caller is unknown, or is not permitted what the route requires.
+        """
+        if route.right is None:
+            return self.callers.welcome(request), ""
+        caller = await self.callers.identify(request)
+        await caller.require(route.right)
+        return caller.context, caller.name
 
     def _find(self, request: Request) -> tuple[ApiRoute, Mapping[str, str]]:
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        path = raw.decode("ascii", "replace").partition("?")[0].removeprefix(PREFIX)
+        path = _BEGINNING.sub("", raw.decode("ascii", "replace").partition("?")[0], count=1)
         method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
         for route in self.routes:
@@ -77,12 +109,14 @@ class Dispatcher:
         raise Refusal(HTTPStatus.NOT_FOUND, "no-such-route", f"there is no route {path!r}")
 
     async def _answer(
-        self, route: ApiRoute, in_path: Mapping[str, str], request: Request
+        self,
+        route: ApiRoute,
+        in_path: Mapping[str, str],
+        request: Request,
+        context: ServerContext,
     ) -> Response:
         values = {**await self._read_values(route, request), **in_path}
-        answer = await route.handler(
-            self.context.shown, adapter_of(route.asks).validate_python(values)
-        )
+        answer = await route.handler(context, adapter_of(route.asks).validate_python(values))
         if isinstance(answer, Response):
             return answer
         match route.media:
@@ -91,9 +125,9 @@ class Dispatcher:
             case "application/json":
                 is_encoded = isinstance(answer, bytes)
                 body = answer if is_encoded else adapter_of(route.answers).dump_json(answer)
-                return Response(body, media_type=JSON)
+                return _tagged(Response(body, media_type=JSON), request)
             case "text/plain":
-                return PlainTextResponse(answer)
+                return _tagged(PlainTextResponse(answer), request)
             case media:
                 return StreamingResponse(answer, media_type=media)
 
@@ -114,6 +148,26 @@ class Dispatcher:
             if (text := request.headers.get(name.replace("_", "-"))) is not None:
                 given[name] = text
         return given
+
+
+def _tagged(response: Response, request: Request) -> Response:
+    """Return the answer to a read with the digest of its bytes, or 304 if the client has them.
+
+    Of the bytes, and not of what they describe: the digest of a turn outlives the erasure of its
+    messages, and a client would keep them for ever.
+    """
+    if request.method == "POST":
+        return response
+    tag = f'"{hashlib.sha256(response.body).hexdigest()}"'
+    kept = request.headers.get("if-none-match", "")
+    if any(one.strip().removeprefix("W/") in (tag, "*") for one in kept.split(",")):
+        response = Response(status_code=HTTPStatus.NOT_MODIFIED)
+    response.headers["etag"] = tag
+    return response
+
+
+def _no_hint(_: Hint) -> None:
+    """Return no command: it is not known yet who asks."""
 
 
 def _read_object(body: bytes) -> dict[str, Any]:

@@ -40,9 +40,11 @@ class IdempotentAnswers:
         self._answers: OrderedDict[str, KeptAnswer] = OrderedDict()
 
     async def once(
-        self, request: Request, body: bytes, act: Callable[[], Awaitable[Response]]
+        self, request: Request, holder: str, body: bytes, act: Callable[[], Awaitable[Response]]
     ) -> Response:
         """Return the answer to a write; only the first request with its key acts.
+
+        A key is its holder's: the same key of another caller is another key.
 
         A write that fails is forgotten, so that it can be tried again under the same key.
 
@@ -53,7 +55,9 @@ class IdempotentAnswers:
         if not 0 < len(key) <= KEY_CHARS_MAX:
             detail = f"a write needs an Idempotency-Key of at most {KEY_CHARS_MAX} characters"
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-idempotency-key", detail)
-        digest = hashlib.sha256(request.url.path.encode() + b"\0" + body).digest()
+        sent = "\0".join((request.url.path, request.headers.get("if-match", ""), ""))
+        digest = hashlib.sha256(sent.encode() + body).digest()
+        key = f"{holder}\0{key}"
         kept = self._answers.get(key)
         if kept is not None:
             if kept.request_digest != digest:

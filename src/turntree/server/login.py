@@ -44,9 +44,11 @@ ROUTES: Final = (
     ApiRoute(
         "POST",
         "/session-key",
+        None,
         exchange_key,
         "Exchange the one-time key of the address for a cookie.",
         asks=KeyExchange,
         is_open=True,
+        is_local=True,
     ),
 )

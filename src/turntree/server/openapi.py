@@ -16,10 +16,29 @@ from turntree.wire.problem import Problem
 
 _REFERENCE: Final = "#/components/schemas/{model}"
 Mode = Literal["validation", "serialization"]
+_WORKSPACE: Final = {
+    "name": "workspace", "in": "path", "required": True, "schema": {"type": "string"},
+}  # fmt: skip
+_SCHEMES: Final = {
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "turntree-PORT",
+        "description": "Set by POST /session-key; the name ends in the port.",
+    },
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, ttk_…, or a token with the audience server:WORKSPACE.",
+    },
+}
 
 
-def describe_api(routes: Sequence[ApiRoute]) -> dict[str, Any]:
-    """Return the description of the routes, with one schema per type that travels."""
+def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dict[str, Any]:
+    """Return the description of the routes, with one schema per type that travels.
+
+    Over the network a path begins with the workspace, and a caller has a key instead of a cookie.
+    """
     inputs: list[tuple[Any, Mode, TypeAdapter[Any]]] = [
         (Problem, "serialization", adapter_of(Problem))
     ]
@@ -30,6 +49,8 @@ def describe_api(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     schemas, shared = TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)
     components: dict[str, Any] = shared.get("$defs", {})
     asked = {_name_of(schema) for (_, mode), schema in schemas.items() if mode == "validation"}
+    beginning = f"/w/{{workspace}}{PREFIX}" if is_network else PREFIX
+    scheme = "bearer" if is_network else "cookie"
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         asks = schemas[(route.asks, "validation")]
@@ -37,7 +58,9 @@ def describe_api(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         if route.answers is not None and route.media == JSON:
             answers = schemas[(route.answers, "serialization")]
             operation["responses"]["200"]["content"] = {JSON: {"schema": answers}}
-        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = operation
+        if is_network:
+            operation["parameters"].insert(0, _WORKSPACE)
+        paths.setdefault(beginning + route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -48,23 +71,17 @@ def describe_api(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {n: s for n, s in sorted(components.items()) if n not in asked},
-            "securitySchemes": {
-                "cookie": {
-                    "type": "apiKey",
-                    "in": "cookie",
-                    "name": "turntree-PORT",
-                    "description": "Set by POST /session-key; the name ends in the port.",
-                }
-            },
+            "securitySchemes": {scheme: _SCHEMES[scheme]},
         },
-        "security": [{"cookie": []}],
+        "security": [{scheme: []}],
     }
 
 
 @cache
-def write_openapi(routes: tuple[ApiRoute, ...]) -> bytes:
+def write_openapi(routes: tuple[ApiRoute, ...], *, is_network: bool = False) -> bytes:
     """Return the description as JSON."""
-    return json.dumps(describe_api(routes), indent=1, ensure_ascii=False).encode()
+    document = describe_api(routes, is_network=is_network)
+    return json.dumps(document, indent=1, ensure_ascii=False).encode()
 
 
 def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
@@ -77,10 +94,11 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
         for name in route.path_names
     ]
     parameters += [
-        {"name": name.replace("_", "-"), "in": "header", "schema": members[name]}
+        {"name": name.replace("_", "-"), "in": "header", "required": name in required,
+         "schema": members[name]}
         for name in route.headers
     ]
-    if route.kind == "write":
+    if route.kind == "write" and HEADER.replace("-", "_") not in route.headers:
         schema = {"type": "string", "maxLength": 200}
         parameters.append({"name": HEADER, "in": "header", "required": True, "schema": schema})
     operation: dict[str, Any] = {
@@ -101,8 +119,12 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
     }
     if route.media != JSON:
         operation["responses"]["200"]["content"] = {route.media: {"schema": {"type": "string"}}}
-    if route.is_open:
+    if route.right is None:
         operation["security"] = []
+    else:
+        operation["x-turntree-right"] = route.right
+    if route.is_local:
+        operation["x-turntree-local"] = True
     if route.method == "GET":
         parameters += [
             {"name": name, "in": "query", "required": name in required, "schema": members[name]}

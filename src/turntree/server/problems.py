@@ -99,4 +99,7 @@ def problem_of_input(error: ValidationError) -> Problem:
 def problem_response(problem: Problem) -> Response:
     """Return the response of a problem."""
     body = adapter_of(Problem).dump_json(problem, exclude_defaults=True)
-    return Response(body, problem.status, media_type=MEDIA)
+    response = Response(body, problem.status, media_type=MEDIA)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        response.headers["www-authenticate"] = "Bearer"
+    return response

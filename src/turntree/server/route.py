@@ -6,7 +6,7 @@ the query, or of the path and the JSON body. pydantic checks them by their annot
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final, Literal
@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 
+from turntree.auth.permissions import Right
 from turntree.core.value import value
 from turntree.server.context import ServerContext
 
@@ -33,6 +34,8 @@ class ApiRoute:
     method: Literal["GET", "POST"]
     path: str
     """With parameters in braces; one never contains a slash unless it is escaped as ``%2F``."""
+    right: Right | None
+    """What the caller must be permitted to do; None only for a route that is open."""
     handler: Handler
     summary: str
     asks: Any = NoValues
@@ -46,7 +49,9 @@ class ApiRoute:
     headers: tuple[str, ...] = ()
     """Fields of ``asks`` that are headers: ``last_event_id`` is ``Last-Event-ID``."""
     is_open: bool = False
-    """Whether it answers without the cookie."""
+    """Whether it answers callers whom the server does not know."""
+    is_local: bool = False
+    """Whether it serves only the user of this machine, because it works with the machine's files."""
 
     @property
     def path_names(self) -> list[str]:
@@ -64,6 +69,18 @@ class ApiRoute:
         """Return the fields that come from the query, or from the body of a POST."""
         elsewhere = {*self.path_names, *self.headers}
         return [field.name for field in fields(self.asks) if field.name not in elsewhere]
+
+
+def check_routes(routes: Sequence[ApiRoute]) -> None:
+    """Refuse a table with a route that does not say what it requires.
+
+    Raises:
+        ValueError: A route requires nothing and is not open, or is open and requires something.
+    """
+    for route in routes:
+        if (route.right is None) != route.is_open:
+            fault = "is open and names a right" if route.is_open else "names no right"
+            raise ValueError(f"the route {route.method} {route.path} {fault}")
 
 
 @cache

@@ -2,20 +2,22 @@
 
 from typing import Final
 
-from turntree.server import login
-from turntree.server.acts import forks, handoffs, moves, names, reverts
+from turntree.server import first_admin, login
+from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
     compare,
     costs,
     files,
     inspection,
     me,
+    runs,
     search,
     sessions,
     shape,
     sharing,
     sources,
     stream,
+    tags,
     threads,
 )
 from turntree.server.route import ApiRoute
@@ -39,4 +41,14 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *names.ROUTES,
     *reverts.ROUTES,
     *sharing.ROUTES,
+    *tags.ROUTES,
+    *runs.ROUTES,
+    *messages.ROUTES,
+    *session_moves.ROUTES,
 )
+
+NETWORK_ROUTES: Final[tuple[ApiRoute, ...]] = (
+    *first_admin.ROUTES,
+    *(route for route in ROUTES if not route.is_local),
+)
+"""The table of a server on the network, which has no user of its own machine."""

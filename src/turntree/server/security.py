@@ -19,6 +19,7 @@ from turntree.server.keys import AccessKeys
 from turntree.server.problems import make_problem, problem_response
 from turntree.wire.problem import Problem
 
+HEALTH_PATHS: Final = ("/healthz", "/readyz")
 BODY_BYTES_MAX: Final = 1_000_000
 BODY_S_MAX: Final = 10.0
 """A body that takes longer is refused, so that slow senders cannot hold all connections."""
@@ -60,7 +61,7 @@ class RequestHead:
     @property
     def is_api(self) -> bool:
         """Whether it asks for data rather than for the page."""
-        return self.path == PREFIX or self.path.startswith(f"{PREFIX}/")
+        return self.path == PREFIX or self.path.startswith((f"{PREFIX}/", "/w/"))
 
     @property
     def fetch_site(self) -> str | None:
@@ -149,6 +150,15 @@ CHECKS: tuple[Check, ...] = (
     check_cookie,
 )
 """In order: a request for another host learns nothing else."""
+
+
+def check_network_host(head: RequestHead, entrance: Entrance) -> Problem | None:
+    """Refuse every name but the server's own; what asks for its health knows only its address."""
+    return None if head.path in HEALTH_PATHS else check_host(head, entrance)
+
+
+NETWORK_CHECKS: tuple[Check, ...] = (check_network_host, check_media)
+"""For callers with a key. A page of another site has none that its browser would send by itself."""
 
 
 class Door:

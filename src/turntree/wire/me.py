@@ -11,7 +11,7 @@ class Me:
     workspace: str
     version: str
     home: str
-    """The data directory, as a path on the server's machine."""
+    """The data directory, as a path on the server's machine; empty for callers over the network."""
     can_run: bool
     """Whether this process can ask models."""
     sample: bool

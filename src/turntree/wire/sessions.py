@@ -40,3 +40,22 @@ class SessionPage:
     sessions: tuple[SessionSummary, ...]
     next: str | None
     """The cursor of the next page."""
+
+
+@value
+class SessionDocument:
+    """One session: where it is, and by which names it is known."""
+
+    id: str
+    label: str
+    head: str | None
+    """The turn that it is at, which ``If-Match`` names; null while it has none."""
+    digest: str | None
+    """The digest of that turn."""
+    turns: int
+    version: int
+    """Grows with each move."""
+    status: str
+    aliases: tuple[str, ...]
+    created_at: str
+    worked_at: str

@@ -5,7 +5,6 @@ import signal
 import socket
 import time
 import webbrowser
-from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ import uvicorn
 from turntree.boot.open import importing_on, load_importers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
+from turntree.cli.common.http_server import HttpServer, try_listen
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_for, command_hint
 from turntree.cli.settings import imports_privately, places_here
@@ -66,15 +66,6 @@ def ui(terminal: Terminal, port: int | None, no_open: bool) -> None:
         file.release()
 
 
-class LocalServer(uvicorn.Server):
-    """A server that leaves signals to the command, which has a ledger to close."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Capture none."""
-        yield
-
-
 async def _serve(terminal: Terminal, listener: socket.socket, launch: Launch, opens: bool) -> None:
     keys = _keys_of(launch)
     async with contextlib.AsyncExitStack() as stack:
@@ -92,7 +83,7 @@ async def _serve(terminal: Terminal, listener: socket.socket, launch: Launch, op
             door, log_level="warning", access_log=False, lifespan="off", ws="none",
             server_header=False, proxy_headers=False, timeout_graceful_shutdown=DRAIN_S,
         )  # fmt: skip
-        server = LocalServer(config)
+        server = HttpServer(config)
 
         async def stop_on_signal() -> None:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -172,15 +163,7 @@ def _listen(port: int | None) -> socket.socket:
         InvalidOperation: Another program has the port that was asked for.
     """
     for wanted in (PORT_DEFAULT, 0) if port is None else (port,):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        # A server that was just stopped leaves its port waiting for a minute.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((ADDRESS, wanted))
-            listener.listen()
-        except OSError:
-            listener.close()
-        else:
+        if (listener := try_listen(ADDRESS, wanted)) is not None:
             return listener
     raise InvalidOperation(
         f"port {port} is taken by another program", hint=command_hint("turntree ui --port 0")

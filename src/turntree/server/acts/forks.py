@@ -15,6 +15,7 @@ from turntree.server.acts.folders import whole_path
 from turntree.server.acts.heads import check_revision
 from turntree.server.commands import short, spell, spell_fork, spell_removal
 from turntree.server.context import ServerContext
+from turntree.server.rights import CREATE, READ
 from turntree.server.route import ApiRoute
 from turntree.system.head_file import write_own_head
 from turntree.wire.acts import (
@@ -188,21 +189,27 @@ def _sentence(error: TurntreeError) -> str:
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
-        "POST", "/acts/fork/plan", plan_fork, "Show what a fork would create; nothing is done.",
-        ForkAct, ForkPreview,
+        "POST", "/acts/fork/plan", READ, plan_fork,
+        "Show what a fork would create; nothing is done.",
+        ForkAct, ForkPreview, is_local=True,
     ),
-    ApiRoute("POST", "/acts/fork", fork, "Fork a turn.", ForkAct, ActResult, "write"),
     ApiRoute(
-        "POST", "/acts/worktree/plan", plan_worktree,
+        "POST", "/acts/fork", CREATE, fork, "Fork a turn.", ForkAct, ActResult, "write",
+        is_local=True,
+    ),
+    ApiRoute(
+        "POST", "/acts/worktree/plan", READ, plan_worktree,
         "Show which folder a worktree would be; nothing is done.", WorktreeAct, ForkPreview,
+        is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/worktree", make_worktree, "Create a folder with the files of a turn.",
-        WorktreeAct, ActResult, "write",
+        "POST", "/acts/worktree", CREATE, make_worktree,
+        "Create a folder with the files of a turn.",
+        WorktreeAct, ActResult, "write", is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/worktree/remove", remove_worktree,
+        "POST", "/acts/worktree/remove", CREATE, remove_worktree,
         "Remove the folders of a fork and archive its session.",
-        WorktreeRemoval, ActResult, "write",
+        WorktreeRemoval, ActResult, "write", is_local=True,
     ),
 )  # fmt: skip

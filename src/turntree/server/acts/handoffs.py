@@ -13,6 +13,7 @@ from turntree.server.acts.folders import whole_path
 from turntree.server.acts.heads import check_revision
 from turntree.server.commands import short, spell
 from turntree.server.context import ServerContext
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import ActResult, ActUndo, HandoffAct
 
@@ -77,7 +78,7 @@ async def _find_folder(context: ServerContext, found: ResolvedRevision) -> Path:
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
-        "POST", "/acts/handoff", hand_off, "Write a session that another tool can continue.",
-        HandoffAct, ActResult, "write",
+        "POST", "/acts/handoff", READ, hand_off, "Write a session that another tool can continue.",
+        HandoffAct, ActResult, "write", is_local=True,
     ),
 )  # fmt: skip

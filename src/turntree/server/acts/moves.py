@@ -19,6 +19,7 @@ from turntree.server.acts.heads import check_head, moving
 from turntree.server.commands import decide, short, spell
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
+from turntree.server.rights import INVOKE, READ
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import (
     ActResult,
@@ -278,18 +279,20 @@ def _count(plan: RestorePlan | None) -> str:
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
-        "POST", "/acts/rewind/plan", plan_rewind,
+        "POST", "/acts/rewind/plan", READ, plan_rewind,
         "Show what moving a session back would change; nothing is done.",
-        RewindPlanAct, RewindPlan,
+        RewindPlanAct, RewindPlan, is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/rewind", rewind, "Move a session back to an earlier turn.",
-        RewindAct, ActResult, "write",
+        "POST", "/acts/rewind", INVOKE, rewind, "Move a session back to an earlier turn.",
+        RewindAct, ActResult, "write", is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/reset", reset, "Move a session to any turn.", RewindAct, ActResult, "write"
+        "POST", "/acts/reset", INVOKE, reset, "Move a session to any turn.",
+        RewindAct, ActResult, "write", is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/undo", undo, "Undo the last move of a session.", UndoAct, ActResult, "write"
+        "POST", "/acts/undo", INVOKE, undo, "Undo the last move of a session.",
+        UndoAct, ActResult, "write", is_local=True,
     ),
 )  # fmt: skip

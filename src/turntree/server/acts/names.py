@@ -5,6 +5,7 @@ from typing import Final
 from turntree.server.acts.heads import check_named, check_revision
 from turntree.server.commands import short, spell, spell_tag
 from turntree.server.context import ServerContext
+from turntree.server.rights import CONFIGURE, INVOKE
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import ActResult, ActUndo, RenameAct, StatusAct, TagAct
 
@@ -85,19 +86,22 @@ async def _set_status(context: ServerContext, act: StatusAct, *, archives: bool)
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
-        "POST", "/acts/tag", tag, "Add a tag to a turn.", TagAct, ActResult, "write"
+        "POST", "/acts/tag", INVOKE, tag, "Add a tag to a turn.", TagAct, ActResult, "write"
     ),
     ApiRoute(
-        "POST", "/acts/untag", untag, "Remove a tag from a turn.", TagAct, ActResult, "write"
+        "POST", "/acts/untag", INVOKE, untag, "Remove a tag from a turn.",
+        TagAct, ActResult, "write",
     ),
     ApiRoute(
-        "POST", "/acts/rename", rename, "Rename a session.", RenameAct, ActResult, "write"
+        "POST", "/acts/rename", CONFIGURE, rename, "Rename a session.",
+        RenameAct, ActResult, "write",
     ),
     ApiRoute(
-        "POST", "/acts/archive", archive, "Archive a session.", StatusAct, ActResult, "write"
+        "POST", "/acts/archive", CONFIGURE, archive, "Archive a session.",
+        StatusAct, ActResult, "write",
     ),
     ApiRoute(
-        "POST", "/acts/restore", restore, "Restore a session from the archive.",
+        "POST", "/acts/restore", CONFIGURE, restore, "Restore a session from the archive.",
         StatusAct, ActResult, "write",
     ),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from turntree.server.acts.file_steps import count_files, name_paths, step_of_cha
 from turntree.server.commands import decide, short, spell, spell_in
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
+from turntree.server.rights import INVOKE, READ
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import (
     ActResult,
@@ -269,21 +270,21 @@ def _fingerprint(items: Sequence[MergeItem]) -> str:
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
-        "POST", "/acts/revert/plan", plan_revert,
+        "POST", "/acts/revert/plan", READ, plan_revert,
         "Show what taking back a turn's file changes would do; nothing is done.",
-        RevertPlanAct, RevertPlan,
+        RevertPlanAct, RevertPlan, is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/revert", revert,
+        "POST", "/acts/revert", INVOKE, revert,
         "Take back what a turn did to files, and keep everything later.",
-        RevertAct, ActResult, "write",
+        RevertAct, ActResult, "write", is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/revert/undo", undo_revert, "Bring back what a revert took.",
-        RevertUndoAct, ActResult, "write",
+        "POST", "/acts/revert/undo", INVOKE, undo_revert, "Bring back what a revert took.",
+        RevertUndoAct, ActResult, "write", is_local=True,
     ),
     ApiRoute(
-        "POST", "/acts/revert/redo", redo_revert, "Repeat a revert that was undone.",
-        RevertUndoAct, ActResult, "write",
+        "POST", "/acts/revert/redo", INVOKE, redo_revert, "Repeat a revert that was undone.",
+        RevertUndoAct, ActResult, "write", is_local=True,
     ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from turntree.resources.resource import ResolvedTurnSnapshot
 from turntree.server.context import ServerContext
 from turntree.server.reads.files import change_word, diff_document, inside, spell_path
 from turntree.server.reads.turn_documents import price_calls, read_documents
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.compare import CompareDocument, ComparePath, CompareSide, ToolCount
 from turntree.wire.files import PathChange, PathDiff
@@ -166,11 +167,11 @@ async def compare_file(context: ServerContext, asked: CompareFileQuery) -> PathD
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/compare/{a}...{b}", compare_threads, "Two threads from where they part.",
+        "GET", "/compare/{a}...{b}", READ, compare_threads, "Two threads from where they part.",
         CompareQuery, CompareDocument,
     ),
     ApiRoute(
-        "GET", "/compare/{a}...{b}/diff", compare_file,
+        "GET", "/compare/{a}...{b}/diff", READ, compare_file,
         "How a file of one thread differs from that of another.", CompareFileQuery, PathDiff,
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from turntree.ledger.shape import OWN_TOOL, Skeleton, agent_name
 from turntree.resources.service import in_thread
 from turntree.server.context import ServerContext
 from turntree.server.reads.turn_documents import price_list
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import read_skeleton
 from turntree.stats.spending import CONTEXT_BANDS, Spending, group
@@ -120,7 +121,8 @@ def _day(text: str | None) -> Timestamp | None:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/costs", list_costs, "Tokens and money by day, agent, model, project and session.",
+        "GET", "/costs", READ, list_costs,
+        "Tokens and money by day, agent, model, project and session.",
         CostsQuery, CostTable,
     ),
 )  # fmt: skip

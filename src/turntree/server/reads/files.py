@@ -17,6 +17,7 @@ from turntree.resources.line_diff import is_binary
 from turntree.resources.resource import FileChange, FileEntry, ResolvedTurnSnapshot, Resource
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import one_line
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.files import (
     BlameDocument,
@@ -269,19 +270,20 @@ def shown_line(line: bytes) -> str:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/turns/{revision}/files", list_files, "The files that a turn left.",
+        "GET", "/turns/{revision}/files", READ, list_files, "The files that a turn left.",
         FilesQuery, FileList,
     ),
     ApiRoute(
-        "GET", "/turns/{revision}/files/diff", diff_file_of_turn, "How a turn changed a file.",
+        "GET", "/turns/{revision}/files/diff", READ, diff_file_of_turn,
+        "How a turn changed a file.",
         PathQuery, PathDiff,
     ),
     ApiRoute(
-        "GET", "/turns/{revision}/files/content", read_content,
+        "GET", "/turns/{revision}/files/content", READ, read_content,
         "What a file contained when a turn ended.", PathQuery, FileContent,
     ),
     ApiRoute(
-        "GET", "/turns/{revision}/blame", blame_file, "Which turn wrote each line of a file.",
+        "GET", "/turns/{revision}/blame", READ, blame_file, "Which turn wrote each line of a file.",
         PathQuery, BlameDocument,
     ),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from turntree.runs.model_context import ModelCallContext
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import cut_text, one_line, whole_text
 from turntree.server.reads.turn_documents import compaction_document
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.inspection import (
     CauseList,
@@ -242,19 +243,19 @@ def _findings(finding: Finding) -> tuple[str, ...]:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/turns/{revision}/context", read_context, "What the model saw for a turn.",
+        "GET", "/turns/{revision}/context", READ, read_context, "What the model saw for a turn.",
         InspectionQuery, ContextDocument,
     ),
     ApiRoute(
-        "GET", "/turns/{revision}/permissions", list_permissions,
+        "GET", "/turns/{revision}/permissions", READ, list_permissions,
         "Permissions that a turn was granted, used or was denied.", InspectionQuery, PermissionList,
     ),
     ApiRoute(
-        "GET", "/turns/{revision}/causes", list_causes, "What led to a turn, step by step.",
+        "GET", "/turns/{revision}/causes", READ, list_causes, "What led to a turn, step by step.",
         InspectionQuery, CauseList,
     ),
     ApiRoute(
-        "GET", "/turns/{revision}/raw", read_raw, "The bytes of a turn and their proof.",
+        "GET", "/turns/{revision}/raw", READ, read_raw, "The bytes of a turn and their proof.",
         InspectionQuery, RawTurn,
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from importlib.metadata import version
 from typing import Final
 
 from turntree.server.context import ServerContext
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute, NoValues
 from turntree.wire.me import Me
 
@@ -15,12 +16,12 @@ async def get_me(context: ServerContext, _: NoValues) -> Me:
         user=settings.user,
         workspace=settings.workspace,
         version=version("turntree"),
-        home=str(settings.home),
+        home=str(settings.home) if context.is_local else "",
         can_run=context.can_run,
         sample=context.is_sample,
     )
 
 
 ROUTES: Final = (
-    ApiRoute("GET", "/me", get_me, "The user and what this server can do.", answers=Me),
+    ApiRoute("GET", "/me", READ, get_me, "The user and what this server can do.", answers=Me),
 )

@@ -17,6 +17,7 @@ from turntree.search.results import SearchHit
 from turntree.search.service import HITS_DEFAULT, HITS_MAX
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import one_line
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import KeptSkeleton, keep_skeleton
 from turntree.wire.search import SearchHitDocument, SearchPage
@@ -151,6 +152,7 @@ def _tools(skeleton: Skeleton) -> list[str]:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/search", search_turns, "Turns by their words, best first.", SearchQuery, SearchPage
+        "GET", "/search", READ, search_turns, "Turns by their words, best first.",
+        SearchQuery, SearchPage,
     ),
-)
+)  # fmt: skip

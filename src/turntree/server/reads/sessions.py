@@ -1,5 +1,6 @@
 """``/sessions``: all sessions as a list, the one that worked last first."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
@@ -8,20 +9,23 @@ from annotated_types import Ge, Le
 from turntree.boot.open import stats_on
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import SessionId, instant, unix_ms
+from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.ledger.session_store import SessionEnd
 from turntree.ledger.shape import Skeleton, SkeletonSession
 from turntree.server.context import ServerContext
 from turntree.server.reads.costs import price_spending
 from turntree.server.reads.parts import one_line
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import read_skeleton
 from turntree.stats.spending import CONTEXT_BANDS, SpendingTotal, group
-from turntree.wire.sessions import SessionPage, SessionSummary
+from turntree.wire.sessions import SessionDocument, SessionPage, SessionSummary
 
 SESSIONS_DEFAULT: Final = 50
 SESSIONS_MAX: Final = 200
 ACTIVITY_DAYS: Final = 14
+MS_DIGITS_MAX: Final = 18
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -41,29 +45,58 @@ class SessionsQuery:
     """Whether tokens and costs are counted, which reads every model call."""
 
 
+@value
+class SessionQuery:
+    """A session, by its label or an alias."""
+
+    session: str
+
+
 async def list_sessions(context: ServerContext, asked: SessionsQuery) -> SessionPage:
     """Return a page of sessions."""
     skeleton = await read_skeleton(context.tree)
     last_ms = {segment.id: segment.last_ms for segment in skeleton.segments}
-    chosen = sorted(
-        (one for one in skeleton.sessions if _is_wanted(one, skeleton, asked)),
-        key=lambda one: (-last_ms.get(one.segment, one.began_ms), one.label),
-    )
-    first = _offset(asked.cursor)
+
+    def key(one: SkeletonSession) -> tuple[int, str]:
+        return -last_ms.get(one.segment, one.began_ms), one.label
+
+    chosen = sorted((one for one in skeleton.sessions if _is_wanted(one, skeleton, asked)), key=key)
+    first = 0
+    if asked.cursor is not None:
+        # By key and not by number: a session that works meanwhile moves to the front of the list.
+        first = bisect_right(chosen, _read_cursor(asked.cursor), key=key)
     page = chosen[first : first + asked.limit]
-    after = first + asked.limit
+    following = None
+    if first + asked.limit < len(chosen):
+        moment, label = key(page[-1])
+        following = f"{-moment}.{label}"
     return SessionPage(
-        await _summaries(context, skeleton, page, has_figures=asked.figures),
-        str(after) if after < len(chosen) else None,
+        await _summaries(context, skeleton, page, has_figures=asked.figures), following
     )
 
 
-def _offset(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isascii() or not cursor.isdigit():
-        raise InvalidOperation(f"{cursor!r} is not a cursor")
-    return int(cursor)
+async def get_session(context: ServerContext, asked: SessionQuery) -> SessionDocument:
+    """Return one session.
+
+    Raises:
+        NotFound: No such session.
+    """
+    return session_document(await context.tree.sessions.get(asked.session))
+
+
+def session_document(session: Session) -> SessionDocument:
+    """Return a session as a document."""
+    return SessionDocument(
+        session.id, session.label, session.head, session.head_digest, session.depth,
+        session.version, session.status, session.aliases, session.created_at, session.worked_at,
+    )  # fmt: skip
+
+
+def _read_cursor(cursor: str) -> tuple[int, str]:
+    moment, dot, label = cursor.partition(".")
+    if not dot or not moment.isascii() or not moment.isdigit() or len(moment) > MS_DIGITS_MAX:
+        raise InvalidOperation(f"{cursor[:80]!r} is not a cursor")
+    return -int(moment), label
 
 
 def _is_wanted(one: SkeletonSession, skeleton: Skeleton, asked: SessionsQuery) -> bool:
@@ -157,7 +190,11 @@ def _summary(
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/sessions", list_sessions, "Sessions, the one that worked last first.",
+        "GET", "/sessions", READ, list_sessions, "Sessions, the one that worked last first.",
         SessionsQuery, SessionPage,
+    ),
+    ApiRoute(
+        "GET", "/sessions/{session}", READ, get_session, "One session: where it is.",
+        SessionQuery, SessionDocument,
     ),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
 from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.server.context import ServerContext
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import keep_skeleton
 from turntree.wire.shape import (
@@ -209,20 +210,22 @@ def _agent(by: str, tool: str | None) -> str:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/shape", get_shape, "The skeleton of the tree, or what changed in it.",
+        "GET", "/shape", READ, get_shape, "The skeleton of the tree, or what changed in it.",
         ShapeRequest, ShapeDocument,
     ),
     ApiRoute(
-        "GET", "/shape/activity", get_activity, "Turns by day and agent, and pauses.",
+        "GET", "/shape/activity", READ, get_activity, "Turns by day and agent, and pauses.",
         ActivityRequest, ActivityDocument,
     ),
-    ApiRoute("GET", "/rows", list_rows, "Turns as lines, without messages.", RowRequest, RowList),
     ApiRoute(
-        "GET", "/spine/{revision}", get_spine, "A thread and every branch that leaves it.",
+        "GET", "/rows", READ, list_rows, "Turns as lines, without messages.", RowRequest, RowList,
+    ),
+    ApiRoute(
+        "GET", "/spine/{revision}", READ, get_spine, "A thread and every branch that leaves it.",
         SpineRequest, SpineDocument,
     ),
     ApiRoute(
-        "GET", "/search/places", find_places, "The places of all turns that a search finds.",
+        "GET", "/search/places", READ, find_places, "The places of all turns that a search finds.",
         PlacesRequest, PlaceList,
     ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Final
 from turntree.boot.sharing import share_thread
 from turntree.server.commands import short, spell
 from turntree.server.context import ServerContext
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.system.shell_words import joined
 from turntree.transfer.share import RedactionReport
@@ -65,7 +66,7 @@ def _removed(report: RedactionReport) -> RemovedParts:
 
 ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
-        "GET", "/turns/{revision}/share", share,
+        "GET", "/turns/{revision}/share", READ, share,
         "Return a thread up to a turn as one page without secrets, and what was removed.",
         ShareQuery, SharedPage,
     ),

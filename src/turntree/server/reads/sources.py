@@ -8,6 +8,7 @@ from typing import Final
 from turntree.core.errors import InvalidOperation
 from turntree.server.context import ServerContext
 from turntree.server.machine import Machine
+from turntree.server.rights import CREATE, READ
 from turntree.server.route import ApiRoute, NoValues
 from turntree.transcripts.display import tool_title
 from turntree.transcripts.importer import HasDefaultPaths, Importer, TranscriptRef, source_bytes
@@ -114,16 +115,19 @@ def estimate_turns(importer: Importer, found: Sequence[TranscriptRef]) -> int:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/sources", get_sources, "What other tools left on this machine.",
-        answers=SourceList,
-    ),
-    ApiRoute("GET", "/imports", get_imports, "The imports and their progress.", answers=ImportList),
-    ApiRoute(
-        "POST", "/imports", post_imports, "Import what some tools left on this machine.",
-        asks=ImportRequest, answers=ImportStarted, kind="write",
+        "GET", "/sources", READ, get_sources, "What other tools left on this machine.",
+        answers=SourceList, is_local=True,
     ),
     ApiRoute(
-        "POST", "/demo", post_demo, "Show the sample data, or leave it.",
-        asks=DemoRequest, answers=DemoShown, kind="write",
+        "GET", "/imports", READ, get_imports, "The imports and their progress.",
+        answers=ImportList, is_local=True,
+    ),
+    ApiRoute(
+        "POST", "/imports", CREATE, post_imports, "Import what some tools left on this machine.",
+        asks=ImportRequest, answers=ImportStarted, kind="write", is_local=True,
+    ),
+    ApiRoute(
+        "POST", "/demo", CREATE, post_demo, "Show the sample data, or leave it.",
+        asks=DemoRequest, answers=DemoShown, kind="write", is_local=True,
     ),
 )  # fmt: skip

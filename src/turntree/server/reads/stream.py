@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 from turntree.core.errors import Unsupported
 from turntree.core.value import value
 from turntree.server.context import ServerContext
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.stream import Stream
 
@@ -41,7 +42,8 @@ async def get_stream(context: ServerContext, _: StreamStart) -> StreamResponse:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/stream", get_stream, "What changes, as server-sent events.",
+        "GET", "/stream", READ, get_stream, "What changes, as server-sent events.",
         asks=StreamStart, answers=str, media="text/event-stream", headers=("last_event_id",),
+        is_local=True,
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from turntree.core.value import value
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import whole_text
 from turntree.server.reads.turn_documents import read_documents
+from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.threads import ThreadPage, TurnDocument
 
@@ -101,12 +102,12 @@ async def read_part(context: ServerContext, asked: PartQuery) -> str:
 
 ROUTES: Final = (
     ApiRoute(
-        "GET", "/threads/{revision}", read_thread, "A page of a thread, root first.",
+        "GET", "/threads/{revision}", READ, read_thread, "A page of a thread, root first.",
         ThreadQuery, ThreadPage,
     ),
-    ApiRoute("GET", "/turns/{revision}", read_turn, "One turn.", TurnQuery, TurnDocument),
+    ApiRoute("GET", "/turns/{revision}", READ, read_turn, "One turn.", TurnQuery, TurnDocument),
     ApiRoute(
-        "GET", "/turns/{revision}/text/{message}/{part}", read_part,
+        "GET", "/turns/{revision}/text/{message}/{part}", READ, read_part,
         "The whole text of one part of a message.", PartQuery, str, media="text/plain",
     ),
 )  # fmt: skip

@@ -1,0 +1,417 @@
+"""The claim: over HTTP every caller gets what the table of routes and the ledger permit, no more.
+
+    python -m proofs.http_access [--quick]
+
+Every route of the network's table is called by every kind of caller: without a key, with a key of
+another workspace, as a guest, a member, the owner of what is asked for, an admin, an agent on the
+owner's behalf, with keys that permit less, and with keys that expired, were revoked, or whose holder
+was removed. What is asked for is always a private session of the owner, by label, by address and by
+digest, with the owner's ETag and the owner's Idempotency-Key. What each call must answer follows
+from the right in the table and from one row a route, below: a route without a row falls short. No
+answer to another caller may contain a text, an address or a digest of the private session. Every
+denial of a known principal must be an event.
+
+Then the same is asked of servers with a planted omission each, which must be found.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from unittest import mock
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx2
+
+from proofs.figures import Proof, run, temporary_server
+from proofs.http_world import (
+    OTHER,
+    TEAM,
+    Team,
+    Vault,
+    a_team,
+    serving_apart,
+    serving_here,
+)
+from turntree import Tree
+from turntree.auth import api_key
+from turntree.auth.api_key import ApiKey
+from turntree.auth.api_keys import workspace_of_key
+from turntree.auth.delegation import DelegationChain
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.member import RIGHTS, Role
+from turntree.auth.permissions import EVERYTHING, Permissions, Right, actions
+from turntree.boot.open import tree_on
+from turntree.core import viewer
+from turntree.core.event import BEGINNING
+from turntree.core.ids import WorkspaceId
+from turntree.core.viewer import sight_of
+from turntree.server.caller import Caller
+from turntree.server.context import ServerContext
+from turntree.server.network_callers import NetworkCallers
+from turntree.server.rights import CONFIGURE, CREATE, INVOKE, READ
+from turntree.server.route import ApiRoute, NoValues
+from turntree.server.routes import NETWORK_ROUTES
+from turntree.system.clock import SystemClock
+
+QUICK_SERVER: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+WRONG_SHOWN_MAX: Final = 12
+UNKNOWN: Final = ("anonymous", "expired", "revoked", "removed", "garbled")
+PERMITTED: Final[Mapping[str, Permissions]] = {
+    "owner": RIGHTS["member"],
+    "member": RIGHTS["member"],
+    "guest": RIGHTS["guest"],
+    "admin": RIGHTS["admin"],
+    "agent on behalf": RIGHTS["member"],
+    "narrowed to reading": Permissions(actions("read")),
+    "narrowed to sending": Permissions(actions("invoke")),
+}
+"""What each caller with a valid key may do at most."""
+CALLERS: Final = ("owner", *(name for name in PERMITTED if name != "owner"), "other workspace",
+                  *UNKNOWN)  # fmt: skip
+"""The owner first: others then try the owner's ETag and Idempotency-Key."""
+SEES_VAULT: Final = frozenset({"owner", "narrowed to reading", "narrowed to sending"})
+"""The same person, whatever the key permits."""
+OK: Final = frozenset({200})
+HIDDEN: Final = frozenset({404})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How a route is called with a private session, and what that must answer."""
+
+    values: Callable[[Vault, str], Mapping[str, Any]]
+    """What is asked, of a session and by a revision of it."""
+    seen: frozenset[int] = OK
+    """What a caller gets who may see the session, and has the right of the route."""
+    hidden: frozenset[int] = HIDDEN
+    """What a caller gets who has the right, and may not see the session."""
+    is_by_revision: bool = False
+    """Whether it is asked by label, by address and by digest."""
+
+
+def _nothing(_: Vault, __: str) -> Mapping[str, Any]:
+    return {}
+
+
+def _revision(**more: Any) -> Row:
+    return Row(lambda _, revision: {"revision": revision, **more}, is_by_revision=True)
+
+
+def _list(**asked: Any) -> Row:
+    return Row(lambda _, __: asked, hidden=OK)
+
+
+def _act(values: Callable[[Vault, str], Mapping[str, Any]], *seen: int) -> Row:
+    return Row(values, frozenset(seen or (200,)))
+
+
+ROWS: Final[Mapping[str, Row]] = {
+    "POST /first-key": Row(lambda _, __: {"code": "guessed"}, frozenset({403}), frozenset({403})),
+    "GET /me": _list(),
+    "GET /shape": _list(),
+    "GET /shape/activity": _list(),
+    "GET /rows": Row(lambda vault, _: {"turns": ",".join(vault.turns)}, hidden=OK),
+    "GET /spine/{revision}": _revision(),
+    "GET /search/places": _list(q="canary"),
+    "GET /search": _list(q="canary"),
+    "GET /sessions": _list(),
+    "GET /sessions/{session}": Row(lambda vault, _: {"session": vault.label}),
+    "GET /threads/{revision}": _revision(),
+    "GET /turns/{revision}": _revision(),
+    "GET /turns/{revision}/text/{message}/{part}": _revision(message=0, part=0),
+    "GET /turns/{revision}/files": replace(_revision(), seen=frozenset({200, 404})),
+    "GET /turns/{revision}/files/diff": replace(_revision(path="a"), seen=HIDDEN),
+    "GET /turns/{revision}/files/content": replace(_revision(path="a"), seen=HIDDEN),
+    "GET /turns/{revision}/blame": replace(_revision(path="a"), seen=HIDDEN),
+    "GET /turns/{revision}/context": _revision(),
+    "GET /turns/{revision}/permissions": _revision(),
+    "GET /turns/{revision}/causes": _revision(),
+    "GET /turns/{revision}/raw": _revision(),
+    "GET /turns/{revision}/share": _revision(),
+    "GET /compare/{a}...{b}": Row(
+        lambda vault, revision: {"a": revision, "b": vault.turns[0]}, is_by_revision=True
+    ),
+    "GET /compare/{a}...{b}/diff": Row(
+        lambda vault, revision: {"a": revision, "b": vault.turns[0], "path": "a"}, HIDDEN
+    ),
+    "GET /costs": _list(),
+    "GET /tags": _list(),
+    "GET /runs": _list(),
+    "GET /runs/{run}": Row(lambda vault, _: {"run": vault.turns[1]}),
+    "GET /runs/{run}/events": Row(lambda vault, _: {"run": vault.turns[1]}),
+    # A name that another person's private session has is taken: that much a sender may learn.
+    "POST /runs": Row(
+        lambda vault, _: {"to": vault.label, "text": "hello"}, hidden=frozenset({403, 404, 409})
+    ),
+    "POST /runs/{run}/cancel": _act(lambda vault, _: {"run": vault.turns[1]}),
+    "POST /sessions": _act(lambda vault, _: {"label": f"fork-{vault.label}", "at": vault.turns[0]}),
+    "POST /sessions/{session}/rewind": _act(
+        lambda vault, _: {"session": vault.label, "to": vault.turns[0]}, 200, 422
+    ),
+    "POST /sessions/{session}/undo": _act(lambda vault, _: {"session": vault.label}),
+    "POST /acts/tag": _act(lambda vault, _: {"at": vault.turns[0], "name": "good"}),
+    "POST /acts/untag": _act(lambda vault, _: {"at": vault.turns[0], "name": "good"}),
+    "POST /acts/rename": _act(
+        lambda vault, _: {"session": vault.label, "label": f"new-{vault.label}"}
+    ),
+    "POST /acts/archive": _act(lambda vault, _: {"session": vault.label}),
+    "POST /acts/restore": _act(lambda vault, _: {"session": vault.label}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of the matrix."""
+
+    route: ApiRoute
+    row: Row
+    vault: Vault
+    revision: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The route, as the rows name it."""
+        return _name_of(self.route)
+
+    def request(self) -> tuple[str, str, bytes]:
+        """Return the method, the path with its query, and the body."""
+        values = dict(self.row.values(self.vault, self.revision))
+        path = self.route.path
+        for name in self.route.path_names:
+            path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe="~"))
+        if self.route.method == "POST":
+            return "POST", path, json.dumps(values).encode()
+        query = "&".join(f"{name}={quote(str(text))}" for name, text in values.items())
+        return "GET", f"{path}?{query}" if query else path, b""
+
+    def expected(self, caller: str) -> frozenset[int]:
+        """Return the statuses that a caller may get."""
+        right = self.route.right
+        if right is None:
+            return self.row.seen
+        if caller in UNKNOWN:
+            return frozenset({401})
+        if caller == "other workspace" or not PERMITTED[caller].permits(right):
+            return frozenset({403})
+        return self.row.seen if caller in SEES_VAULT else self.row.hidden
+
+
+def _name_of(route: ApiRoute) -> str:
+    return f"{route.method} {route.path}"
+
+
+def list_without_row(routes: Sequence[ApiRoute]) -> list[str]:
+    """Return the routes that no row says how to call."""
+    return [_name_of(route) for route in routes if _name_of(route) not in ROWS]
+
+
+async def list_calls(team: Team, routes: Sequence[ApiRoute]) -> list[Call]:
+    """Return the calls of all routes, each route with a private session of its own."""
+    calls: list[Call] = []
+    for number, route in enumerate(routes):
+        row, vault = ROWS[_name_of(route)], await team.add_vault(number)
+        revisions = [vault.label]
+        if row.is_by_revision:
+            revisions += [vault.turns[-1], vault.digest[:12]]
+        calls += [Call(route, row, vault, revision, number) for revision in revisions]
+        if _name_of(route) == "POST /sessions/{session}/undo":
+            await team.of("olga").sessions.rewind(vault.label, vault.turns[0])
+        if _name_of(route) == "POST /acts/untag":
+            await team.of("olga").turns.tag(vault.turns[0], "good")
+    return calls
+
+
+async def try_matrix(
+    team: Team, url: str, routes: Sequence[ApiRoute], *, is_brief: bool = False
+) -> tuple[int, list[str]]:
+    """Return how many answers were looked at, and which of them were wrong.
+
+    ``is_brief`` ends with the first that is wrong.
+    """
+    wrong: list[str] = []
+    looked = 0
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
+        for call in await list_calls(team, routes):
+            tag = ""
+            for caller in CALLERS:
+                response = await _send(client, team, call, caller, tag)
+                looked += 1
+                tag = tag or response.headers.get("etag", "")
+                wrong += [f"{call.name} as {caller}: {it}" for it in _judge(call, caller, response)]
+                if wrong and is_brief:
+                    return looked, wrong
+    return looked, wrong
+
+
+async def _send(
+    client: httpx2.AsyncClient, team: Team, call: Call, caller: str, tag: str
+) -> httpx2.Response:
+    method, path, body = call.request()
+    headers = {**team.headers(caller), "content-type": "application/json"}
+    if method == "POST":
+        # The same for all: one caller's answer must not be another's.
+        headers["idempotency-key"] = f"{call.vault.label}-{call.number}"
+    elif tag and caller not in SEES_VAULT:
+        headers["if-none-match"] = tag
+    return await client.request(
+        method, f"/w/{TEAM}/api/v1{path}", content=body or None, headers=headers
+    )
+
+
+def _judge(call: Call, caller: str, response: httpx2.Response) -> list[str]:
+    """Return what is wrong with an answer."""
+    found: list[str] = []
+    expected = call.expected(caller)
+    # Bytes that are the same for all, such as those of an empty list, may be kept.
+    if 200 in call.row.hidden:
+        expected |= {304} if 200 in expected else set()
+    if response.status_code not in expected:
+        found.append(f"{response.status_code} instead of {sorted(expected)}: {response.text[:200]}")
+    if caller not in SEES_VAULT:
+        _, path, body = call.request()
+        asked = f"{path} {body.decode()}"
+        found += [f"shows {it!r}" for it in call.vault.secrets
+                  if it in response.text and it not in asked]  # fmt: skip
+    if response.status_code >= 400 and not response.headers["content-type"].startswith(
+        "application/problem+json"
+    ):
+        found.append("an error that is no problem")
+    return found
+
+
+DENIALS: Final = {
+    ("human:gus", CREATE), ("human:gus", CONFIGURE),
+    ("human:olga", INVOKE), ("human:olga", CREATE), ("human:olga", CONFIGURE), ("human:olga", READ),
+    ("human:olga", Right("action:key.use")), ("human:rex", Right("action:key.use")),
+}  # fmt: skip
+"""Who must have been denied what, in the events of the workspace."""
+
+
+async def list_missing_denials(team: Team) -> list[str]:
+    """Return the denials that no event tells of."""
+    everything = team.database.seen_by(viewer.EVERYTHING)
+    places = {name: id for id, name in await everything.list_workspaces()}
+    wanted = {TEAM: DENIALS, OTHER: {("human:zoe", Right("action:workspace.enter"))}}
+    missing: list[str] = []
+    for name, denials in wanted.items():
+        database = team.database.in_workspace(WorkspaceId(places[name]))
+        tree = tree_on(database, team.settings, SystemClock(), sight=viewer.EVERYTHING)
+        missing += [f"{by} {right}" for by, right in sorted(denials - await _read_denials(tree))]
+    return missing
+
+
+async def _read_denials(tree: Tree) -> set[tuple[str, Right]]:
+    found: set[tuple[str, Right]] = set()
+    position = BEGINNING
+    while recorded := await tree.feed.read(position, limit=1000):
+        position = recorded[-1][0]
+        for _, event in recorded:
+            if event.kind == "permission.denied":
+                by: Any = event.data["by"]
+                found.add((f"{by['kind']}:{by['id']}", Right(str(event.data["permission"]))))
+    return found
+
+
+async def _let_in(self: Caller, wanted: Right) -> None:
+    del self, wanted
+
+
+async def _forget_workspace(self: NetworkCallers, name: str, key: str) -> Any:
+    keyed = await self.workspaces.find(UUID(workspace_of_key(key)))
+    asked = await self.workspaces.find_named(name)
+    assert keyed is not None, "the proof's keys are for workspaces that exist"
+    return asked, ExecutionContext((await keyed.tree.keys.verify(key)).chain)
+
+
+_CHAIN_AS: Final = ApiKey.chain_as
+
+
+def _ignore_scopes(self: ApiKey, role: Role) -> DelegationChain:
+    return _CHAIN_AS(replace(self, scopes=EVERYTHING), role)
+
+
+async def _echo(context: ServerContext, _: NoValues) -> str:
+    return context.settings.user
+
+
+PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
+    "the right of the table is not asked": lambda: mock.patch.object(Caller, "require", _let_in),
+    "callers see what the server sees": lambda: mock.patch(
+        "turntree.api.sight_of", lambda _: viewer.EVERYTHING
+    ),
+    "an agent sees what its person sees": lambda: mock.patch(
+        "turntree.api.sight_of", lambda by: sight_of(by.person or by)
+    ),
+    "keys never end": lambda: mock.patch.object(ApiKey, "state_at", lambda _, __: "valid"),
+    "a key opens every workspace": lambda: mock.patch.object(
+        NetworkCallers, "_verify_key", _forget_workspace
+    ),
+    "a guest has the rights of a member": lambda: mock.patch.object(
+        api_key, "RIGHTS", {**RIGHTS, "guest": RIGHTS["member"]}
+    ),
+    "scopes of a key are ignored": lambda: mock.patch.object(ApiKey, "chain_as", _ignore_scopes),
+    "one Idempotency-Key serves all callers": lambda: mock.patch.object(Caller, "name", "all"),
+}
+"""Omissions in the server, each by what it lacks."""
+
+
+async def is_found(team: Team, plant: Callable[[], AbstractContextManager[object]]) -> bool:
+    """Return whether the matrix finds an omission."""
+    with plant():
+        async with serving_here(team) as url:
+            _, wrong = await try_matrix(team, url, NETWORK_ROUTES, is_brief=True)
+    return bool(wrong)
+
+
+async def prove(proof: Proof) -> None:
+    """Try the matrix on the typed command, then on servers that lack something."""
+    with temporary_server(QUICK_SERVER) as (server, home):
+        async with a_team(server, home / "proof") as team:
+            if proof.begins("matrix"):
+                await prove_matrix(proof, team)
+            if proof.begins("plants"):
+                await prove_plants(proof, team)
+
+
+async def prove_matrix(proof: Proof, team: Team) -> None:
+    """Call every route as every caller."""
+    without = list_without_row(NETWORK_ROUTES)
+    proof.at_most(f"routes without a row {without}", len(without), "routes", 0)
+    stale = sorted(set(ROWS) - {_name_of(route) for route in NETWORK_ROUTES})
+    proof.at_most(f"rows without a route {stale}", len(stale), "rows", 0)
+    async with serving_apart(team.settings, "--no-worker") as served:
+        looked, wrong = await try_matrix(team, served.url, NETWORK_ROUTES)
+    for line in wrong[:WRONG_SHOWN_MAX]:
+        print(line, file=sys.stderr)
+    proof.note("routes", len(NETWORK_ROUTES), "routes")
+    proof.at_least("answers looked at", looked, "answers", len(NETWORK_ROUTES) * len(CALLERS))
+    proof.at_most("wrong answers", len(wrong), "answers", 0)
+    missing = await list_missing_denials(team)
+    proof.at_most(f"denials without an event {missing}", len(missing), "denials", 0)
+
+
+async def prove_plants(proof: Proof, team: Team) -> None:
+    """Leave something out, and see that it is missed."""
+    plain = ApiRoute("GET", "/extra", READ, _echo, "Extra.", answers=str)
+    missed: list[str] = []
+    if list_without_row([*NETWORK_ROUTES, plain]) != ["GET /extra"]:
+        missed.append("a route without a row")
+    with contextlib.suppress(ValueError):
+        async with serving_here(team, [*NETWORK_ROUTES, replace(plain, right=None)]):
+            missed.append("a route without a right")
+    for name, plant in PLANTS.items():
+        if not await is_found(team, plant):
+            missed.append(name)
+    count = len(PLANTS) + 2
+    proof.at_least(f"planted omissions found (missed: {missed})", count - len(missed), "faults",
+                   count)  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(prove, __doc__ or "")

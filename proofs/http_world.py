@@ -1,0 +1,214 @@
+"""A team on a server: people with keys of every kind, and a server that they can all reach.
+
+The server is the typed command in a process of its own, or the same application in this process,
+where a proof can take something away from it. Both listen on a free port of loopback.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+
+from turntree import Permissions, Settings, Tree
+from turntree.auth.permissions import EVERYTHING, actions
+from turntree.boot.open import connect, tree_on
+from turntree.core.ids import Timestamp, instant, unix_ms
+from turntree.core.message import assistant, user
+from turntree.db.database import Database
+from turntree.server.app import make_network_app, make_network_door
+from turntree.server.keys import SECRET_BYTES, AccessKeys
+from turntree.server.network_callers import make_callers
+from turntree.server.route import ApiRoute
+from turntree.server.routes import NETWORK_ROUTES
+from turntree.system.clock import SystemClock
+
+COMMAND: Final = "from turntree.cli.main import main; main()"
+TEAM, OTHER = "team", "other"
+OWNER: Final = "olga"
+HOUR_MS: Final = 3_600_000
+BRIEF_MS: Final = 150
+CANARY: Final = "the depot opens with canary"
+"""What only the owner's private sessions say, each with its own number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """A private session of the owner."""
+
+    label: str
+    turns: tuple[str, ...]
+    digest: str
+    secrets: tuple[str, ...]
+    """Texts that no answer to another caller may contain."""
+
+
+@dataclass(slots=True)
+class Team:
+    """A workspace in use, the keys of its people, and a second workspace."""
+
+    tree: Tree
+    database: Database
+    settings: Settings
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    """By caller; those who have none are not listed."""
+
+    def headers(self, caller: str) -> dict[str, str]:
+        """Return the headers with which a caller says who they are."""
+        key = self.keys.get(caller)
+        return {} if key is None else {"authorization": f"Bearer {key}"}
+
+    async def add_vault(self, number: int) -> Vault:
+        """Return a new private session of the owner, with two turns."""
+        label = f"vault-{number}-{secrets.token_hex(3)}"
+        tree = self.of(OWNER)
+        await tree.sessions.create(label, visibility="private")
+        placed = [
+            await tree.turns.record(
+                label, [user(f"{CANARY} {label} {step}")], [assistant(f"opened {step}")]
+            )
+            for step in (1, 2)
+        ]
+        turns = tuple(str(one.turn.id) for one in placed)
+        digests = tuple(one.turn.digest.removeprefix("sha256:") for one in placed)
+        return Vault(label, turns, digests[-1], (CANARY, *turns, *digests))
+
+    def of(self, person: str) -> Tree:
+        """Return the workspace as a person sees it."""
+        return tree_on(self.database, replace(self.settings, user=person), SystemClock())
+
+
+@contextlib.asynccontextmanager
+async def a_team(conninfo: str, home: Path) -> AsyncGenerator[Team, None]:
+    """Open a workspace with people of every role, and keys in every state."""
+    settings = Settings(home, database_url=conninfo, workspace=TEAM, user="ana")
+    clock = SystemClock()
+    async with (
+        connect(settings, clock) as database,
+        connect(replace(settings, workspace=OTHER), clock) as elsewhere,
+    ):
+        team = Team(tree_on(database, settings, clock), database, settings)
+        await team.tree.turns.record("lobby", [user("hello")], [assistant("good morning")])
+        for person, role in ((OWNER, "member"), ("mia", "member"), ("gus", "guest")):
+            await team.tree.members.add(person, role)  # type: ignore[arg-type]
+        await team.tree.members.add("rex", "member")
+        await _issue_keys(team)
+        team.keys["garbled"] = f"{team.keys['owner'][:-1]}~"
+        await team.tree.members.remove("rex")
+        zoe = tree_on(elsewhere, replace(settings, workspace=OTHER, user="zoe"), clock)
+        await zoe.turns.record("away", [user("hello")], [assistant("good night")])
+        _, team.keys["other workspace"] = await zoe.keys.create("zoe", expires_at=_later(HOUR_MS))
+        yield team
+
+
+async def _issue_keys(team: Team) -> None:
+    async def issue(
+        caller: str,
+        person: str,
+        *,
+        scopes: Permissions = EVERYTHING,
+        agent: str | None = None,
+        life_ms: int = HOUR_MS,
+    ) -> str:
+        made, key = await team.of(person).keys.create(
+            caller, expires_at=_later(life_ms), scopes=scopes, agent=agent
+        )
+        team.keys[caller] = key
+        return made.id
+
+    await issue("admin", "ana")
+    await issue("owner", OWNER)
+    await issue("member", "mia")
+    await issue("guest", "gus")
+    await issue("agent on behalf", OWNER, agent="atlas")
+    await issue("narrowed to reading", OWNER, scopes=Permissions(actions("read")))
+    await issue("narrowed to sending", OWNER, scopes=Permissions(actions("invoke")))
+    await issue("removed", "rex")
+    await issue("expired", OWNER, life_ms=BRIEF_MS)
+    await team.of(OWNER).keys.revoke(await issue("revoked", OWNER), reason="a proof")
+    await asyncio.sleep(2 * BRIEF_MS / 1000)
+
+
+def _later(ms: int) -> Timestamp:
+    return instant(unix_ms(SystemClock().now()) + ms)
+
+
+@contextlib.asynccontextmanager
+async def serving_here(
+    team: Team, routes: Sequence[ApiRoute] = NETWORK_ROUTES
+) -> AsyncGenerator[str, None]:
+    """Run the application in this process, and yield where it is."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), "proof", port, time.time)
+    async with contextlib.AsyncExitStack() as stack:
+        callers = await make_callers(team.tree, team.database, team.settings, keys, stack)
+
+        async def is_ready() -> bool:
+            return True
+
+        door = make_network_door(
+            make_network_app(callers, is_ready, routes=routes), keys, {f"127.0.0.1:{port}"}
+        )
+        server = uvicorn.Server(
+            uvicorn.Config(
+                door, log_level="critical", access_log=False, lifespan="off", ws="none",
+                timeout_graceful_shutdown=1,
+            )  # fmt: skip
+        )
+        task = asyncio.create_task(server.serve([listener]))
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            await task
+
+
+@dataclass(frozen=True, slots=True)
+class ServeProcess:
+    """The typed command, and what it printed."""
+
+    process: asyncio.subprocess.Process
+    told: Mapping[str, Any]
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.told['port']}"
+
+
+@contextlib.asynccontextmanager
+async def serving_apart(
+    settings: Settings, *words: str
+) -> AsyncGenerator[ServeProcess, None]:
+    """Run ``turntree serve`` in a process of its own until the block ends."""
+    environment = {
+        **os.environ,
+        "TURNTREE_DATABASE_URL": settings.database_url or "",
+        "TURNTREE_HOME": str(settings.home),
+        "TURNTREE_WORKSPACE": settings.workspace,
+        "TURNTREE_USER": settings.user,
+        "TURNTREE_CONFIG": str(settings.home / "config.toml"),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", COMMAND, "serve", "--port", "0", "--json", *words,
+        env=environment, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None, "it was asked for"
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
+        yield ServeProcess(process, json.loads(line))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        await process.wait()

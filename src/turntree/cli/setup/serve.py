@@ -1,0 +1,199 @@
+"""``serve``: put the ledger on the network, for the members of its workspaces."""
+
+import contextlib
+import ipaddress
+import secrets
+import signal
+import socket
+import time
+from functools import partial
+from importlib.util import find_spec
+from typing import Final
+
+import anyio
+import click
+import uvicorn
+
+from turntree.cli.command import Terminal, verb
+from turntree.cli.common.http_server import HttpServer, try_listen
+from turntree.cli.context import CliContext, load_settings, open_ledger
+from turntree.cli.hints import command_hint
+from turntree.cli.output.text import clean
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.server.app import make_network_app, make_network_door
+from turntree.server.keys import SECRET_BYTES, AccessKeys
+from turntree.server.network_callers import make_callers
+
+HOST_DEFAULT: Final = "127.0.0.1"
+PORT_DEFAULT: Final = 8744
+DRAIN_S: Final = 20.0
+READY_S_MAX: Final = 2.0
+"""A database that takes longer to answer counts as one that does not."""
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+@value
+class ServeOptions:
+    """What the command was asked for."""
+
+    host: str
+    names: tuple[str, ...]
+    has_worker: bool
+    drain_s: float
+
+
+class DrainState:
+    """Whether the server is about to stop."""
+
+    def __init__(self) -> None:
+        """Begin as a server that stays."""
+        self.is_draining = False
+
+    def begin(self) -> None:
+        """Take no new work: readiness is denied, and streams end."""
+        self.is_draining = True
+
+
+@verb()
+@click.option("--host", default=HOST_DEFAULT, show_default=True,
+              help="Address to listen on; by default this machine only.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True,
+              help="Port to listen on; 0 takes a free one.")  # fmt: skip
+@click.option("--name", "names", multiple=True,
+              help="Host name that clients use, such as that of your proxy; repeatable.")  # fmt: skip
+@click.option("--no-worker", is_flag=True,
+              help="Server only; messages wait for another worker.")  # fmt: skip
+@click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
+              help="Seconds that requests and turns get to finish after a stop signal.")  # fmt: skip
+def serve(
+    terminal: Terminal,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    no_worker: bool,
+    drain_s: float,
+) -> None:
+    """Put the ledger on the network, for the members of its workspaces.
+
+    Every workspace of the database is served below /w/NAME/api/v1, to callers with an API key or a
+    token of that workspace. The messages to the current workspace are answered here too, where
+    models can be asked. Requests for another host name are refused. Keys travel as they are: beyond
+    this machine, put a proxy with TLS in front, and name it with --name. The address that is printed
+    works once, within an hour, and gives you the first key.
+    """
+    settings = load_settings(terminal)
+    if settings.token is not None:
+        raise InvalidOperation("a server acts for its callers: start it without a token")
+    if not names and not _is_loopback(host):
+        raise InvalidOperation(
+            f"{host} can be reached from elsewhere: say by which name clients do",
+            hint=command_hint(f"turntree serve --host {host} --name NAME"),
+        )
+    listener = try_listen(host, port)
+    if listener is None:
+        raise InvalidOperation(
+            f"cannot listen on {host}, port {port}: another program does, or it is not this machine",
+            hint=command_hint("turntree serve --port 0"),
+        )
+    chosen = ServeOptions(host, names, not no_worker and _can_run(), drain_s)
+    with listener:
+        anyio.run(
+            _serve, terminal, listener, chosen,
+            backend_options={"use_uvloop": find_spec("uvloop") is not None},
+        )  # fmt: skip
+    terminal.note("stopped")
+
+
+async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptions) -> None:
+    port, drain = listener.getsockname()[1], DrainState()
+    keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), secrets.token_hex(8), port, time.time)
+    async with contextlib.AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(open_ledger(terminal))
+        tree = opened.running.tree if chosen.has_worker else opened.tree
+        callers = await make_callers(
+            tree, opened.database, opened.settings, keys, stack,
+            is_draining=lambda: drain.is_draining, can_run=chosen.has_worker,
+        )  # fmt: skip
+        if chosen.has_worker:
+            await opened.running.load_libraries()
+            await stack.enter_async_context(
+                opened.running.serving(drain_s=chosen.drain_s, stays_here=True, oversees=True)
+            )
+        app = make_network_app(callers, partial(_is_ready, opened, drain))
+        config = uvicorn.Config(
+            make_network_door(app, keys, _hosts(chosen, port)),
+            log_level="warning", access_log=False, lifespan="off", ws="none",
+            server_header=False, proxy_headers=False,
+            timeout_graceful_shutdown=max(1, round(chosen.drain_s)),
+        )  # fmt: skip
+        server = HttpServer(config)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+
+        async def stop_on_signal() -> None:
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async for _ in signals:
+                    if drain.is_draining:
+                        server.force_exit = True
+                    drain.begin()
+                    server.should_exit = True
+                    terminal.note(f"stopping; what was begun has {chosen.drain_s:g} s to end")
+
+        tasks.start_soon(stop_on_signal)
+        await _tell(terminal, opened, chosen, keys, port)
+        await server.serve([listener])
+        tasks.cancel_scope.cancel()
+
+
+async def _is_ready(opened: CliContext, drain: DrainState) -> bool:
+    """Return whether new requests can be answered: the database answers, and this one stays."""
+    if drain.is_draining:
+        return False
+    try:
+        with anyio.fail_after(READY_S_MAX):
+            await opened.database.seen_by(EVERYTHING).list_workspaces()
+    except (DatabaseUnavailable, TimeoutError):
+        return False
+    return True
+
+
+async def _tell(
+    terminal: Terminal, opened: CliContext, chosen: ServeOptions, keys: AccessKeys, port: int
+) -> None:
+    workspace, user = opened.settings.workspace, opened.settings.user
+    host = chosen.names[0] if chosen.names else chosen.host
+    url = f"http://{host}:{port}/w/{workspace}"
+    is_admin = await opened.tree.members.find_role(user) == "admin"
+    link = f"{url}/welcome#code={keys.issue_key()}" if is_admin else None
+    if terminal.as_json:
+        terminal.document({
+            "url": f"{url}/api/v1", "host": chosen.host, "port": port, "workspace": workspace,
+            "worker": chosen.has_worker, "link": link,
+        })  # fmt: skip
+        return
+    terminal.say(f"{clean(url)}/api/v1")
+    if link is not None:
+        terminal.say(f"  your first key: {clean(link)}")
+        terminal.note("the link works once, within an hour")
+    if not chosen.has_worker:
+        terminal.note("messages wait for another process: turntree worker")
+    terminal.note("Ctrl-C or SIGTERM stops it")
+
+
+def _hosts(chosen: ServeOptions, port: int) -> frozenset[str]:
+    """Return the Host headers that are ours; behind a proxy a name has its port or none."""
+    own = {f"{name}:{port}" for name in LOOPBACK_NAMES}
+    given = [name.lower() for name in chosen.names]
+    return frozenset({*own, *given, *(f"{name}:{port}" for name in given)})
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _can_run() -> bool:
+    return find_spec("pydantic_ai") is not None

@@ -1,0 +1,51 @@
+"""Turns the hint of an error into the next request of an API client.
+
+The command line shows a command for the same hint (``cli/hints.py``). A client over the network has
+no command line on the server, so what only an operator can do is said in words.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from turntree.core.errors import Hint
+
+STEPS: Final[Mapping[str, str]] = {
+    "config.list": "tell the operator of this server",
+    "key.list": "ask an admin of the workspace",
+    "member.list": "ask an admin of the workspace",
+    "member.promote": "ask an admin of the workspace",
+    "member.role": "ask an admin of the workspace",
+    "program.grant": "ask the owner of {program} to grant {access} to {grantee}",
+    "run.tail": "GET {prefix}/runs/{/run}/events",
+    "session.create": 'POST {prefix}/sessions {{"label": "LABEL"}}',
+    "session.fork": 'POST {prefix}/sessions {{"label": "LABEL", "at": {"revision}}}',
+    "session.list": "GET {prefix}/sessions",
+    "session.rename": 'POST {prefix}/acts/rename {{"session": {"session}, "label": "LABEL"}}',
+    "session.unarchive": 'POST {prefix}/acts/restore {{"session": {"session}}}',
+    "turn.rerun": "GET {prefix}/turns/{/revision}",
+    "worker.start": "tell the operator of this server to start a worker",
+}
+"""A sentence or a request for each action. ``{/run}`` is a part of a path, ``{"session}`` is JSON."""
+
+
+def step_finder(workspace: str) -> Callable[[Hint], str | None]:
+    """Return what finds the next step of a client in a workspace."""
+    prefix = f"/w/{quote(workspace, safe='')}/api/v1"
+
+    def find(hint: Hint) -> str | None:
+        template = STEPS.get(hint.action)
+        if template is None:
+            return None
+        words = {"prefix": prefix}
+        for name, given in hint.arguments.items():
+            text = given if isinstance(given, str) else ", ".join(given)
+            words |= {name: text, f"/{name}": quote(text, safe=""), f'"{name}': json.dumps(text)}
+        try:
+            return template.format_map(words)
+        except KeyError:
+            # An event may hold the hint of a newer version, with other arguments.
+            return None
+
+    return find

@@ -1,0 +1,229 @@
+"""Callers over the network: an API key or a token says who they are, and in which workspace.
+
+    Authorization: Bearer ttk_…        an API key of the workspace
+    Authorization: Bearer <token>      a token with the audience server:NAME
+
+The workspace is in the path, and in the key or the audience. Without credentials nothing is looked
+up, so that a stranger cannot learn which workspaces there are.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import unquote
+from uuid import UUID
+
+from starlette.requests import Request
+
+from turntree.api import Tree
+from turntree.auth import token
+from turntree.auth.access_code import KEY
+from turntree.auth.api_keys import workspace_of_key
+from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.member import RIGHTS, as_person
+from turntree.auth.member_store import MemberStore
+from turntree.boot.open import Settings, load_token_key
+from turntree.core.errors import PermissionDenied
+from turntree.core.ids import Timestamp
+from turntree.core.viewer import EVERYTHING, sight_of
+from turntree.db.database import Database
+from turntree.server.api_hints import step_finder
+from turntree.server.caller import Caller
+from turntree.server.context import ServerContext
+from turntree.server.keys import AccessKeys
+from turntree.server.problems import Refusal
+from turntree.server.workspaces import ServedWorkspace, Workspaces
+from turntree.system.clock import SystemClock
+
+AUDIENCE: Final = "server"
+"""Tokens for a server have the audience ``server:NAME``, with the name of the workspace."""
+CREDENTIAL_CHARS_MAX: Final = 16_384
+"""Longer than any token, whose chain has a limit of its own."""
+_PLACE: Final = re.compile(r"/w/(?P<workspace>[^/]+)/")
+_BEARER: Final = re.compile(r"Bearer +(?P<credential>[!-~]+)", re.IGNORECASE)
+_LONG_AGO: Final = Timestamp("1970-01-01T00:00:00.000Z")
+_STEP: Final = "send the header Authorization: Bearer ttk_…, with an API key of this workspace"
+
+
+@dataclass(slots=True, eq=False)
+class NetworkCallers:
+    """Members of any workspace of a database, and what acts for them."""
+
+    base: ServerContext
+    """That of the process's own user and workspace."""
+    workspaces: Workspaces
+    token_key: Callable[[], bytes]
+    is_draining: Callable[[], bool] = lambda: False
+
+    async def identify(self, request: Request) -> Caller:
+        """Return the caller of a request, acting in the workspace that its path names.
+
+        Raises:
+            Refusal: There is no valid key or token for this workspace.
+        """
+        name, credential = workspace_in(request), _credential_in(request)
+        workspace, acting = await self._verify(name, credential)
+
+        async def is_admitted() -> bool:
+            try:
+                _, again = await self._verify(name, credential)
+            except Refusal:
+                return False
+            # A role that was changed, or scopes that were, are other rights.
+            return again.chain == acting.chain and not self.is_draining()
+
+        return Caller(self._context_of(workspace, acting, is_admitted), acting)
+
+    def welcome(self, request: Request) -> ServerContext:
+        """Return the context of the process's own user, in the workspace that it serves.
+
+        Raises:
+            Refusal: The path names another workspace, which may exist or not.
+        """
+        if workspace_in(request) != self.workspaces.own.name:
+            raise _unknown("this server lets no first admin in there")
+        return self.base
+
+    async def _verify(self, name: str, credential: str) -> tuple[ServedWorkspace, ExecutionContext]:
+        if credential.startswith(f"{KEY}_"):
+            return await self._verify_key(name, credential)
+        return await self._verify_token(name, credential)
+
+    async def _verify_key(self, name: str, key: str) -> tuple[ServedWorkspace, ExecutionContext]:
+        try:
+            workspace = await self.workspaces.find(UUID(workspace_of_key(key)))
+            if workspace is None:
+                raise _unknown("the key is not one of this server's")
+            verified = await workspace.tree.keys.verify(key)
+        except PermissionDenied as error:
+            raise _unknown(str(error)) from error
+        if workspace.name != name:
+            # Whether the other workspace exists is not looked up: the answer is the same.
+            reason = "the key is for another workspace"
+            await _store_of(workspace).note_denial(
+                str(verified.principal), "workspace.enter", reason
+            )
+            step = f"ask below /w/{workspace.name}/api/v1"
+            raise Refusal(HTTPStatus.FORBIDDEN, "other-workspace", reason, step)
+        return workspace, ExecutionContext(verified.chain)
+
+    async def _verify_token(self, name: str, text: str) -> tuple[ServedWorkspace, ExecutionContext]:
+        workspace = await self.workspaces.find_named(name)
+        # The same words, whether the workspace is missing or the token is not for it.
+        refused = _unknown("the token is not valid for this workspace")
+        if workspace is None:
+            raise refused
+        audience, tokens = f"{AUDIENCE}:{name}", workspace.tree.tokens
+        store = _store_of(workspace)
+        try:
+            opened = await tokens.open(text, key=self.token_key(), audience=audience)
+        except PermissionDenied as error:
+            await self._note_refused(store, text, audience, str(error))
+            raise refused from error
+        root = opened.chain.root
+        role = None if root.kind != "human" else await store.find_role(str(root))
+        if role is None:
+            await store.note_denial(str(opened.principal), "token.use", f"{root} is no member")
+            raise refused
+        return workspace, opened.child(RIGHTS[role])
+
+    async def _note_refused(
+        self, store: MemberStore, text: str, audience: str, reason: str
+    ) -> None:
+        """Record that a token of ours was refused, such as a revoked one; of others nothing is
+        known, and a stranger must not be able to make the ledger grow.
+        """
+        try:
+            ours = token.open_token(text, key=self.token_key(), audience=audience, now=_LONG_AGO)
+        except PermissionDenied:
+            return
+        await store.note_denial(str(ours.chain.principal), "token.use", reason)
+
+    def _context_of(
+        self,
+        workspace: ServedWorkspace,
+        acting: ExecutionContext,
+        is_admitted: Callable[[], Awaitable[bool]],
+    ) -> ServerContext:
+        settings = replace(
+            self.base.settings,
+            workspace=workspace.name,
+            user=acting.chain.root.id,
+            context=acting,
+            session=None,
+        )
+        return replace(
+            self.base,
+            tree=workspace.tree.act_as(acting),
+            database=workspace.database.seen_by(sight_of(acting.principal)),
+            settings=settings,
+            command_for=step_finder(workspace.name),
+            can_run=self.base.can_run and workspace is self.workspaces.own,
+            live=None,
+            sample=None,
+            is_local=False,
+            is_admitted=is_admitted,
+        )
+
+
+async def make_callers(
+    tree: Tree,
+    database: Database,
+    settings: Settings,
+    keys: AccessKeys,
+    closing: AsyncExitStack,
+    *,
+    is_draining: Callable[[], bool] = lambda: False,
+    can_run: bool = False,
+) -> NetworkCallers:
+    """Return the callers of a server on an open tree.
+
+    The people who worked in its workspace so far become members now: from here on only members
+    have keys. ``closing`` closes what other workspaces need.
+    """
+    settings, clock = replace(settings, session=None), SystemClock()
+    # A part of a label is for people who type; a program that asks for a name means that name.
+    exact = tree.with_facets(revisions=replace(tree.revisions, abbreviates=False))
+    await exact.members.store.ensure(as_person(settings.user), at=clock.now())
+    own = ServedWorkspace(database.workspace, settings.workspace, exact, database)
+    base = ServerContext(
+        tree=exact,
+        database=database,
+        settings=settings,
+        clock=clock,
+        command_for=step_finder(settings.workspace),
+        keys=keys,
+        can_run=can_run,
+        is_local=False,
+    )
+    workspaces = Workspaces(own, settings, clock, closing)
+    return NetworkCallers(base, workspaces, partial(load_token_key, settings), is_draining)
+
+
+def workspace_in(request: Request) -> str:
+    """Return the name of the workspace in the path of a request; empty if there is none."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    found = _PLACE.match(raw.decode("ascii", "replace"))
+    return "" if found is None else unquote(found["workspace"])
+
+
+def _credential_in(request: Request) -> str:
+    sent = request.headers.getlist("authorization")
+    found = _BEARER.fullmatch(sent[0]) if len(sent) == 1 else None
+    if found is None:
+        raise _unknown("this request does not say who sends it")
+    if len(found["credential"]) > CREDENTIAL_CHARS_MAX:
+        raise _unknown("this is neither an API key nor a token")
+    return found["credential"]
+
+
+def _unknown(detail: str) -> Refusal:
+    return Refusal(HTTPStatus.UNAUTHORIZED, "not-authenticated", detail, _STEP)
+
+
+def _store_of(workspace: ServedWorkspace) -> MemberStore:
+    return MemberStore(workspace.database.seen_by(EVERYTHING))

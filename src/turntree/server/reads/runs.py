@@ -1,0 +1,227 @@
+"""``/runs``: what became of a message, and following it while it is answered."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from typing import Annotated, Final
+
+from annotated_types import Ge, Le
+
+from turntree.core.errors import InvalidOperation, NotFound, TurntreeError
+from turntree.core.ids import RunId, SessionId, Timestamp, find_long_id, is_instant
+from turntree.core.run import RunEvent
+from turntree.core.value import value
+from turntree.runs.inbox import OpenRun, RunReport
+from turntree.runs.live import LiveChunk, StreamPosition, position_after
+from turntree.server.context import ServerContext
+from turntree.server.problems import problem_of
+from turntree.server.rights import READ
+from turntree.server.route import ApiRoute
+from turntree.server.stream import encode
+from turntree.wire.runs import OpenRunDocument, RecordedStep, RunDocument, RunPage, TextChunk
+
+RUNS_DEFAULT: Final = 50
+RUNS_MAX: Final = 200
+ADMITTED_S: Final = 0.5
+"""How often a stream asks whether its reader may still read, and may still see the run."""
+COMMENT_S: Final = 15.0
+"""A comment is sent this often, so that no proxy takes the stream for dead."""
+FRAMES_MAX: Final = 64
+"""Messages that may wait for a client that reads slowly; the run is read no faster than that."""
+
+
+@value
+class RunsQuery:
+    """Which runs."""
+
+    session: str | None = None
+    limit: Annotated[int, Ge(1), Le(RUNS_MAX)] = RUNS_DEFAULT
+    cursor: str | None = None
+
+
+@value
+class RunQuery:
+    """A run, by its address."""
+
+    run: str
+
+
+@value
+class FollowQuery:
+    """A run to follow, and the position after which."""
+
+    run: str
+    after: str = ""
+    last_event_id: str = ""
+
+
+async def list_runs(context: ServerContext, asked: RunsQuery) -> RunPage:
+    """Return runs that are open or parked, oldest first."""
+    found = await context.tree.runs.list_open(
+        asked.session, after=_read_cursor(asked.cursor), limit=asked.limit + 1
+    )
+    page = found[: asked.limit]
+    documents = tuple(
+        OpenRunDocument(one.run, one.session, one.status, one.started_at, one.is_canceled)
+        for one in page
+    )
+    last = page[-1] if len(found) > asked.limit else None
+    return RunPage(documents, None if last is None else f"{last.run}@{last.started_at}")
+
+
+async def get_run(context: ServerContext, asked: RunQuery) -> RunDocument:
+    """Return what became of a run.
+
+    Raises:
+        NotFound: There is no such run, or it is hidden.
+    """
+    return run_document(context, await context.tree.runs.get(read_run(asked.run)))
+
+
+async def follow_run(context: ServerContext, asked: FollowQuery) -> AsyncGenerator[bytes, None]:
+    """Return the events and the text of a run, from a position on, until it is finished.
+
+    The id of each message is the position after it. The last message is ``end``, with what became
+    of the run, unless the server stops or the reader may no longer read.
+
+    Raises:
+        NotFound: There is no such run, or it is hidden.
+        InvalidOperation: It is not a position.
+    """
+    run = read_run(asked.run)
+    told = asked.last_event_id or asked.after
+    after = StreamPosition.parse(told) if told else StreamPosition()
+    # Before the stream begins, so that an unknown run is a problem and not an empty stream.
+    await context.tree.runs.get(run)
+    return _send(context, run, after)
+
+
+async def _send(
+    context: ServerContext, run: RunId, after: StreamPosition
+) -> AsyncGenerator[bytes, None]:
+    frames: asyncio.Queue[bytes | None] = asyncio.Queue(FRAMES_MAX)
+    # One task reads: what it waits for belongs to the task that entered it.
+    reading = asyncio.create_task(_read(context, run, after, frames))
+    admitted_at = comment_at = time.monotonic()
+    try:
+        while True:
+            frame: bytes | None = b""
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ADMITTED_S):
+                    frame = await frames.get()
+            now = time.monotonic()
+            if now >= admitted_at + ADMITTED_S:
+                if not await _is_admitted(context, run):
+                    return
+                admitted_at = now
+            if frame is None:
+                return
+            if frame:
+                yield frame
+            elif now >= comment_at + COMMENT_S:
+                yield b": here\n\n"
+                comment_at = now
+    finally:
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reading
+
+
+async def _read(
+    context: ServerContext,
+    run: RunId,
+    after: StreamPosition,
+    frames: "asyncio.Queue[bytes | None]",
+) -> None:
+    runs = context.tree.runs
+    try:
+        async with contextlib.aclosing(runs.follow(run, after=after)) as news:
+            async for one in news:
+                await frames.put(_frame(one))
+        await frames.put(encode("end", run_document(context, await runs.get(run))))
+    except TurntreeError as error:
+        await frames.put(encode("problem", problem_of(error, context.command_for)))
+    await frames.put(None)
+
+
+async def _is_admitted(context: ServerContext, run: RunId) -> bool:
+    try:
+        if not await context.is_admitted():
+            return False
+        await context.tree.runs.get(run)
+    except NotFound:
+        return False
+    return True
+
+
+def _frame(news: LiveChunk | RunEvent) -> bytes:
+    position = str(position_after(news))
+    if isinstance(news, LiveChunk):
+        chunk = TextChunk(
+            news.kind, news.position.seq, _sendable(news.text), news.tool, news.call_id
+        )
+        return encode("chunk", chunk, position)
+    event, message = news.event, news.message
+    step = RecordedStep(
+        event.kind, event.seq, event.at,
+        None if message is None else message.role,
+        "" if message is None else _sendable(message.text),
+        str(event.data.get("reason") or ""),
+    )  # fmt: skip
+    return encode("step", step, position)
+
+
+def _sendable(text: str) -> str:
+    """Return a text that has bytes: half of a sign, which a tool may have cut, has none."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def run_document(context: ServerContext, report: RunReport) -> RunDocument:
+    """Return what became of a run as a document."""
+    step = None if report.hint is None else context.command_for(report.hint)
+    steps = () if step is None else (step,)
+    if report.turn is None:
+        return RunDocument(report.run, report.status, reason=report.reason, next=steps)
+    turn = report.turn.turn
+    return RunDocument(
+        report.run, report.status, turn.header.outcome, turn.digest, report.turn.depth,
+        report.reason, steps,
+    )  # fmt: skip
+
+
+def read_run(text: str) -> RunId:
+    """Return the address of a run.
+
+    Raises:
+        NotFound: It is not one.
+    """
+    if find_long_id(text) != text:
+        raise NotFound(f"there is no run {text[:80]!r}")
+    return RunId(text)
+
+
+def _read_cursor(text: str | None) -> OpenRun | None:
+    if text is None:
+        return None
+    run, _, moment = text.partition("@")
+    if find_long_id(run) != run or not is_instant(moment):
+        raise InvalidOperation(f"{text[:80]!r} is not a cursor")
+    # A page begins after an address and a time; nothing else of the run is looked at.
+    return OpenRun(
+        RunId(run), SessionId(""), "open", Timestamp(moment), worker=None, is_canceled=False
+    )
+
+
+ROUTES: Final = (
+    ApiRoute(
+        "GET", "/runs", READ, list_runs, "Runs that are not finished, oldest first.",
+        RunsQuery, RunPage,
+    ),
+    ApiRoute("GET", "/runs/{run}", READ, get_run, "What became of a run.", RunQuery, RunDocument),
+    ApiRoute(
+        "GET", "/runs/{run}/events", READ, follow_run,
+        "The events and the text of a run, as server-sent events.",
+        FollowQuery, str, media="text/event-stream", headers=("last_event_id",),
+    ),
+)  # fmt: skip

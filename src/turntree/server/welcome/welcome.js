@@ -1,0 +1,21 @@
+// Exchanges the code behind the # of the address for an API key, once the reader asks for it: a
+// program that only looks at the address, such as a preview, must not use it up.
+const what = document.getElementById("what");
+const button = document.getElementById("exchange");
+
+button.addEventListener("click", async () => {
+  button.disabled = true;
+  const response = await fetch("api/v1/first-key", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ code: location.hash.replace(/^#code=/, "") }),
+  });
+  const answer = await response.json();
+  if (response.ok) {
+    history.replaceState(null, "", location.pathname);
+    document.getElementById("key").textContent = answer.key;
+    what.textContent = `Keep it: it is shown once. It is ${answer.holder}'s, until ${answer.expires_at}.`;
+  } else {
+    what.textContent = `${answer.detail}. Next: ${(answer.next ?? []).join("; ")}`;
+  }
+});
