@@ -46,7 +46,8 @@ FREE_WORDS = {
 """What a reader may put for a word in capitals; a choice may not exist where the test runs."""
 TALK = (("chat",), ("send",), ("rerun",), ("agent", "assign"))
 """Commands that a model answers."""
-ENDLESS = (("tail", "-f"), ("worker",))
+ENDLESS = (("tail", "-f"), ("worker",), ("serve",))
+DRAINED = ("worker", "serve")
 """Commands that run until they are ended; each runs in a process of its own."""
 READ_ONLY = (
     ("log",), ("show",), ("search",), ("diff",), ("blame",), ("why",), ("verify",), ("files",),
@@ -305,8 +306,8 @@ def _can_run(words: Sequence[str]) -> bool:
 def run_for_a_moment(words: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Start a command, end it when it has begun, and return what is wrong with it."""
     code, printed = begin_and_end(words, variables)
-    # A worker ends its runs first; nothing has to be ended where one only looks.
-    good = (0, DOWN) if words[0] == "worker" else (0, DOWN, -signal.SIGTERM)
+    # A worker or a server ends what it began first; nothing has to be ended where one only looks.
+    good = (0, DOWN) if words[0] in DRAINED else (0, DOWN, -signal.SIGTERM)
     return None if code in good else f"exit code {code}: {printed}"
 
 
@@ -314,7 +315,7 @@ def begin_and_end(
     words: Sequence[str], variables: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
     """Start a command that does not end by itself, and end it; return its code and its output."""
-    more = ["--drain-s", "1"] if words[0] == "worker" else []
+    more = ["--drain-s", "1"] if words[0] in DRAINED else []
     with subprocess.Popen(
         [sys.executable, "-m", "turntree", *words, *more], env={**os.environ, **(variables or {})},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from turntree.server import first_admin
 from turntree.server.openapi import describe_api
 from turntree.server.routes import ROUTES
 
@@ -15,13 +16,29 @@ PREAMBLE: Final = """\
 
 This page is generated: `python -m turntree.server.reference > docs/reference/http.md`.
 
-The command `ui` serves this API to its page, on 127.0.0.1 only. `/api/v1/openapi.json` describes
-it as OpenAPI 3.1. It may still change with each release.
+The command `serve` puts this API on the network, below `/w/WORKSPACE/api/v1`: see [Deploy for a
+team](../howto/deploy-for-a-team.md). The command `ui` serves it to its page, on 127.0.0.1 only, below
+`/api/v1`. Routes that work with the files of the machine are served by `ui` alone. On both,
+`/api/v1/openapi.json` describes what is served as OpenAPI 3.1. It may still change with each
+release.
 
-A request needs the cookie that `POST /session-key` sets for the key behind the `#` of the printed
-address. A `POST` is `application/json`, has at most 1,000,000 bytes and names its `Origin`. One
-that changes something has an `Idempotency-Key` too: the same key again gets the same answer, and
-nothing is done twice.
+Over the network a request carries `Authorization: Bearer`, with an API key of the workspace
+(`ttk_…`) or a token whose audience is `server:WORKSPACE`. Each route names the right that it
+requires: the key, the role of its holder and the workspace must all permit it. A caller who is not
+known gets 401, one who lacks the right 403, and what a caller may not see is absent: 404. A request to
+`ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the printed
+address, and a `POST` names its `Origin`.
+
+A `POST` is `application/json` and has at most 1,000,000 bytes. One that changes something has an
+`Idempotency-Key`: the same key of the same caller gets the same answer, and nothing is done twice.
+`If-Match` names the turn at which the client saw a session; 412 says that it has moved, and `head`
+where it is now. The `ETag` of an answer is the digest of its bytes: `If-None-Match` with it gets 304
+while they are the same.
+
+A list has at most `limit` entries and `next`, the cursor of the next page, or null at the end.
+`GET /runs/{run}/events` sends server-sent events: `step` for what was recorded, `chunk` for text in
+progress, and `end` with what became of the run. The `id` of each is a position: a client that sends
+it as `Last-Event-ID` resumes behind it. Leaving a stream cancels nothing.
 
 A revision in a path is one segment: a slash in a label is written `%2F`. An error is a
 [problem](https://www.rfc-editor.org/rfc/rfc9457) in `application/problem+json`: `type`, `title`,
@@ -31,7 +48,7 @@ A revision in a path is one segment: a slash in a label is written `%2F`. An err
 
 def write_reference() -> str:
     """Return the page."""
-    return "\n".join(_lines(describe_api(ROUTES)))
+    return "\n".join(_lines(describe_api((*first_admin.ROUTES, *ROUTES))))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -41,6 +58,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         for method, operation in operations.items():
             yield f"### {method.upper()} {path.removeprefix('/api/v1')}\n"
             yield f"{operation['summary']}\n"
+            yield f"{_requirement(operation)}\n"
             rows = [
                 (one["name"], one["in"], one.get("required", False), one["schema"])
                 for one in operation["parameters"]
@@ -73,6 +91,15 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
             for member, kind in schema["properties"].items():
                 yield f"| `{member}` | {_type_of(kind)} |"
             yield ""
+
+
+def _requirement(operation: Mapping[str, Any]) -> str:
+    """Return what a route requires of its caller, in words."""
+    right = operation.get("x-turntree-right")
+    words = ["Open to all." if right is None else f"Requires `{right}`."]
+    if operation.get("x-turntree-local"):
+        words.append("On the machine itself only.")
+    return " ".join(words)
 
 
 def _type_of(schema: Mapping[str, Any]) -> str:
