@@ -50,10 +50,10 @@ from turntree.core import viewer
 from turntree.core.event import BEGINNING
 from turntree.core.ids import WorkspaceId
 from turntree.core.viewer import sight_of
-from turntree.server.caller import Caller
+from turntree.server.access.caller import ApiCaller
 from turntree.server.context import ServerContext
-from turntree.server.network_callers import NetworkCallers
-from turntree.server.rights import CONFIGURE, CREATE, INVOKE, READ
+from turntree.server.access.network_callers import NetworkCallers
+from turntree.server.access.rights import CONFIGURE, CREATE, INVOKE, READ
 from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.system.clock import SystemClock
@@ -318,7 +318,7 @@ async def _read_denials(tree: Tree) -> set[tuple[str, Right]]:
     return found
 
 
-async def _let_in(self: Caller, wanted: Right) -> None:
+async def _let_in(self: ApiCaller, wanted: Right) -> None:
     del self, wanted
 
 
@@ -341,7 +341,7 @@ async def _echo(context: ServerContext, _: NoValues) -> str:
 
 
 PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
-    "the right of the table is not asked": lambda: mock.patch.object(Caller, "require", _let_in),
+    "the right of the table is not asked": lambda: mock.patch.object(ApiCaller, "require", _let_in),
     "callers see what the server sees": lambda: mock.patch(
         "turntree.api.sight_of", lambda _: viewer.EVERYTHING
     ),
@@ -356,7 +356,7 @@ PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
         api_key, "RIGHTS", {**RIGHTS, "guest": RIGHTS["member"]}
     ),
     "scopes of a key are ignored": lambda: mock.patch.object(ApiKey, "chain_as", _ignore_scopes),
-    "one Idempotency-Key serves all callers": lambda: mock.patch.object(Caller, "name", "all"),
+    "one Idempotency-Key serves all callers": lambda: mock.patch.object(ApiCaller, "name", "all"),
 }
 """Omissions in the server, each by what it lacks."""
 

@@ -28,7 +28,7 @@ from turntree.core.message import assistant, user
 from turntree.db.database import Database
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
-from turntree.server.network_callers import make_callers
+from turntree.server.access.network_callers import make_callers
 from turntree.server.route import ApiRoute
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.system.clock import SystemClock

@@ -20,6 +20,7 @@ from turntree.core.errors import (
     TurntreeError,
 )
 from turntree.core.value import value
+from turntree.server.access.rights import READ
 from turntree.server.app import make_app
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import ANSWERS_MAX, IdempotentAnswers

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from turntree.server.caller import Callers, LocalCallers
+from turntree.server.access.caller import Callers, LocalCallers
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import JSON, PREFIX, Dispatcher, answer_unexpected
 from turntree.server.keys import AccessKeys
@@ -25,7 +25,7 @@ from turntree.server.security import (
     Entrance,
 )
 
-WELCOME: Final = Path(__file__).parent / "welcome"
+WELCOME: Final = Path(__file__).parent / "access" / "welcome"
 """The page that a one-time link opens."""
 _WELCOME_FILES: Final = {"welcome": ("index.html", "text/html"),
                          "welcome.js": ("welcome.js", "text/javascript")}  # fmt: skip

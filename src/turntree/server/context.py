@@ -39,7 +39,9 @@ class ServerContext:
     is_local: bool = True
     """Whether the caller is the user of this machine."""
     is_admitted: Callable[[], Awaitable[bool]] = _always
-    """Asked again and again while a stream lasts: whether its caller may still read."""
+    """Asked again while a stream lasts: whether its caller may still read."""
+    is_draining: Callable[[], bool] = lambda: False
+    """Whether the server is about to stop, so that streams should end."""
 
     @property
     def shown(self) -> "ServerContext":

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import Hint, TurntreeError
-from turntree.server.caller import Callers
+from turntree.server.access.caller import Callers
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.problems import (

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from turntree.server import first_admin
+from turntree.server.access import first_admin
 from turntree.server.openapi import describe_api
 from turntree.server.routes import ROUTES
 

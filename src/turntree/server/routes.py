@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from turntree.server import first_admin, login
+from turntree.server import login
+from turntree.server.access import first_admin
 from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
     compare,

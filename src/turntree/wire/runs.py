@@ -72,7 +72,7 @@ class CanceledRun:
 
 
 @value
-class RecordedStep:
+class StepDocument:
     """An event of a run: permanent, in contrast to the chunks that announced it."""
 
     kind: str
@@ -86,7 +86,7 @@ class RecordedStep:
 
 
 @value
-class TextChunk:
+class ChunkDocument:
     """Text in progress. Once its step is recorded, only that counts."""
 
     kind: ChunkKind

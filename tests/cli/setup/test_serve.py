@@ -86,7 +86,7 @@ def test_server_is_not_started_with_a_token(bare: Call) -> None:
 
 
 def test_welcome_page_runs_no_inline_script() -> None:
-    page = Path(__file__).parents[3] / "src/turntree/server/welcome/index.html"
+    page = Path(__file__).parents[3] / "src/turntree/server/access/welcome/index.html"
     text = page.read_text(encoding="utf-8")
     assert "<script>" not in text
     assert json.dumps("welcome.js") in text

@@ -9,6 +9,7 @@ import time
 from functools import partial
 from importlib.util import find_spec
 from typing import Final
+from urllib.parse import quote
 
 import anyio
 import click
@@ -24,7 +25,7 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
-from turntree.server.network_callers import make_callers
+from turntree.server.access.network_callers import make_callers
 
 HOST_DEFAULT: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 8744
@@ -163,7 +164,8 @@ async def _tell(
 ) -> None:
     workspace, user = opened.settings.workspace, opened.settings.user
     host = chosen.names[0] if chosen.names else chosen.host
-    url = f"http://{host}:{port}/w/{workspace}"
+    at = f"[{host}]" if ":" in host else host
+    url = f"http://{at}:{port}/w/{quote(workspace, safe='')}"
     is_admin = await opened.tree.members.find_role(user) == "admin"
     link = f"{url}/welcome#code={keys.issue_key()}" if is_admin else None
     if terminal.as_json:

@@ -11,11 +11,11 @@ from turntree.core.ids import TurnId
 from turntree.core.session import Session
 from turntree.resources.plans.fork import ForkPlan
 from turntree.resources.service import in_thread, settled
+from turntree.server.access.rights import CREATE, READ
 from turntree.server.acts.folders import whole_path
 from turntree.server.acts.heads import check_revision
 from turntree.server.commands import short, spell, spell_fork, spell_removal
 from turntree.server.context import ServerContext
-from turntree.server.rights import CREATE, READ
 from turntree.server.route import ApiRoute
 from turntree.system.head_file import write_own_head
 from turntree.wire.acts import (

@@ -9,11 +9,11 @@ from turntree.boot.thread_objects import read_whole
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.ledger.revisions import ResolvedRevision
 from turntree.resources.service import in_thread
+from turntree.server.access.rights import READ
 from turntree.server.acts.folders import whole_path
 from turntree.server.acts.heads import check_revision
 from turntree.server.commands import short, spell
 from turntree.server.context import ServerContext
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import ActResult, ActUndo, HandoffAct
 

@@ -11,12 +11,12 @@ from turntree.auth.members import require_action
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.runs.service import PostOptions
+from turntree.server.access.rights import CREATE, INVOKE
 from turntree.server.acts.heads import check_head
 from turntree.server.acts.session_moves import read_expected
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import KEY_CHARS_MAX
 from turntree.server.reads.runs import read_run
-from turntree.server.rights import CREATE, INVOKE
 from turntree.server.route import ApiRoute
 from turntree.wire.runs import CanceledRun, QueuedRun
 

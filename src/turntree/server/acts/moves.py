@@ -9,6 +9,7 @@ from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.resources.plans.restore import RestoreItem, RestoreKind, RestorePlan
 from turntree.resources.resource import FileChange
+from turntree.server.access.rights import INVOKE, READ
 from turntree.server.acts.file_steps import (
     count_files,
     name_paths,
@@ -19,7 +20,6 @@ from turntree.server.acts.heads import check_head, moving
 from turntree.server.commands import decide, short, spell
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
-from turntree.server.rights import INVOKE, READ
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import (
     ActResult,

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from turntree.server.access.rights import CONFIGURE, INVOKE
 from turntree.server.acts.heads import check_named, check_revision
 from turntree.server.commands import short, spell, spell_tag
 from turntree.server.context import ServerContext
-from turntree.server.rights import CONFIGURE, INVOKE
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import ActResult, ActUndo, RenameAct, StatusAct, TagAct
 

@@ -19,11 +19,11 @@ from turntree.resources.plans.merge import (
 from turntree.resources.plans.merge_log import sort_merges
 from turntree.resources.resource import FileChange
 from turntree.resources.service import in_thread
+from turntree.server.access.rights import INVOKE, READ
 from turntree.server.acts.file_steps import count_files, name_paths, step_of_change, steps_of_diff
 from turntree.server.commands import decide, short, spell, spell_in
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
-from turntree.server.rights import INVOKE, READ
 from turntree.server.route import ApiRoute
 from turntree.wire.acts import (
     ActResult,

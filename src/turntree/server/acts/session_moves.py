@@ -11,10 +11,10 @@ from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import find_long_id
 from turntree.core.session import Session
 from turntree.core.value import value
+from turntree.server.access.rights import CREATE, INVOKE
 from turntree.server.acts.heads import check_head, check_named
 from turntree.server.context import ServerContext
 from turntree.server.reads.sessions import session_document
-from turntree.server.rights import CREATE, INVOKE
 from turntree.server.route import ApiRoute
 from turntree.wire.sessions import SessionDocument
 

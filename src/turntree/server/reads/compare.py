@@ -14,10 +14,10 @@ from turntree.core.value import value
 from turntree.ledger.revisions import ResolvedRevision
 from turntree.resources.files import pair_states
 from turntree.resources.resource import ResolvedTurnSnapshot
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.files import change_word, diff_document, inside, spell_path
 from turntree.server.reads.turn_documents import price_calls, read_documents
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.compare import CompareDocument, ComparePath, CompareSide, ToolCount
 from turntree.wire.files import PathChange, PathDiff

@@ -10,9 +10,9 @@ from turntree.core.ids import Timestamp, instant, is_instant, unix_ms
 from turntree.core.value import value
 from turntree.ledger.shape import OWN_TOOL, Skeleton, agent_name
 from turntree.resources.service import in_thread
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.turn_documents import price_list
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import read_skeleton
 from turntree.stats.spending import CONTEXT_BANDS, Spending, group

@@ -15,9 +15,9 @@ from turntree.core.value import value
 from turntree.resources.file_diff import FileDiff
 from turntree.resources.line_diff import is_binary
 from turntree.resources.resource import FileChange, FileEntry, ResolvedTurnSnapshot, Resource
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import one_line
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.files import (
     BlameDocument,

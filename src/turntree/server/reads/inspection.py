@@ -13,10 +13,10 @@ from turntree.core.usage import Usage
 from turntree.core.value import value
 from turntree.ledger.graph.causes import MESSAGE, Cause
 from turntree.runs.model_context import ModelCallContext
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import cut_text, one_line, whole_text
 from turntree.server.reads.turn_documents import compaction_document
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.inspection import (
     CauseList,

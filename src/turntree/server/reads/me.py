@@ -3,8 +3,8 @@
 from importlib.metadata import version
 from typing import Final
 
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute, NoValues
 from turntree.wire.me import Me
 

@@ -14,17 +14,19 @@ from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.runs.inbox import OpenRun, RunReport
 from turntree.runs.live import LiveChunk, StreamPosition, position_after
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.problems import problem_of
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.stream import encode
-from turntree.wire.runs import OpenRunDocument, RecordedStep, RunDocument, RunPage, TextChunk
+from turntree.wire.runs import OpenRunDocument, StepDocument, RunDocument, RunPage, ChunkDocument
 
 RUNS_DEFAULT: Final = 50
 RUNS_MAX: Final = 200
+TICK_S: Final = 0.5
+"""How often a stream looks whether the server is about to stop."""
 ADMITTED_S: Final = 0.5
-"""How often a stream asks whether its reader may still read, and may still see the run."""
+"""What is sent was preceded, by at most this long, by a check that its reader may still read it."""
 COMMENT_S: Final = 15.0
 """A comment is sent this often, so that no proxy takes the stream for dead."""
 FRAMES_MAX: Final = 64
@@ -103,25 +105,26 @@ async def _send(
     frames: asyncio.Queue[bytes | None] = asyncio.Queue(FRAMES_MAX)
     # One task reads: what it waits for belongs to the task that entered it.
     reading = asyncio.create_task(_read(context, run, after, frames))
-    admitted_at = comment_at = time.monotonic()
+    admitted_at = sent_at = time.monotonic()
     try:
         while True:
             frame: bytes | None = b""
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ADMITTED_S):
+                async with asyncio.timeout(TICK_S):
                     frame = await frames.get()
             now = time.monotonic()
-            if now >= admitted_at + ADMITTED_S:
+            if frame == b"" and now >= sent_at + COMMENT_S:
+                frame = b": here\n\n"
+            if frame is None or context.is_draining():
+                return
+            # A stream without news asks nothing of the database.
+            if frame and now >= admitted_at + ADMITTED_S:
                 if not await _is_admitted(context, run):
                     return
                 admitted_at = now
-            if frame is None:
-                return
             if frame:
                 yield frame
-            elif now >= comment_at + COMMENT_S:
-                yield b": here\n\n"
-                comment_at = now
+                sent_at = now
     finally:
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -150,7 +153,8 @@ async def _is_admitted(context: ServerContext, run: RunId) -> bool:
         if not await context.is_admitted():
             return False
         await context.tree.runs.get(run)
-    except NotFound:
+    except TurntreeError:
+        # Hidden meanwhile, or the database does not answer: the client comes back and is told.
         return False
     return True
 
@@ -158,12 +162,12 @@ async def _is_admitted(context: ServerContext, run: RunId) -> bool:
 def _frame(news: LiveChunk | RunEvent) -> bytes:
     position = str(position_after(news))
     if isinstance(news, LiveChunk):
-        chunk = TextChunk(
+        chunk = ChunkDocument(
             news.kind, news.position.seq, _sendable(news.text), news.tool, news.call_id
         )
         return encode("chunk", chunk, position)
     event, message = news.event, news.message
-    step = RecordedStep(
+    step = StepDocument(
         event.kind, event.seq, event.at,
         None if message is None else message.role,
         "" if message is None else _sendable(message.text),

@@ -15,9 +15,9 @@ from turntree.search.query import Query
 from turntree.search.rank import Snippet
 from turntree.search.results import SearchHit
 from turntree.search.service import HITS_DEFAULT, HITS_MAX
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import one_line
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import KeptSkeleton, keep_skeleton
 from turntree.wire.search import SearchHitDocument, SearchPage

@@ -13,10 +13,10 @@ from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.ledger.session_store import SessionEnd
 from turntree.ledger.shape import Skeleton, SkeletonSession
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.costs import price_spending
 from turntree.server.reads.parts import one_line
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import read_skeleton
 from turntree.stats.spending import CONTEXT_BANDS, SpendingTotal, group

@@ -13,8 +13,8 @@ from turntree.core.ids import TurnId, find_long_id
 from turntree.core.value import value
 from turntree.ledger.shape import Skeleton, agent_name
 from turntree.ledger.shape_store import TurnOutline, TurnRange
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.skeleton import keep_skeleton
 from turntree.wire.shape import (

@@ -3,9 +3,9 @@
 from typing import Final
 
 from turntree.boot.sharing import share_thread
+from turntree.server.access.rights import READ
 from turntree.server.commands import short, spell
 from turntree.server.context import ServerContext
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.system.shell_words import joined
 from turntree.transfer.share import RedactionReport

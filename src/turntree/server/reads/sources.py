@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from turntree.core.errors import InvalidOperation
+from turntree.server.access.rights import CREATE, READ
 from turntree.server.context import ServerContext
 from turntree.server.machine import Machine
-from turntree.server.rights import CREATE, READ
 from turntree.server.route import ApiRoute, NoValues
 from turntree.transcripts.display import tool_title
 from turntree.transcripts.importer import HasDefaultPaths, Importer, TranscriptRef, source_bytes

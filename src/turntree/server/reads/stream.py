@@ -7,8 +7,8 @@ from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import Unsupported
 from turntree.core.value import value
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.server.stream import Stream
 

@@ -7,8 +7,8 @@ from annotated_types import Ge, Le
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import TurnId, find_long_id
 from turntree.core.value import value
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.tags import TagDocument, TagPage
 

@@ -9,10 +9,10 @@ from turntree.core.errors import NotFound
 from turntree.core.ids import TurnId
 from turntree.core.message import Message, ObjectRef, part_from_json
 from turntree.core.value import value
+from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import whole_text
 from turntree.server.reads.turn_documents import read_documents
-from turntree.server.rights import READ
 from turntree.server.route import ApiRoute
 from turntree.wire.threads import ThreadPage, TurnDocument
 

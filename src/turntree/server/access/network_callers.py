@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -32,11 +32,11 @@ from turntree.core.ids import Timestamp
 from turntree.core.viewer import EVERYTHING, sight_of
 from turntree.db.database import Database
 from turntree.server.api_hints import step_finder
-from turntree.server.caller import Caller
+from turntree.server.access.caller import ApiCaller
 from turntree.server.context import ServerContext
 from turntree.server.keys import AccessKeys
 from turntree.server.problems import Refusal
-from turntree.server.workspaces import ServedWorkspace, Workspaces
+from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.system.clock import SystemClock
 
 AUDIENCE: Final = "server"
@@ -59,7 +59,7 @@ class NetworkCallers:
     token_key: Callable[[], bytes]
     is_draining: Callable[[], bool] = lambda: False
 
-    async def identify(self, request: Request) -> Caller:
+    async def identify(self, request: Request) -> ApiCaller:
         """Return the caller of a request, acting in the workspace that its path names.
 
         Raises:
@@ -73,10 +73,10 @@ class NetworkCallers:
                 _, again = await self._verify(name, credential)
             except Refusal:
                 return False
-            # A role that was changed, or scopes that were, are other rights.
-            return again.chain == acting.chain and not self.is_draining()
+            # A role that was changed is another set of rights.
+            return again.chain == acting.chain
 
-        return Caller(self._context_of(workspace, acting, is_admitted), acting)
+        return ApiCaller(self._context_of(workspace, acting, is_admitted), acting)
 
     def welcome(self, request: Request) -> ServerContext:
         """Return the context of the process's own user, in the workspace that it serves.
@@ -112,36 +112,29 @@ class NetworkCallers:
         return workspace, ExecutionContext(verified.chain)
 
     async def _verify_token(self, name: str, text: str) -> tuple[ServedWorkspace, ExecutionContext]:
-        workspace = await self.workspaces.find_named(name)
         # The same words, whether the workspace is missing or the token is not for it.
         refused = _unknown("the token is not valid for this workspace")
+        key, audience = self.token_key(), f"{AUDIENCE}:{name}"
+        try:
+            # Whether it is one of ours, expired or not: for others nothing is looked up or recorded.
+            ours = token.open_token(text, key=key, audience=audience, now=_LONG_AGO)
+        except PermissionDenied as error:
+            raise refused from error
+        workspace = await self.workspaces.find_named(name)
         if workspace is None:
             raise refused
-        audience, tokens = f"{AUDIENCE}:{name}", workspace.tree.tokens
-        store = _store_of(workspace)
+        store, by = _store_of(workspace), str(ours.chain.principal)
         try:
-            opened = await tokens.open(text, key=self.token_key(), audience=audience)
+            opened = await workspace.tree.tokens.open(text, key=key, audience=audience)
         except PermissionDenied as error:
-            await self._note_refused(store, text, audience, str(error))
+            await store.note_denial(by, "token.use", str(error))
             raise refused from error
         root = opened.chain.root
         role = None if root.kind != "human" else await store.find_role(str(root))
         if role is None:
-            await store.note_denial(str(opened.principal), "token.use", f"{root} is no member")
+            await store.note_denial(by, "token.use", f"{root} is no member")
             raise refused
         return workspace, opened.child(RIGHTS[role])
-
-    async def _note_refused(
-        self, store: MemberStore, text: str, audience: str, reason: str
-    ) -> None:
-        """Record that a token of ours was refused, such as a revoked one; of others nothing is
-        known, and a stranger must not be able to make the ledger grow.
-        """
-        try:
-            ours = token.open_token(text, key=self.token_key(), audience=audience, now=_LONG_AGO)
-        except PermissionDenied:
-            return
-        await store.note_denial(str(ours.chain.principal), "token.use", reason)
 
     def _context_of(
         self,
@@ -167,6 +160,7 @@ class NetworkCallers:
             sample=None,
             is_local=False,
             is_admitted=is_admitted,
+            is_draining=self.is_draining,
         )
 
 
@@ -201,7 +195,7 @@ async def make_callers(
         is_local=False,
     )
     workspaces = Workspaces(own, settings, clock, closing)
-    return NetworkCallers(base, workspaces, partial(load_token_key, settings), is_draining)
+    return NetworkCallers(base, workspaces, cache(partial(load_token_key, settings)), is_draining)
 
 
 def workspace_in(request: Request) -> str:

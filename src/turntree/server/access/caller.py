@@ -20,7 +20,7 @@ from turntree.server.problems import Refusal
 
 
 @value
-class Caller:
+class ApiCaller:
     """Who sends a request."""
 
     context: ServerContext
@@ -49,7 +49,7 @@ class Caller:
 class Callers(Protocol):
     """Finds out who sends a request."""
 
-    async def identify(self, request: Request) -> Caller:
+    async def identify(self, request: Request) -> ApiCaller:
         """Return the caller of a request.
 
         Raises:
@@ -72,10 +72,10 @@ class LocalCallers:
 
     context: ServerContext
 
-    async def identify(self, request: Request) -> Caller:  # noqa: ARG002 - the door has looked.
+    async def identify(self, request: Request) -> ApiCaller:  # noqa: ARG002 - the door has looked.
         """Return the user, with the rights of the token that the server was started with."""
         shown = self.context.shown
-        return Caller(shown, shown.tree.authority.own)
+        return ApiCaller(shown, shown.tree.authority.own)
 
     def welcome(self, request: Request) -> ServerContext:  # noqa: ARG002 - there is one user.
         """Return the user's own context."""
