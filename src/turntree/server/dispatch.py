@@ -91,7 +91,7 @@ class Dispatcher:
             return self.callers.welcome(request), ""
         caller = await self.callers.identify(request)
         await caller.require(route.right)
-        return caller.context, caller.name
+        return caller.context, caller.name if route.kind == "write" else ""
 
     def _find(self, request: Request) -> tuple[ApiRoute, Mapping[str, str]]:
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()

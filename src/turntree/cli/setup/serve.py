@@ -163,7 +163,8 @@ async def _tell(
     terminal: Terminal, opened: CliContext, chosen: ServeOptions, keys: AccessKeys, port: int
 ) -> None:
     workspace, user = opened.settings.workspace, opened.settings.user
-    host = chosen.names[0] if chosen.names else chosen.host
+    # The link is for the person at this machine, whatever a proxy calls the server.
+    host = chosen.host if _is_loopback(chosen.host) else chosen.names[0]
     at = f"[{host}]" if ":" in host else host
     url = f"http://{at}:{port}/w/{quote(workspace, safe='')}"
     is_admin = await opened.tree.members.find_role(user) == "admin"
