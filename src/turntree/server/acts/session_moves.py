@@ -102,9 +102,11 @@ def read_expected(in_body: str | None, in_header: str | None) -> str | None:
     if in_body is not None and said is not None and in_body != said:
         raise InvalidOperation("expected_head and If-Match name different turns")
     expected = in_body if said is None else said
-    if expected is not None and find_long_id(expected) != expected:
+    if expected is None:
+        return None
+    if (turn := find_long_id(expected)) is None:
         raise InvalidOperation(f"{expected[:80]!r} is not the address of a turn")
-    return expected
+    return turn
 
 
 @asynccontextmanager

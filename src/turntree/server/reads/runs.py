@@ -200,9 +200,9 @@ def read_run(text: str) -> RunId:
     Raises:
         NotFound: It is not one.
     """
-    if find_long_id(text) != text:
+    if (run := find_long_id(text)) is None:
         raise NotFound(f"there is no run {text[:80]!r}")
-    return RunId(text)
+    return RunId(run)
 
 
 def _read_cursor(text: str | None) -> OpenRun | None:
