@@ -80,7 +80,7 @@ def test_address_beyond_this_machine_needs_a_name(bare: Call) -> None:
 
 
 def test_server_is_not_started_with_a_token(bare: Call) -> None:
-    answer = bare("--token", "x", "serve")
+    answer = bare("serve", "--token", "x")
     assert answer.code == 1
     assert "without a token" in answer.err
 
