@@ -149,8 +149,13 @@ class Tree:
             context=context,
             current=None,
             owner=self._on.owner or self._on.by,
-            model=self._given["runs"].model if "runs" in self._given else self._on.model,
         )
+        if "runs" in self._given:
+            # This process may serve sessions: a run that is canceled then ends here, and at once.
+            runs = self._given["runs"]
+            on = replace(
+                on, model=runs.model, end_here=runs.end_here, ensure_served=runs.ensure_served
+            )
         tree = Tree(on)
         if on.inference is not None:
             # Its messages are sent by this principal, and not by the one who opened the tree.
