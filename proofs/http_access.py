@@ -4,9 +4,9 @@
 
 Every route of the network's table is called by every kind of caller: without a key, with a key of
 another workspace, as a guest, a member, the owner of what is asked for, an admin, an agent on the
-owner's behalf, with keys that permit less, and with keys that expired, were revoked, or whose holder
-was removed. What is asked for is always a private session of the owner, by label, by address and by
-digest, with the owner's ETag and the owner's Idempotency-Key. What each call must answer follows
+owner's behalf, with keys that permit less, and with keys that expired, were revoked, or whose
+holder was removed. What is asked for is always a private session of the owner, by label, by address
+and by digest, with the owner's ETag and the owner's Idempotency-Key. What each call must answer follows
 from the right in the table and from one row a route, below: a route without a row falls short. No
 answer to another caller may contain a text, an address or a digest of the private session. Every
 denial of a known principal must be an event.
@@ -48,12 +48,13 @@ from turntree.auth.permissions import EVERYTHING, Permissions, Right, actions
 from turntree.boot.open import tree_on
 from turntree.core import viewer
 from turntree.core.event import BEGINNING
-from turntree.core.ids import WorkspaceId
+from turntree.core.ids import Timestamp, WorkspaceId
+from turntree.core.principal import Principal
 from turntree.core.viewer import sight_of
 from turntree.server.access.caller import ApiCaller
-from turntree.server.context import ServerContext
 from turntree.server.access.network_callers import NetworkCallers
 from turntree.server.access.rights import CONFIGURE, CREATE, INVOKE, READ
+from turntree.server.context import ServerContext
 from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.system.clock import SystemClock
@@ -329,6 +330,14 @@ async def _forget_workspace(self: NetworkCallers, name: str, key: str) -> Any:
     return asked, ExecutionContext((await keyed.tree.keys.verify(key)).chain)
 
 
+def _see_all(_: Principal) -> viewer.Sight:
+    return viewer.EVERYTHING
+
+
+def _stay_valid(_: ApiKey, __: Timestamp) -> str:
+    return "valid"
+
+
 _CHAIN_AS: Final = ApiKey.chain_as
 
 
@@ -342,13 +351,11 @@ async def _echo(context: ServerContext, _: NoValues) -> str:
 
 PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
     "the right of the table is not asked": lambda: mock.patch.object(ApiCaller, "require", _let_in),
-    "callers see what the server sees": lambda: mock.patch(
-        "turntree.api.sight_of", lambda _: viewer.EVERYTHING
-    ),
+    "callers see what the server sees": lambda: mock.patch("turntree.api.sight_of", _see_all),
     "an agent sees what its person sees": lambda: mock.patch(
         "turntree.api.sight_of", lambda by: sight_of(by.person or by)
     ),
-    "keys never end": lambda: mock.patch.object(ApiKey, "state_at", lambda _, __: "valid"),
+    "keys never end": lambda: mock.patch.object(ApiKey, "state_at", _stay_valid),
     "a key opens every workspace": lambda: mock.patch.object(
         NetworkCallers, "_verify_key", _forget_workspace
     ),

@@ -26,9 +26,9 @@ from turntree.boot.open import connect, tree_on
 from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.message import assistant, user
 from turntree.db.database import Database
+from turntree.server.access.network_callers import make_callers
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
-from turntree.server.access.network_callers import make_callers
 from turntree.server.route import ApiRoute
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.system.clock import SystemClock
@@ -162,9 +162,13 @@ async def serving_here(
         )
         server = uvicorn.Server(
             uvicorn.Config(
-                door, log_level="critical", access_log=False, lifespan="off", ws="none",
+                door,
+                log_level="critical",
+                access_log=False,
+                lifespan="off",
+                ws="none",
                 timeout_graceful_shutdown=1,
-            )  # fmt: skip
+            )
         )
         task = asyncio.create_task(server.serve([listener]))
         try:
@@ -188,9 +192,7 @@ class ServeProcess:
 
 
 @contextlib.asynccontextmanager
-async def serving_apart(
-    settings: Settings, *words: str
-) -> AsyncGenerator[ServeProcess, None]:
+async def serving_apart(settings: Settings, *words: str) -> AsyncGenerator[ServeProcess, None]:
     """Run ``turntree serve`` in a process of its own until the block ends."""
     environment = {
         **os.environ,

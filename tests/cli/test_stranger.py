@@ -163,8 +163,8 @@ ELSEWHERE = {
     "backup create", "backup restore", "backup verify",
     "chat", "worker", "session identify", "plan resume", "token issue", "token revoke",
     "import", "demo", "init", "on", "off", "ps", "down", "ui", "serve", "completion", "config",
-    "config add", "config get", "config list", "config set", "config unset", "hook sync", "hook install",
-    "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall", "uninstall",
+    "config add", "config get", "config list", "config set", "config unset", "hook sync",
+    "hook install", "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall", "uninstall",
     "remote", "remote add", "remote list", "remote remove",
     *(f"{kind} create" for kind in STATES),
 }  # fmt: skip

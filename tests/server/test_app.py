@@ -210,7 +210,9 @@ async def test_kept_answers_are_bounded(context: ServerContext, counter: Counter
     answers = IdempotentAnswers()
     app = make_app(
         context,
-        routes=(ApiRoute("POST", "/act", READ, counter.act, "Act.", EchoAsks, EchoAnswer, "write"),),
+        routes=(
+            ApiRoute("POST", "/act", READ, counter.act, "Act.", EchoAsks, EchoAnswer, "write"),
+        ),
     )
     dispatcher: Any = app.routes[1].app  # type: ignore[attr-defined]
     dispatcher.answers = answers

@@ -27,8 +27,8 @@ from turntree.core.viewer import EVERYTHING
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.worker_store import WorkerStore
-from turntree.server.api_hints import STEPS, step_finder
 from turntree.server.access.caller import LocalCallers
+from turntree.server.api_hints import STEPS, step_finder
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import Dispatcher
 from turntree.server.reads.runs import ADMITTED_S
@@ -140,9 +140,7 @@ async def test_key_that_opens_nothing_is_refused(client: Client, caller: str) ->
     assert problem(await client.get(caller, "/me")) == "not-authenticated"
 
 
-async def test_key_of_another_workspace_is_denied_and_recorded(
-    client: Client, team: Team
-) -> None:
+async def test_key_of_another_workspace_is_denied_and_recorded(client: Client, team: Team) -> None:
     answers = [
         await client.http.get(f"/w/{name}/api/v1/me", headers=team.headers("other workspace"))
         for name in (TEAM, "none")
@@ -228,9 +226,7 @@ async def test_session_is_forked_rewound_and_undone(client: Client, team: Team) 
         "member", "/sessions/lobby/rewind", body, if_match=f'"{lobby["head"]}"'
     )
     assert moved.json()["head"] == forked["head"]
-    stale = await client.post(
-        "member", "/sessions/lobby/undo", {}, if_match=f'"{lobby["head"]}"'
-    )
+    stale = await client.post("member", "/sessions/lobby/undo", {}, if_match=f'"{lobby["head"]}"')
     assert (stale.status_code, problem(stale)) == (412, "head-moved")
     undone = await client.post("member", "/sessions/lobby/undo", {})
     assert undone.json()["head"] == lobby["head"]
@@ -290,9 +286,7 @@ async def answer_all(team: Team, label: str) -> None:
     await shop.actor().handle(session.id)
 
 
-async def test_stream_that_is_cut_resumes_without_gap_or_repeat(
-    client: Client, team: Team
-) -> None:
+async def test_stream_that_is_cut_resumes_without_gap_or_repeat(client: Client, team: Team) -> None:
     run = (await client.post("member", "/runs", {"to": "lobby", "text": "hello"})).json()["run"]
     await answer_all(team, "lobby")
     async with client.follow("member", run) as messages:
@@ -352,15 +346,11 @@ async def test_run_that_is_canceled_says_so(client: Client, team: Team) -> None:
 async def test_token_acts_within_its_audience_and_role(client: Client, team: Team) -> None:
     tokens, key = team.tree.tokens, load_token_key(team.settings)
     ana = ExecutionContext.begin(Principal("human", "ana"), Permissions(actions("read")))
-    text, nonce = await tokens.issue(
-        ana, key=key, audience=f"server:{TEAM}", expires_at=later()
-    )
+    text, nonce = await tokens.issue(ana, key=key, audience=f"server:{TEAM}", expires_at=later())
     client.team.keys["token"] = text
     assert (await client.get("token", "/me")).json()["user"] == "ana"
     assert problem(await client.post("token", "/sessions", {"label": "x"})) == "denied"
-    elsewhere, _ = await tokens.issue(
-        ana, key=key, audience=f"server:{OTHER}", expires_at=later()
-    )
+    elsewhere, _ = await tokens.issue(ana, key=key, audience=f"server:{OTHER}", expires_at=later())
     client.team.keys["elsewhere"] = elsewhere
     assert problem(await client.get("elsewhere", "/me")) == "not-authenticated"
     await tokens.revoke(nonce)
@@ -403,7 +393,7 @@ async def test_errors_say_what_to_ask_next_in_terms_of_the_api(client: Client) -
 @pytest.mark.parametrize("action", STEPS)
 def test_every_hint_of_the_api_can_be_written(action: str) -> None:
     names = ("run", "revision", "session", "program", "access", "grantee")
-    hint = Hint(action, {name: 'a/"b"' for name in names})
+    hint = Hint(action, dict.fromkeys(names, 'a/"b"'))
     step = step_finder("my team")(hint)
     assert step is not None
     assert "{" not in step.replace('{"', "")

@@ -27,7 +27,7 @@ STEPS: Final[Mapping[str, str]] = {
     "turn.rerun": "GET {prefix}/turns/{/revision}",
     "worker.start": "tell the operator of this server to start a worker",
 }
-"""A sentence or a request for each action. ``{/run}`` is a part of a path, ``{"session}`` is JSON."""
+"""A sentence or a request for each action: ``{/run}`` is part of a path, ``{"session}`` JSON."""
 
 
 def step_finder(workspace: str) -> Callable[[Hint], str | None]:

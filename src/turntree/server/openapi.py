@@ -94,8 +94,12 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
         for name in route.path_names
     ]
     parameters += [
-        {"name": name.replace("_", "-"), "in": "header", "required": name in required,
-         "schema": members[name]}
+        {
+            "name": name.replace("_", "-"),
+            "in": "header",
+            "required": name in required,
+            "schema": members[name],
+        }
         for name in route.headers
     ]
     if route.kind == "write" and HEADER.replace("-", "_") not in route.headers:

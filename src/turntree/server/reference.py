@@ -17,23 +17,23 @@ PREAMBLE: Final = """\
 This page is generated: `python -m turntree.server.reference > docs/reference/http.md`.
 
 The command `serve` puts this API on the network, below `/w/WORKSPACE/api/v1`: see [Deploy for a
-team](../howto/deploy-for-a-team.md). The command `ui` serves it to its page, on 127.0.0.1 only, below
-`/api/v1`. Routes that work with the files of the machine are served by `ui` alone. On both,
+team](../howto/deploy-for-a-team.md). The command `ui` serves it to its page, on 127.0.0.1 only,
+below `/api/v1`. Routes that work with the files of the machine are served by `ui` alone. On both,
 `/api/v1/openapi.json` describes what is served as OpenAPI 3.1. It may still change with each
 release.
 
 Over the network a request carries `Authorization: Bearer`, with an API key of the workspace
 (`ttk_…`) or a token whose audience is `server:WORKSPACE`. Each route names the right that it
 requires: the key, the role of its holder and the workspace must all permit it. A caller who is not
-known gets 401, one who lacks the right 403, and what a caller may not see is absent: 404. A request to
-`ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the printed
+known gets 401, one who lacks the right 403, and what a caller may not see is absent: 404. A
+request to `ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the printed
 address, and a `POST` names its `Origin`.
 
 A `POST` is `application/json` and has at most 1,000,000 bytes. One that changes something has an
 `Idempotency-Key`: the same key of the same caller gets the same answer, and nothing is done twice.
 `If-Match` names the turn at which the client saw a session; 412 says that it has moved, and `head`
-where it is now. The `ETag` of an answer is the digest of its bytes: `If-None-Match` with it gets 304
-while they are the same.
+where it is now. The `ETag` of an answer is the digest of its bytes: `If-None-Match` with it gets
+304 while they are the same.
 
 A list has at most `limit` entries and `next`, the cursor of the next page, or null at the end.
 `GET /runs/{run}/events` sends server-sent events: `step` for what was recorded, `chunk` for text in

@@ -51,7 +51,7 @@ class ApiRoute:
     is_open: bool = False
     """Whether it answers callers whom the server does not know."""
     is_local: bool = False
-    """Whether it serves only the user of this machine, because it works with the machine's files."""
+    """Whether it works with the files of this machine, and so serves only its user."""
 
     @property
     def path_names(self) -> list[str]:

@@ -23,9 +23,9 @@ from turntree.cli.output.text import clean
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
+from turntree.server.access.network_callers import make_callers
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
-from turntree.server.access.network_callers import make_callers
 
 HOST_DEFAULT: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 8744
@@ -63,11 +63,11 @@ class DrainState:
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT_DEFAULT, show_default=True,
               help="Port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--name", "names", multiple=True,
-              help="Host name that clients use, such as that of your proxy; repeatable.")  # fmt: skip
+              help="Host name that clients use, such as your proxy's; repeatable.")  # fmt: skip
 @click.option("--no-worker", is_flag=True,
               help="Server only; messages wait for another worker.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
-              help="Seconds that requests and turns get to finish after a stop signal.")  # fmt: skip
+              help="Seconds that requests and turns get to end after a signal.")  # fmt: skip
 def serve(
     terminal: Terminal,
     host: str,
@@ -81,8 +81,8 @@ def serve(
     Every workspace of the database is served below /w/NAME/api/v1, to callers with an API key or a
     token of that workspace. The messages to the current workspace are answered here too, where
     models can be asked. Requests for another host name are refused. Keys travel as they are: beyond
-    this machine, put a proxy with TLS in front, and name it with --name. The address that is printed
-    works once, within an hour, and gives you the first key.
+    this machine, put a proxy with TLS in front, and name it with --name. The address that is
+    printed works once, within an hour, and gives you the first key.
     """
     settings = load_settings(terminal)
     if settings.token is not None:
@@ -95,7 +95,7 @@ def serve(
     listener = try_listen(host, port)
     if listener is None:
         raise InvalidOperation(
-            f"cannot listen on {host}, port {port}: another program does, or it is not this machine",
+            f"cannot listen on {host}, port {port}: it is taken, or not this machine's",
             hint=command_hint("turntree serve --port 0"),
         )
     chosen = ServeOptions(host, names, not no_worker and _can_run(), drain_s)

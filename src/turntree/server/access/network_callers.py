@@ -31,12 +31,12 @@ from turntree.core.errors import PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.viewer import EVERYTHING, sight_of
 from turntree.db.database import Database
-from turntree.server.api_hints import step_finder
 from turntree.server.access.caller import ApiCaller
+from turntree.server.access.workspaces import ServedWorkspace, Workspaces
+from turntree.server.api_hints import step_finder
 from turntree.server.context import ServerContext
 from turntree.server.keys import AccessKeys
 from turntree.server.problems import Refusal
-from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.system.clock import SystemClock
 
 AUDIENCE: Final = "server"
@@ -116,7 +116,7 @@ class NetworkCallers:
         refused = _unknown("the token is not valid for this workspace")
         key, audience = self.token_key(), f"{AUDIENCE}:{name}"
         try:
-            # Whether it is one of ours, expired or not: for others nothing is looked up or recorded.
+            # Whether it is ours, expired or not: for others nothing is looked up or recorded.
             ours = token.open_token(text, key=key, audience=audience, now=_LONG_AGO)
         except PermissionDenied as error:
             raise refused from error

@@ -28,7 +28,7 @@ class MessageAct:
     """A message to send."""
 
     to: Annotated[str, MinLen(1)]
-    """A session, which is created if needed; any turn, which is forked; or an agent, ``@(atlas)``."""
+    """A session, created if needed; any turn, which is forked; or an agent, ``@(atlas)``."""
     text: Annotated[str, MinLen(1), MaxLen(TEXT_CHARS_MAX)]
     idempotency_key: Annotated[str, MinLen(1), MaxLen(KEY_CHARS_MAX)]
     agent: str | None = None

@@ -19,7 +19,7 @@ from turntree.server.context import ServerContext
 from turntree.server.problems import problem_of
 from turntree.server.route import ApiRoute
 from turntree.server.stream import encode
-from turntree.wire.runs import OpenRunDocument, StepDocument, RunDocument, RunPage, ChunkDocument
+from turntree.wire.runs import ChunkDocument, OpenRunDocument, RunDocument, RunPage, StepDocument
 
 RUNS_DEFAULT: Final = 50
 RUNS_MAX: Final = 200
