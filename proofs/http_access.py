@@ -6,10 +6,10 @@ Every route of the network's table is called by every kind of caller: without a 
 another workspace, as a guest, a member, the owner of what is asked for, an admin, an agent on the
 owner's behalf, with keys that permit less, and with keys that expired, were revoked, or whose
 holder was removed. What is asked for is always a private session of the owner, by label, by address
-and by digest, with the owner's ETag and the owner's Idempotency-Key. What each call must answer follows
-from the right in the table and from one row a route, below: a route without a row falls short. No
-answer to another caller may contain a text, an address or a digest of the private session. Every
-denial of a known principal must be an event.
+and by digest, with the owner's ETag and the owner's Idempotency-Key. What each call must answer
+follows from the right in the table and from one row a route, below: a route without a row falls
+short. No answer to another caller may contain a text, an address or a digest of the private
+session. Every denial of a known principal must be an event.
 
 Then the same is asked of servers with a planted omission each, which must be found.
 """

@@ -22,10 +22,11 @@ import uvicorn
 
 from turntree import Permissions, Settings, Tree
 from turntree.auth.permissions import EVERYTHING, actions
-from turntree.boot.open import connect, tree_on
+from turntree.boot.open import connect, engine_on, tree_on
 from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.message import assistant, user
 from turntree.db.database import Database
+from turntree.runs.engines.lazy import LazyEngine
 from turntree.server.access.network_callers import make_callers
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
@@ -60,6 +61,7 @@ class Team:
     tree: Tree
     database: Database
     settings: Settings
+    engine: LazyEngine
     keys: dict[str, str] = field(default_factory=dict[str, str])
     """By caller; those who have none are not listed."""
 
@@ -85,7 +87,8 @@ class Team:
 
     def of(self, person: str) -> Tree:
         """Return the workspace as a person sees it."""
-        return tree_on(self.database, replace(self.settings, user=person), SystemClock())
+        settings = replace(self.settings, user=person)
+        return tree_on(self.database, settings, SystemClock(), engine=self.engine)
 
 
 @contextlib.asynccontextmanager
@@ -97,7 +100,11 @@ async def a_team(conninfo: str, home: Path) -> AsyncGenerator[Team, None]:
         connect(settings, clock) as database,
         connect(replace(settings, workspace=OTHER), clock) as elsewhere,
     ):
-        team = Team(tree_on(database, settings, clock), database, settings)
+        engine = engine_on(database)
+        # What is sent here waits: no worker has to be told.
+        engine.stay_here()
+        tree = tree_on(database, settings, clock, engine=engine)
+        team = Team(tree, database, settings, engine)
         await team.tree.turns.record("lobby", [user("hello")], [assistant("good morning")])
         for person, role in ((OWNER, "member"), ("mia", "member"), ("gus", "guest")):
             await team.tree.members.add(person, role)  # type: ignore[arg-type]

@@ -164,8 +164,8 @@ ELSEWHERE = {
     "chat", "worker", "session identify", "plan resume", "token issue", "token revoke",
     "import", "demo", "init", "on", "off", "ps", "down", "ui", "serve", "completion", "config",
     "config add", "config get", "config list", "config set", "config unset", "hook sync",
-    "hook install", "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall", "uninstall",
-    "remote", "remote add", "remote list", "remote remove",
+    "hook install", "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall",
+    "uninstall", "remote", "remote add", "remote list", "remote remove",
     *(f"{kind} create" for kind in STATES),
 }  # fmt: skip
 """What asks nothing of the ledger, or never ends."""

@@ -26,8 +26,8 @@ Over the network a request carries `Authorization: Bearer`, with an API key of t
 (`ttk_…`) or a token whose audience is `server:WORKSPACE`. Each route names the right that it
 requires: the key, the role of its holder and the workspace must all permit it. A caller who is not
 known gets 401, one who lacks the right 403, and what a caller may not see is absent: 404. A
-request to `ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the printed
-address, and a `POST` names its `Origin`.
+request to `ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the
+printed address, and a `POST` names its `Origin`.
 
 A `POST` is `application/json` and has at most 1,000,000 bytes. One that changes something has an
 `Idempotency-Key`: the same key of the same caller gets the same answer, and nothing is done twice.
