@@ -116,11 +116,12 @@ async def denials(team: Team, workspace: str = TEAM) -> set[tuple[str, str]]:
     ids = {name: id for id, name in await everything.list_workspaces()}
     database = team.database.in_workspace(WorkspaceId(ids[workspace]))
     feed = tree_on(database, team.settings, SystemClock(), sight=EVERYTHING).feed
-    return {
-        (event.data["by"]["id"], str(event.data["permission"]))  # type: ignore[index,call-overload]
-        for _, event in await feed.read(limit=1000)
-        if event.kind == "permission.denied"
-    }
+    found: set[tuple[str, str]] = set()
+    for _, event in await feed.read(limit=1000):
+        if event.kind == "permission.denied":
+            by: Any = event.data["by"]
+            found.add((by["id"], str(event.data["permission"])))
+    return found
 
 
 def later(ms: int = 60_000) -> Timestamp:

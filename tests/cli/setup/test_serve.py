@@ -16,7 +16,7 @@ from tests.databases import as_owner
 from turntree.boot.open import Settings
 
 pytestmark = pytest.mark.anyio
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ class Callers(Protocol):
         ...
 
     def welcome(self, request: Request) -> ServerContext:
-        """Return what the handler of an open route works with, whoever the caller is.
+        """Return what the handler of an open route works with, for any caller.
 
         Raises:
             Refusal: Nothing is open there.
