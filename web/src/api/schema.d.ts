@@ -447,6 +447,75 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Runs that are not finished, oldest first. */
+        get: operations["list_runs"];
+        put?: never;
+        /** Send a message. */
+        post: operations["send_message"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What became of a run. */
+        get: operations["get_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel a run. */
+        post: operations["cancel_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The events and the text of a run, as server-sent events. */
+        get: operations["follow_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/search": {
         parameters: {
             query?: never;
@@ -508,7 +577,59 @@ export interface paths {
         /** Sessions, the one that worked last first. */
         get: operations["list_sessions"];
         put?: never;
+        /** Create a session, at any turn. */
+        post: operations["create_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One session: where it is. */
+        get: operations["get_session"];
+        put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session}/rewind": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Move a session back to an earlier turn. */
+        post: operations["rewind_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Undo the last move of a session. */
+        post: operations["undo_session"];
         delete?: never;
         options?: never;
         head?: never;
@@ -592,6 +713,23 @@ export interface paths {
         };
         /** What changes, as server-sent events. */
         get: operations["get_stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tags and their turns. */
+        get: operations["list_tags"];
         put?: never;
         post?: never;
         delete?: never;
@@ -923,6 +1061,14 @@ export interface components {
             label: string | null;
             /** Title */
             title: string;
+        };
+        /**
+         * CanceledRun
+         * @description The run whose cancellation was requested.
+         */
+        CanceledRun: {
+            /** Run */
+            run: string | null;
         };
         /**
          * CauseList
@@ -1421,6 +1567,22 @@ export interface components {
             erased: boolean;
         };
         /**
+         * OpenRunDocument
+         * @description A run that is not finished.
+         */
+        OpenRunDocument: {
+            /** Run */
+            run: string;
+            /** Session */
+            session: string;
+            /** Status */
+            status: string;
+            /** Started At */
+            started_at: string;
+            /** Is Canceled */
+            is_canceled: boolean;
+        };
+        /**
          * PartDocument
          * @description One part of a message. Members that do not apply to its kind are null.
          */
@@ -1594,6 +1756,22 @@ export interface components {
              * @default null
              */
             head: string | null;
+        };
+        /**
+         * QueuedRun
+         * @description A message that was accepted: the run that answers it.
+         */
+        QueuedRun: {
+            /** Run */
+            run: string;
+            /** Session */
+            session: string;
+            /** Agent */
+            agent: string | null;
+            /** Repeated */
+            repeated: boolean;
+            /** Redacted */
+            redacted: number;
         };
         /**
          * RawRecordText
@@ -1791,6 +1969,54 @@ export interface components {
             rows: components["schemas"]["RowDocument"][];
         };
         /**
+         * RunDocument
+         * @description What became of a run.
+         */
+        RunDocument: {
+            /** Run */
+            run: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "waiting" | "open" | "parked" | "finished";
+            /**
+             * Outcome
+             * @default null
+             */
+            outcome: string | null;
+            /**
+             * Digest
+             * @default null
+             */
+            digest: string | null;
+            /**
+             * Depth
+             * @default null
+             */
+            depth: number | null;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /**
+             * Next
+             * @default []
+             */
+            next: string[];
+        };
+        /**
+         * RunPage
+         * @description A page of runs that are not finished, oldest first.
+         */
+        RunPage: {
+            /** Runs */
+            runs: components["schemas"]["OpenRunDocument"][];
+            /** Next */
+            next: string | null;
+        };
+        /**
          * SearchHitDocument
          * @description A turn that was found, and why.
          */
@@ -1902,6 +2128,32 @@ export interface components {
             tool: (string | null)[];
             /** Began Ms */
             began_ms: number[];
+        };
+        /**
+         * SessionDocument
+         * @description One session: where it is, and by which names it is known.
+         */
+        SessionDocument: {
+            /** Id */
+            id: string;
+            /** Label */
+            label: string;
+            /** Head */
+            head: string | null;
+            /** Digest */
+            digest: string | null;
+            /** Turns */
+            turns: number;
+            /** Version */
+            version: number;
+            /** Status */
+            status: string;
+            /** Aliases */
+            aliases: string[];
+            /** Created At */
+            created_at: string;
+            /** Worked At */
+            worked_at: string;
         };
         /**
          * SessionPage
@@ -2082,6 +2334,26 @@ export interface components {
             kind: string;
             /** Outcome */
             outcome: string;
+        };
+        /**
+         * TagDocument
+         * @description A tag, and a turn that has it.
+         */
+        TagDocument: {
+            /** Tag */
+            tag: string;
+            /** Turn */
+            turn: string;
+        };
+        /**
+         * TagPage
+         * @description A page of tags, ordered by name and turn.
+         */
+        TagPage: {
+            /** Tags */
+            tags: components["schemas"]["TagDocument"][];
+            /** Next */
+            next: string | null;
         };
         /**
          * ThreadPage
@@ -3414,6 +3686,219 @@ export interface operations {
             };
         };
     };
+    list_runs: {
+        parameters: {
+            query?: {
+                session?: string | null;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    send_message: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+                "if-match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** To */
+                    to: string;
+                    /** Text */
+                    text: string;
+                    /**
+                     * Agent
+                     * @default null
+                     */
+                    agent?: string | null;
+                    /**
+                     * Model
+                     * @default null
+                     */
+                    model?: string | null;
+                    /**
+                     * Situation
+                     * @default null
+                     */
+                    situation?: string | null;
+                    /**
+                     * Prompt
+                     * @default null
+                     */
+                    prompt?: string | null;
+                    /**
+                     * Fold
+                     * @default false
+                     */
+                    fold?: boolean;
+                    /**
+                     * Expected Head
+                     * @default null
+                     */
+                    expected_head?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueuedRun"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDocument"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_run: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Discard
+                     * @default false
+                     */
+                    discard?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CanceledRun"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_run: {
+        parameters: {
+            query?: {
+                after?: string;
+            };
+            header?: {
+                "last-event-id"?: string;
+            };
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     search_turns: {
         parameters: {
             query: {
@@ -3538,6 +4023,175 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionPage"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_session: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Label */
+                    label: string;
+                    /**
+                     * At
+                     * @default null
+                     */
+                    at?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionDocument"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionDocument"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rewind_session: {
+        parameters: {
+            query?: never;
+            header: {
+                "if-match"?: string | null;
+                "idempotency-key": string;
+            };
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** To */
+                    to: string;
+                    /**
+                     * Before
+                     * @default false
+                     */
+                    before?: boolean;
+                    /**
+                     * Expected Head
+                     * @default null
+                     */
+                    expected_head?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionDocument"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    undo_session: {
+        parameters: {
+            query?: never;
+            header: {
+                "if-match"?: string | null;
+                "idempotency-key": string;
+            };
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Expected Head
+                     * @default null
+                     */
+                    expected_head?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionDocument"];
                 };
             };
             /** @description Why it was refused. */
@@ -3693,6 +4347,39 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tags: {
+        parameters: {
+            query?: {
+                tag?: string | null;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TagPage"];
                 };
             };
             /** @description Why it was refused. */
