@@ -37,6 +37,13 @@ class MemberStore:
         rows = await everything.fetch(SQL["list_members"], by=self.founder, at=at)
         return [Member(who, read_role(role), instant(since)) for who, role, since in rows]
 
+    async def find_role(self, principal: str) -> Role | None:
+        """Return the role of a person; None if the person is no member."""
+        # As the system: who asks is known only after the credentials were verified.
+        everything = self.database.seen_by(EVERYTHING)
+        found = await everything.fetch_one(SQL["find_role"], principal=principal)
+        return None if found is None or found[0] is None else read_role(found[0])
+
     async def set_role(
         self,
         member: str,

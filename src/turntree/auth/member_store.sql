@@ -13,6 +13,9 @@ SELECT f.principal, f.role, turntree.unix_ms(f.since)
   WHERE NOT EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = %(workspace)b)
 ORDER BY 3, 1;
 
+-- name: find_role
+SELECT m.role::text FROM turntree.members m WHERE m.workspace_id = %(workspace)b AND m.principal = %(principal)b::text;
+
 -- name: set_member
 SELECT turntree.set_member(%(workspace)b, %(member)b::text, %(role)b::text, %(is_new)b, %(by)b::text, %(at)b::text,
   %(roles)b::text[]);

@@ -24,12 +24,11 @@ from turntree.auth import token
 from turntree.auth.access_code import KEY
 from turntree.auth.api_keys import workspace_of_key
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.member import RIGHTS, as_person
-from turntree.auth.member_store import MemberStore
+from turntree.auth.member import RIGHTS
 from turntree.boot.open import Settings, load_token_key
 from turntree.core.errors import PermissionDenied
 from turntree.core.ids import Timestamp
-from turntree.core.viewer import EVERYTHING, sight_of
+from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.server.access.caller import ApiCaller
 from turntree.server.access.workspaces import ServedWorkspace, Workspaces
@@ -104,7 +103,7 @@ class NetworkCallers:
         if workspace.name != name:
             # Whether the other workspace exists is not looked up: the answer is the same.
             reason = "the key is for another workspace"
-            await _store_of(workspace).note_denial(
+            await workspace.tree.members.store.note_denial(
                 str(verified.principal), "workspace.enter", reason
             )
             step = f"ask below /w/{workspace.name}/api/v1"
@@ -123,7 +122,7 @@ class NetworkCallers:
         workspace = await self.workspaces.find_named(name)
         if workspace is None:
             raise refused
-        store, by = _store_of(workspace), str(ours.chain.principal)
+        store, by = workspace.tree.members.store, str(ours.chain.principal)
         try:
             opened = await workspace.tree.tokens.open(text, key=key, audience=audience)
         except PermissionDenied as error:
@@ -182,7 +181,7 @@ async def make_callers(
     settings, clock = replace(settings, session=None), SystemClock()
     # A part of a label is for people who type; a program that asks for a name means that name.
     exact = tree.with_facets(revisions=replace(tree.revisions, abbreviates=False))
-    await exact.members.store.ensure(as_person(settings.user), at=clock.now())
+    await exact.members.store.ensure(at=clock.now())
     own = ServedWorkspace(database.workspace, settings.workspace, exact, database)
     base = ServerContext(
         tree=exact,
@@ -217,7 +216,3 @@ def _credential_in(request: Request) -> str:
 
 def _unknown(detail: str) -> Refusal:
     return Refusal(HTTPStatus.UNAUTHORIZED, "not-authenticated", detail, _STEP)
-
-
-def _store_of(workspace: ServedWorkspace) -> MemberStore:
-    return MemberStore(workspace.database.seen_by(EVERYTHING))
