@@ -26,7 +26,7 @@ from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.attempt import Attempt
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
 from turntree.runs.session_loop import SessionLoop

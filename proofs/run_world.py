@@ -50,7 +50,7 @@ from turntree.runs.attempt import Attempt
 from turntree.runs.engine import Wake
 from turntree.runs.inbox import Idle, QueuedMessage, ResumeRun, Work
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
 from turntree.runs.session_loop import SessionLoop

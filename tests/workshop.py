@@ -15,7 +15,7 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Gate, Runner, let_through
 from turntree.runs.service import Runs

@@ -13,8 +13,8 @@ from turntree.core.message import assistant, user
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, ReplyDelta
-from turntree.runs.live import PartialMessage, StreamPosition
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live.hub import LiveHub
+from turntree.runs.live.stream import PartialMessage, StreamPosition
 from turntree.runs.model_call import ModelCaller, ModelCallResult
 from turntree.testing.scripted.provider import EchoProvider, PlainRequest
 

@@ -14,8 +14,8 @@ from turntree.core.run import RunEvent
 from turntree.ledger.feed import Feed
 from turntree.runs.attempt import Attempt
 from turntree.runs.follow import Heard, RunFollower, TurnSealed
-from turntree.runs.live import LiveChunk, PartialMessage, StreamPosition, position_after
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live.hub import LiveHub
+from turntree.runs.live.stream import LiveChunk, PartialMessage, StreamPosition, position_after
 from turntree.runs.run_feed import LOOK_S, RunFeed
 from turntree.runs.service import Runs
 

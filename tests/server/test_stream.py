@@ -14,7 +14,7 @@ from turntree.core.event import BEGINNING
 from turntree.core.ids import RunId, SessionId
 from turntree.core.message import assistant, user
 from turntree.core.thread import ThreadTurn
-from turntree.runs.live import StreamPosition
+from turntree.runs.live.stream import StreamPosition
 from turntree.server.stream import QUEUE_MAX, Stream
 from turntree.wire.stream import ImportJob
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from turntree.resources.service import FindKeeper
     from turntree.runs.engine import Engine
     from turntree.runs.engines.lazy import LazyEngine
-    from turntree.runs.live import Hub
+    from turntree.runs.live.stream import Hub
     from turntree.runs.run_feed import RunFeed
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
@@ -662,10 +662,10 @@ class LazyHub:
     @cached_property
     def _hub(self) -> Hub:
         if self._url is not None:
-            from turntree.runs.live_redis import make_redis_hub
+            from turntree.runs.live.redis_hub import make_redis_hub
 
             return make_redis_hub(self._url)
-        from turntree.runs.live_hub import LiveHub
+        from turntree.runs.live.hub import LiveHub
 
         return LiveHub()
 

@@ -25,7 +25,7 @@ from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database
 from turntree.runs.engines.lazy import LazyEngine
-from turntree.runs.shared_worker import ServedWorkspace, SharedWorker
+from turntree.runs.shared_worker import SharedWorker, WorkspaceLoop
 from turntree.runs.worker_store import EVERY_WORKSPACE, WorkerStore
 
 HAND_ON_S: Final = 0.3
@@ -141,7 +141,7 @@ class _Workspaces:
         engine = parts.engine.in_workspace(workspace, database.lend, outbox)
         return database.seen_by(EVERYTHING), engine
 
-    async def open(self, workspace: WorkspaceId) -> ServedWorkspace | None:
+    async def open(self, workspace: WorkspaceId) -> WorkspaceLoop | None:
         """Return what the worker needs in a workspace; None if it is not served."""
         runtime = await self._find_runtime(workspace)
         if runtime is None:

@@ -98,7 +98,7 @@ from turntree.runs.inbox import (
     RunReport,
     RunStatus,
 )
-from turntree.runs.live import LiveChunk, StreamPosition
+from turntree.runs.live.stream import LiveChunk, StreamPosition
 from turntree.runs.model_context import TurnContext
 from turntree.runs.replay import ReplayResult
 from turntree.runs.request_builder import RequestFrame

@@ -58,7 +58,7 @@ from turntree.runs.run_files import RunFiles
 from turntree.runs.runner import Runner
 from turntree.runs.service import Runs
 from turntree.runs.session_loop import SessionLoop
-from turntree.runs.shared_worker import ServedWorkspace
+from turntree.runs.shared_worker import WorkspaceLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import SILENT_S, Worker
 from turntree.runs.worker_store import WorkerStore
@@ -240,11 +240,11 @@ class WorkerRuntime:
         worker = Worker(parts.engine, workers, actor, parts.world, at_once=at_once, grace_s=drain_s)
         return worker, await start_serving(partial(self._serve, worker))
 
-    def join(self, name: str, registration: WorkerStore) -> ServedWorkspace:
+    def join(self, name: str, registration: WorkerStore) -> WorkspaceLoop:
         """Return what a worker of several workspaces needs in this one."""
         workers = registration.in_workspace(self.parts.database, self.parts.engine)
         supervisor = TaskSupervisor(self.assignments)
-        return ServedWorkspace(self._add_actor(name, workers), workers, supervisor.look)
+        return WorkspaceLoop(self._add_actor(name, workers), workers, supervisor.look)
 
     def _add_actor(self, name: str, workers: WorkerStore) -> SessionLoop:
         database, engine = self.parts.database, self.parts.engine

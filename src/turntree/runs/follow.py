@@ -20,7 +20,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
 from turntree.runs.answer import read_failure
-from turntree.runs.live import LiveChunk, StreamPosition, position_after
+from turntree.runs.live.stream import LiveChunk, StreamPosition, position_after
 from turntree.runs.service import Runs
 
 WordKind = Literal["text", "reasoning", "tool"]

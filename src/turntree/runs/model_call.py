@@ -18,7 +18,7 @@ from turntree.core.value import value
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, Provider, ReplyDelta
 from turntree.models.retry import find_pause
-from turntree.runs.live import Hub, StreamPosition
+from turntree.runs.live.stream import Hub, StreamPosition
 
 SILENCE_MAX_S = 300.0
 """A provider that sends nothing for this long counts as gone."""

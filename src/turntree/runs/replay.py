@@ -33,7 +33,7 @@ from turntree.models.prompt import RECIPE, Prompt, ToolSpec
 from turntree.models.provider import ModelReply, ReplyDelta
 from turntree.runs.attempt import Attempt
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live_hub import LiveHub
+from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller, PromptInput
 from turntree.runs.model_context import ModelContexts
 from turntree.runs.recorded_calls import RecordedCall, list_taped_calls, with_words

@@ -14,7 +14,7 @@ from turntree.core.errors import TurntreeError
 from turntree.core.event import FeedPosition
 from turntree.core.ids import RunId
 from turntree.ledger.feed import Feed
-from turntree.runs.live import Hub
+from turntree.runs.live.stream import Hub
 
 FOLLOWERS_MIN = 2
 """Followers from which on the reader is worth its own queries."""

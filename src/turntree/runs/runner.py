@@ -60,7 +60,7 @@ from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.compacting import finish_compaction
 from turntree.runs.attempt import Attempt, Draft
-from turntree.runs.live import Hub, StreamPosition
+from turntree.runs.live.stream import Hub, StreamPosition
 from turntree.runs.model_call import (
     Assemble,
     ModelCaller,

@@ -52,7 +52,7 @@ from turntree.runs.inbox import (
     RunStatus,
 )
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live import Hub, LiveChunk, StreamPosition, position_after
+from turntree.runs.live.stream import Hub, LiveChunk, StreamPosition, position_after
 from turntree.runs.run_feed import RunFeed
 from turntree.runs.worker_store import WorkerStore
 

@@ -21,7 +21,7 @@ from turntree.ledger.store import Ledger
 from turntree.runs.attempt import Attempt, Moment
 from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live import StreamPosition
+from turntree.runs.live.stream import StreamPosition
 from turntree.runs.runner import Runner
 from turntree.runs.worker_store import WorkerStore
 

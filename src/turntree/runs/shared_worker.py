@@ -42,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @value
-class ServedWorkspace:
+class WorkspaceLoop:
     """What a worker needs in one workspace."""
 
     actor: SessionLoop
@@ -61,7 +61,7 @@ class SharedWorker:
     """Where it is registered: once for all workspaces, or in each that it serves."""
     list_workspaces: Callable[[], Awaitable[Sequence[WorkspaceId]]]
     """Returns the workspaces that it serves now; new ones may come."""
-    open_workspace: Callable[[WorkspaceId], Awaitable[ServedWorkspace | None]]
+    open_workspace: Callable[[WorkspaceId], Awaitable[WorkspaceLoop | None]]
     """Returns what is needed in a workspace; None if it is not served here."""
     hand_on: Callable[[WorkspaceId, SessionId, int], Awaitable[None]]
     """Called for a wake-up of a workspace that is not served here."""
@@ -73,8 +73,8 @@ class SharedWorker:
     grace_s: float = GRACE_S
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
-    _served: dict[WorkspaceId, ServedWorkspace] = field(
-        default_factory=dict[WorkspaceId, ServedWorkspace]
+    _served: dict[WorkspaceId, WorkspaceLoop] = field(
+        default_factory=dict[WorkspaceId, WorkspaceLoop]
     )
     _turn: list[WorkspaceId] = field(default_factory=list[WorkspaceId])
     """Workspaces that are still to be looked after in this round."""
@@ -139,7 +139,7 @@ class SharedWorker:
                 _LOG.warning("engine unreachable: %s", error)
                 await anyio.sleep(RETRY_S)
 
-    async def _find(self, workspace: WorkspaceId) -> ServedWorkspace | None:
+    async def _find(self, workspace: WorkspaceId) -> WorkspaceLoop | None:
         if workspace not in self._served:
             async with self._opening:
                 if workspace not in self._served:

@@ -24,7 +24,7 @@ from turntree.core.errors import TurntreeError
 from turntree.core.event import BEGINNING, FeedPosition
 from turntree.core.ids import RunId
 from turntree.core.run import RunEvent
-from turntree.runs.live import LiveChunk, StreamPosition
+from turntree.runs.live.stream import LiveChunk, StreamPosition
 from turntree.wire.stream import ChangeSet, Hello, ImportJob, Words, gather, join
 
 TICK_S: Final = 0.05

@@ -13,7 +13,7 @@ from turntree.core.ids import RunId, SessionId, Timestamp, find_long_id, is_inst
 from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.runs.inbox import OpenRun, RunReport
-from turntree.runs.live import LiveChunk, StreamPosition, position_after
+from turntree.runs.live.stream import LiveChunk, StreamPosition, position_after
 from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.problems import problem_of

@@ -22,9 +22,9 @@ from turntree.core.run import RunEvent
 from turntree.core.usage import Usage
 from turntree.models.prompt import Prompt
 from turntree.models.provider import ModelReply, ReplyDelta
-from turntree.runs.live import Hub, LiveChunk, PartialMessage, StreamPosition
-from turntree.runs.live_hub import LiveHub
-from turntree.runs.live_redis import BELL, RedisHub, make_redis_hub
+from turntree.runs.live.hub import LiveHub
+from turntree.runs.live.redis_hub import BELL, RedisHub, make_redis_hub
+from turntree.runs.live.stream import Hub, LiveChunk, PartialMessage, StreamPosition
 
 redis = pytest.importorskip("redis.asyncio")
 SERVER = shutil.which("redis-server") or shutil.which("valkey-server")

@@ -5,8 +5,8 @@ import anyio.lowlevel
 import pytest
 
 from turntree.core.ids import RunId
-from turntree.runs.live import PartialMessage, StreamPosition
-from turntree.runs.live_hub import PIECES_MAX, RUNS_MAX, LiveHub
+from turntree.runs.live.hub import PIECES_MAX, RUNS_MAX, LiveHub
+from turntree.runs.live.stream import PartialMessage, StreamPosition
 
 pytestmark = pytest.mark.anyio
 

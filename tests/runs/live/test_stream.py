@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
-from turntree.runs.live import LiveChunk, LiveKind, PartialMessage, StreamPosition
+from turntree.runs.live.stream import LiveChunk, LiveKind, PartialMessage, StreamPosition
 
 RUN = RunId("run")
 numbers = st.integers(0, 2**31)

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from turntree.core.ids import RunId
-from turntree.runs.live import LiveChunk, LiveKind, StreamPosition
+from turntree.runs.live.stream import LiveChunk, LiveKind, StreamPosition
 
 PIECES_MAX = 4096
 """Chunks kept for each run, for followers that start late."""

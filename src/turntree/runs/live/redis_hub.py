@@ -13,18 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import orjson
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
-from turntree.runs.live import LiveChunk, LiveKind, StreamPosition
-from turntree.runs.live_hub import LiveHub
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
+from turntree.runs.live.hub import LiveHub
+from turntree.runs.live.stream import LiveChunk, LiveKind, StreamPosition
 
 GATHER_S: Final = 0.03
 """How long text is gathered before it is sent: each message costs more than its text."""
@@ -56,7 +53,8 @@ class RedisHub:
     url: str = field(repr=False)
     """It may hold a password."""
     local: LiveHub = field(default_factory=LiveHub)
-    _redis: "Redis | None" = None
+    _redis: Any = None
+    """The client, from its first use on."""
     _outgoing: list[LiveChunk] = field(default_factory=list[LiveChunk])
     _told: set[RunId] = field(default_factory=set[RunId])
     """Runs of which an event was recorded."""
@@ -132,6 +130,16 @@ class RedisHub:
         """Return when a run has changed since ``since``, or after ``timeout_s``."""
         await self.local.wait(run, since=since, timeout_s=timeout_s)
 
+    def client(self) -> Any:
+        """Return the client, which connects when it sends.
+
+        Raises:
+            ValueError: This is not the address of a server.
+        """
+        if self._redis is None:
+            self._redis = _library().Redis.from_url(self.url, socket_connect_timeout=CONNECT_S)
+        return self._redis
+
     async def aclose(self) -> None:
         """Send what is gathered, stop reading, and close the connections."""
         if self._sender is not None:
@@ -170,7 +178,7 @@ class RedisHub:
         by_run: dict[RunId, list[LiveChunk]] = {}
         for chunk in chunks:
             by_run.setdefault(chunk.run, []).append(chunk)
-        async with self._connected().pipeline(transaction=False) as pipe:
+        async with self.client().pipeline(transaction=False) as pipe:
             for run, said in by_run.items():
                 pipe.xadd(_key(run), {_FIELD: _dump(said)}, maxlen=ENTRIES_MAX, approximate=True)
                 pipe.expire(_key(run), KEPT_S)
@@ -189,7 +197,7 @@ class RedisHub:
                 await asyncio.sleep(RETRY_S)
 
     async def _read_while_followed(self) -> None:
-        async with self._connected().pubsub() as bell:
+        async with self.client().pubsub() as bell:
             await bell.subscribe(BELL)
             # After subscribing, so that nothing is said between the two.
             due = self._list_followed()
@@ -217,7 +225,7 @@ class RedisHub:
         wanted: dict[Any, Any] = {
             _key(run): self._read_to[run] for run in runs if run in self._read_to
         }
-        found: Any = await self._connected().xread(wanted) if wanted else []
+        found: Any = await self.client().xread(wanted) if wanted else []
         for key, entries in found:
             run = RunId(key.decode().removeprefix(_key(RunId(""))))
             for id, fields in entries:
@@ -232,11 +240,6 @@ class RedisHub:
             del self._read_to[run]
         return [*self._read_to]
 
-    def _connected(self) -> "Redis":
-        if self._redis is None:
-            self._redis = _library().Redis.from_url(self.url, socket_connect_timeout=CONNECT_S)
-        return self._redis
-
 
 def make_redis_hub(url: str) -> RedisHub:
     """Return a hub that reaches all processes with the same server; it connects on first use.
@@ -246,7 +249,7 @@ def make_redis_hub(url: str) -> RedisHub:
     """
     hub = RedisHub(url)
     try:
-        hub._connected()  # noqa: SLF001 - Parses the address, and opens no connection yet.
+        hub.client()
     except ValueError as error:
         # Not the client's message: it may quote a password.
         raise InvalidOperation(
@@ -290,17 +293,24 @@ def _load(data: bytes) -> Any:
 
 def _chunks(run: RunId, document: Any) -> Iterator[LiveChunk]:
     """Yield the chunks of a message, without those that are malformed: others may write there."""
-    for entry in document if isinstance(document, list) else ():
-        match entry:
-            case [
-                str(position),
-                "text" | "reasoning" | "tool" | "restart" as kind,
-                str(text),
-                str() | None as tool,
-                str() | None as call_id,
-            ]:
-                with suppress(InvalidOperation):
-                    at = StreamPosition.parse(position)
-                    yield LiveChunk(run, at, kind, text, tool, call_id)
-            case _:
-                pass
+    match document:
+        case [*entries]:
+            for entry in entries:
+                yield from _chunk(run, entry)
+        case _:
+            pass
+
+
+def _chunk(run: RunId, entry: Any) -> Iterator[LiveChunk]:
+    match entry:
+        case [
+            str(position),
+            "text" | "reasoning" | "tool" | "restart" as kind,
+            str(text),
+            str() | None as tool,
+            str() | None as call_id,
+        ]:
+            with suppress(InvalidOperation):
+                yield LiveChunk(run, StreamPosition.parse(position), kind, text, tool, call_id)
+        case _:
+            pass

@@ -1,0 +1,1 @@
+"""Text of runs in progress, before it is recorded, and what passes it to followers."""
