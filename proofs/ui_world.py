@@ -5,6 +5,7 @@ that it prints. The data comes from a clock that does not run, so that two runs 
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -191,14 +192,27 @@ class RunningUi:
 @contextmanager
 def ui_world(at: Path | None = None) -> Generator[UiWorld, None, None]:
     """Lend a world without data; its database server and its files are gone afterwards."""
-    if at is not None:
-        at.mkdir()  # Another run of the same proof would share it.
-    folder = at or Path(tempfile.mkdtemp(prefix="turntree-ui-"))
-    try:
-        with kept_world(folder) as world:
-            yield world
-    finally:
+    with ExitStack() as stack:
+        if at is not None:
+            stack.enter_context(_alone_in(at))
+        folder = at or Path(tempfile.mkdtemp(prefix="turntree-ui-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield stack.enter_context(kept_world(folder))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Generator[None, None, None]:
+    """Refuse to share a folder with another run, and clear what one that was killed left there."""
+    with folder.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another run uses {folder}: wait until it has ended")
+        home = UiWorld(folder).home
+        if home.exists():
+            EmbeddedServer(home, QUICK).stop()
         shutil.rmtree(folder, ignore_errors=True)
+        yield
 
 
 @contextmanager

@@ -367,6 +367,11 @@ async def _configure(connection: ScopedConnection) -> None:
     register_arrays(connection.adapters)
     # In no workspace and for no viewer, even if the address of the database sets them.
     await _take_role(connection, "turntree_app", None, NOBODY)
+    await use_indexes(connection)
+
+
+async def use_indexes(connection: Connection) -> None:
+    """Have a connection prefer indexes, so that its plans stay right while tables grow."""
     await run(connection, SQL["disable_seqscan"])
 
 

@@ -23,7 +23,7 @@ from turntree.core.canonical import digest_raw
 from turntree.core.errors import Conflict, InvalidOperation, NotFound
 from turntree.core.value import value
 from turntree.db.arrays import bytea_array, uuid_array, uuid_bytes
-from turntree.db.database import Connection, Database, ErrorTranslator, fetch, run
+from turntree.db.database import Connection, Database, ErrorTranslator, fetch, run, use_indexes
 from turntree.db.sql import load_statements
 from turntree.ledger.turn_rows import TurnRows
 from turntree.transcripts.incoming import ImportedTurn, ImportProgress
@@ -115,12 +115,12 @@ class BulkImport:
 async def open_bulk_import(database: Database) -> AsyncGenerator[BulkImport, None]:
     """Open a connection for turns that come little by little.
 
-    A new one for every few megabytes took a tenth of the server's time: each has to learn anew how
+    A new one for every few megabytes took a fifth of the server's time: each has to learn anew how
     the tables and their triggers look.
     """
     async with database.acting_as("turntree_importer") as connection:
         ((direct,),) = await fetch(connection, SQL["may_bypass"])
-        await run(connection, SQL["use_indexes"])
+        await use_indexes(connection)
         yield BulkImport(connection, database.workspace, direct)
 
 

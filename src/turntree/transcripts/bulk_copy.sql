@@ -4,10 +4,6 @@
 -- name: may_bypass
 SELECT rolbypassrls OR rolsuper FROM pg_roles WHERE rolname = current_user;
 
--- name: use_indexes
--- A plan made while a table is small reads all of it, and the connection keeps its plans while an import fills it.
-SELECT set_config('enable_seqscan', 'off', false);
-
 -- name: bulk_begin
 -- One importer at a time in a workspace. Appending sessions do not have to wait.
 SELECT pg_advisory_xact_lock(hashtextextended('turntree:import:' || %(workspace)b::text, 0)),

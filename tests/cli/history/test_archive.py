@@ -26,6 +26,15 @@ def titles(turntree: Call, *words: str) -> set[str]:
 KEEPER, LAMP, DOOR = "a lighthouse keeper", "a lighthouse lamp", "a lighthouse door"
 
 
+def write_diary(turntree: Call) -> str:
+    """Return the id of a turn in a private session of the user."""
+    furnish(turntree)
+    turntree("session", "create", "diary", "--private")
+    turn = turntree("send", "diary", "a secret plan", "--json").document["turn"]
+    assert isinstance(turn, str)
+    return turn
+
+
 def test_an_archived_turn_hides_with_what_follows_it(tree: Call) -> None:
     keeper = tree("show", "main~1", "--json").document
     told = tree("archive", "main~1")
@@ -82,9 +91,7 @@ def test_what_is_archived_with_an_earlier_turn_is_shown_again_with_that_one(tree
 def test_another_viewer_archives_nothing_that_is_private(
     turntree: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    furnish(turntree)
-    turntree("session", "create", "diary", "--private")
-    turn = turntree("send", "diary", "a secret plan", "--json").document["turn"]
+    turn = write_diary(turntree)
     monkeypatch.setenv("TURNTREE_USER", "bob")
     assert turntree("archive", turn).code == 3
     monkeypatch.setenv("TURNTREE_USER", "ana")
@@ -94,9 +101,7 @@ def test_another_viewer_archives_nothing_that_is_private(
 def test_a_guest_of_a_private_session_archives_none_of_its_turns(
     turntree: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    furnish(turntree)
-    turntree("session", "create", "diary", "--private")
-    turn = turntree("send", "diary", "a secret plan", "--json").document["turn"]
+    turn = write_diary(turntree)
     assert turntree("program", "grant", "diary", "bob", "invoke").code == 0
     monkeypatch.setenv("TURNTREE_USER", "bob")
     assert turntree("tag", "add", turn, "kept").code == 0

@@ -32,7 +32,6 @@ UNPACKED_RATIO_MAX: Final = 200
 _EPOCH: Final = "1970"
 _SECONDS_MAX: Final = 10_000_000_000
 """A number below this counts seconds; above, milliseconds."""
-_NUMBER_MAX: Final = 2**31 - 1
 
 
 def read_lines(file: Path, name: str, start: int = 0) -> Iterator[RawRecord]:
@@ -128,7 +127,7 @@ def number(value: object) -> int:
     """Return a count that fits its column, or 0 for anything else."""
     if type(value) is not int or value < 0:
         return 0
-    return min(_NUMBER_MAX, value)
+    return min(value, 2**31 - 1)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
