@@ -4,6 +4,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -34,6 +35,7 @@ QUICK = {
     "full_page_writes": "off",
     "autovacuum": "off",
 }
+_NUMBERS = count()
 WORKSPACE = "tests"
 TEMPLATE = "ready"
 FAST_EXAMPLES_MAX = 10
@@ -57,6 +59,31 @@ def pytest_configure(config: pytest.Config) -> None:
     # Here and not beside the tests of the command line: with several processes, the one that
     # starts the others loads this file only.
     config.pluginmanager.register(hint_report)
+
+
+@pytest.fixture(autouse=True)
+def process_hints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Where processes of the command line take down what they print, with the hints in it."""
+    records = tmp_path_factory.getbasetemp() / f"process-hints-{next(_NUMBERS)}"
+    monkeypatch.setenv("HINT_RECORDS", str(records))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "process_hints"), prepend=":")
+    return records
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Generator[None, object, object]:
+    """Follow hints that change something while the test's database is still there."""
+    result = yield
+    given = getattr(item, "funcargs", {})
+    runner, records = given.get("hints"), given.get("process_hints")
+    if isinstance(records, Path) and (runner is not None or records.exists()):
+        # Only here, because most tests need nothing of the command line.
+        from tests.cli.hint_runner import finish_hints  # noqa: PLC0415
+
+        finish_hints(item, runner, records)
+    return result
 
 
 @pytest.fixture(scope="session")

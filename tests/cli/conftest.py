@@ -79,17 +79,7 @@ def hints(
     stubs = make_stubs(tmp_path_factory.mktemp("hints"))
     runner = HintRunner(tmp_path, stubs, seen, unproven)
     yield runner
-    assert not runner.failures, "hints that do not work:\n" + "\n".join(runner.failures)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Function) -> Generator[None, object, object]:
-    """Run the hints that change something while the test's database is still there."""
-    result = yield
-    runner = getattr(item, "funcargs", {}).get("hints")
-    if isinstance(runner, HintRunner):
-        runner.finish()
-    return result
+    assert not runner.failures, runner.tell()
 
 
 @pytest.fixture

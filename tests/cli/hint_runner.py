@@ -18,6 +18,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.hint_report import HINTS
 from turntree.cli.context import load_settings
 from turntree.cli.root import root
 from turntree.db.embedded.server import EmbeddedServer
@@ -65,6 +67,8 @@ FINDINGS = ("verify", "fsck", "doctor", "diff", "replay", "search")
 """Commands that end with 1 to report what they found."""
 SCRIPTED_FAILURE = "the script says that this request fails"
 """What a model answers where the test wants it to; asked again, it does so again."""
+BEFORE = -1
+"""Stands for the number of a command that was not the last one."""
 BEGIN_MAX_S, END_MAX_S = 20, 60
 SETTLE_S = 1.0
 """How long a command that has printed something may take to fail after all."""
@@ -85,6 +89,20 @@ class Hint:
             "#",
             self.text,
         )
+
+
+def finish_hints(item: pytest.Function, runner: object, records: Path) -> None:
+    """Follow what a test leaves to follow, also the hints of the processes that it started."""
+    if isinstance(runner, HintRunner):
+        runner.remember(records)
+        runner.finish()
+        return
+    seen, unproven = item.config.stash.setdefault(HINTS, (set(), {}))
+    with tempfile.TemporaryDirectory(prefix="turntree-hints-") as folder:
+        alone = HintRunner(records.parent, make_stubs(Path(folder)), seen, unproven)
+        alone.remember(records)
+        alone.finish()
+    assert not alone.failures, alone.tell()
 
 
 def list_hints(out: str, err: str) -> list[Hint]:
@@ -163,6 +181,31 @@ class HintRunner:
                 self.seen.add(key)
                 self._fail(words, hint, fault)
 
+    def remember(self, records: Path) -> None:
+        """Remember the hints of the processes that the test started.
+
+        What the test did afterwards may be the reason for a refusal, as with earlier commands. They
+        run last, because they may change what the hints of the last command are about.
+        """
+        found: list[Pending] = []
+        for line in records.read_text().splitlines() if records.exists() else ():
+            told = json.loads(line)
+            words: list[str] = told["words"]
+            for hint in list_hints("", told["printed"]):
+                key = f"{words[0] if words else ''}|{hint.shape}"
+                if key in self.seen:
+                    continue
+                commands, fault = self._split(hint)
+                fault = fault or next(filter(None, (parse(one) for _, one in commands)), None)
+                if fault is not None:
+                    self.seen.add(key)
+                    self._fail(words, hint, fault)
+                    continue
+                where = Path(told["folder"]), told["environment"]
+                found.append(Pending(key, hint, words, BEFORE, *where))
+                self.unproven.setdefault(key, os.environ.get("PYTEST_CURRENT_TEST", ""))
+        self.pending[:0] = found
+
     def finish(self) -> None:
         """Run what is left, the newest first, as undoing asks for."""
         for left in reversed(self.pending):
@@ -175,8 +218,9 @@ class HintRunner:
                 for name, value in left.environment.items():
                     if name.startswith("TURNTREE_"):
                         patch.setenv(name, value)
-                if not Path(os.environ.get("HOME", "/")).is_relative_to(self.folder):
-                    patch.setenv("HOME", str(self.folder / "home-of-hints"))
+                home = left.environment.get("HOME", "/")
+                is_own = Path(home).is_relative_to(self.folder)
+                patch.setenv("HOME", home if is_own else str(self.folder / "home-of-hints"))
                 commands, fault = self._split(left.hint, is_real=True)
                 if not all(_can_run(one) for _, one in commands):
                     continue
@@ -186,6 +230,10 @@ class HintRunner:
             elif left.call == self.calls and SCRIPTED_FAILURE not in fault:
                 self._prove(left.key)
                 self._fail(left.words, left.hint, fault)
+
+    def tell(self) -> str:
+        """Return which hints do not work."""
+        return "hints that do not work:\n" + "\n".join(self.failures)
 
     def _prove(self, key: str) -> None:
         self.seen.add(key)

@@ -181,6 +181,30 @@ def test_a_planted_hint_that_does_not_work_is_noticed(
     assert fault is None or fault in noticed[0]
 
 
+PROCESS = """
+from click import echo
+echo("next: turntree status     turntree nonsense", err=True)
+echo("undo with: turntree session archive main", err=True)
+"""
+
+
+def test_the_hints_of_a_process_are_followed(
+    turntree: Call, hints: HintRunner, tmp_path: Path
+) -> None:
+    assert turntree("session", "create", "main").code == 0
+    records = tmp_path / "records"
+    subprocess.run(
+        [sys.executable, "-c", PROCESS, "process"], check=True, stderr=subprocess.DEVNULL,
+        env={**os.environ, "HINT_RECORDS": str(records)},
+    )  # fmt: skip
+    hints.remember(records)
+    hints.finish()
+    (failure,) = hints.failures
+    assert "after `turntree process`: next: turntree nonsense" in failure
+    hints.failures.clear()
+    assert {"process|turntree status", "process|turntree session archive main"} <= hints.seen
+
+
 @pytest.mark.slow
 def test_hints_to_talk_are_followed(turntree: Call, hints: HintRunner) -> None:
     furnish(turntree, [{"when": "broken", "replies": [{"failures": [{"kind": "denied"}]}]}])
