@@ -139,7 +139,7 @@ class RunFollower:
         if position.seq > 0:
             # What came before explains what follows: the result of a tool does not repeat its call.
             for fact in (await self.runs.ledger.facts(run))[: position.seq]:
-                sealed = sealed or await self._find_sealed(run, fact)
+                sealed = sealed or await self.find_sealed(run, fact)
                 journal.read(fact, sealed)
         async with aclosing(self.runs.follow(run, after=after)) as news:
             async for one in news:
@@ -147,7 +147,7 @@ class RunFollower:
                 if isinstance(one, LiveChunk):
                     yield position, _words(one)
                     continue
-                sealed = sealed or await self._find_sealed(run, one)
+                sealed = sealed or await self.find_sealed(run, one)
                 told = journal.read(one, sealed)
                 for number, heard in enumerate(told, start=1):
                     # A caller that gets no further than the first has to get this event again.
@@ -157,7 +157,7 @@ class RunFollower:
             TurnSealed(await self.runs.threads.get_turn(TurnId(run)), tuple(journal.calls)),
         )
 
-    async def _find_sealed(self, run: RunId, fact: RunEvent) -> dict[str, Message]:
+    async def find_sealed(self, run: RunId, fact: RunEvent) -> dict[str, Message]:
         """Return the messages of a run's turn by digest, if sealing has moved them there."""
         if fact.message is not None or "message" not in fact.event.data:
             return {}

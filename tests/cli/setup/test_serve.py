@@ -1,4 +1,4 @@
-"""``turntree serve``, typed: the link, the first key, readiness and the end."""
+"""``turntree serve``, typed: the link, the first key, an answer, readiness and the end."""
 
 import asyncio
 import json
@@ -12,11 +12,13 @@ import pytest
 
 from proofs.http_world import ServeProcess, serving_apart
 from tests.cli.conftest import Call
+from tests.cli.talker import furnish
 from tests.databases import as_owner
 from turntree.boot.open import Settings
 
 pytestmark = pytest.mark.anyio
 SOON_S = 60.0
+WORDS = "one two three four five six seven eight"
 
 
 @pytest.fixture
@@ -71,6 +73,106 @@ async def test_stop_signal_ends_streams_and_the_process(
         served.process.send_signal(signal.SIGTERM)
         assert [line async for line in stream.aiter_lines() if line.startswith("data")] == []
     assert await asyncio.wait_for(served.process.wait(), SOON_S) == 0
+
+
+@pytest.fixture
+def furnished(turntree: Call, place: Path, conninfo: str) -> Settings:
+    """The workspace of a person whose model says its words one by one when told to wait."""
+    rules = [{"when": "wait", "replies": [{"text": WORDS}]}]
+    furnish(turntree, rules, "--set", "word_delay_s=0.2")
+    return Settings(
+        place / "served", database_url=as_owner(conninfo), workspace="tests", user="ana"
+    )
+
+
+def as_holder(key: str, name: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}", "idempotency-key": name}
+
+
+async def read_events(stream: httpx2.Response) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the position, the name and the document of each event until the stream ends."""
+    events: list[tuple[str, str, dict[str, Any]]] = []
+    position = name = ""
+    async for line in stream.aiter_lines():
+        field, _, text = line.partition(": ")
+        match field:
+            case "id":
+                position = text
+            case "event":
+                name = text
+            case "data":
+                events.append((position, name, json.loads(text)))
+            case _:
+                pass
+    return events
+
+
+@pytest.mark.slow
+async def test_message_is_followed_from_any_position_until_it_is_answered(
+    furnished: Settings,
+) -> None:
+    api = "/w/tests/api/v1"
+    async with (
+        serving_apart(furnished) as served,
+        httpx2.AsyncClient(base_url=served.url, timeout=SOON_S) as http,
+        asyncio.timeout(SOON_S),
+    ):
+        assert served.told["worker"] is True
+        key = (await exchange(http, served)).json()["key"]
+        body = {"to": "main", "text": "wait for it"}
+        sent = await http.post(f"{api}/runs", json=body, headers=as_holder(key, "first"))
+        assert sent.status_code == 200, sent.text
+        again = await http.post(f"{api}/runs", json=body, headers=as_holder(key, "first"))
+        run = sent.json()["run"]
+        assert again.json()["run"] == run
+        path, caller = f"{api}/runs/{run}", as_holder(key, "unused")
+        async with http.stream("GET", f"{path}/events", headers=caller) as stream:
+            events = await read_events(stream)
+        chunks = [event for event in events if event[1] == "chunk"]
+        assert "".join(document["text"] for _, _, document in chunks) == WORDS
+        assert events[-1][1] == "end"
+        assert events[-1][2]["outcome"] == "completed"
+        assert (await http.get(path, headers=caller)).json() == events[-1][2]
+        # A client that was cut off after any event gets what follows it. What was said in pieces
+        # is in the step that records it, once the run is finished.
+        recorded = [event for event in events if event[1] != "chunk"]
+        for index, (position, _, _) in enumerate(recorded[:-1]):
+            resumed = {**caller, "last-event-id": position}
+            async with http.stream("GET", f"{path}/events", headers=resumed) as stream:
+                rest = await read_events(stream)
+            assert [event[2] for event in rest] == [event[2] for event in recorded[index + 1 :]]
+        turn = (await http.get(f"{api}/turns/{run}", headers=caller)).json()
+        assert [part["text"] for part in turn["reply"][0]["parts"]] == [WORDS]
+        assert (await http.get(f"{api}/sessions/main", headers=caller)).json()["head"] == run
+        # Sent once, answered once.
+        assert (await http.get(f"{api}/sessions/main", headers=caller)).json()["turns"] == 1
+
+
+@pytest.mark.slow
+async def test_stop_signal_lets_a_turn_that_was_begun_finish(furnished: Settings) -> None:
+    api = "/w/tests/api/v1"
+    async with asyncio.timeout(2 * SOON_S):
+        async with (
+            serving_apart(furnished) as served,
+            httpx2.AsyncClient(base_url=served.url, timeout=SOON_S) as http,
+        ):
+            key = (await exchange(http, served)).json()["key"]
+            body = {"to": "main", "text": "wait for it"}
+            sent = await http.post(f"{api}/runs", json=body, headers=as_holder(key, "first"))
+            path = f"{api}/runs/{sent.json()['run']}"
+            async with http.stream("GET", f"{path}/events", headers=as_holder(key, "x")) as stream:
+                async for line in stream.aiter_lines():
+                    if line == "event: chunk":
+                        served.process.send_signal(signal.SIGINT)
+                        break
+            assert await served.process.wait() == 0
+        # The next server tells what became of it; there is no worker that could answer now.
+        async with (
+            serving_apart(furnished, "--no-worker") as served,
+            httpx2.AsyncClient(base_url=served.url, timeout=SOON_S) as http,
+        ):
+            ended = (await http.get(path, headers=as_holder(key, "x"))).json()
+            assert (ended["status"], ended["outcome"]) == ("finished", "completed")
 
 
 def test_address_beyond_this_machine_needs_a_name(bare: Call) -> None:

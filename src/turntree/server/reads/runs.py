@@ -10,8 +10,10 @@ from annotated_types import Ge, Le
 
 from turntree.core.errors import InvalidOperation, NotFound, TurntreeError
 from turntree.core.ids import RunId, SessionId, Timestamp, find_long_id, is_instant
+from turntree.core.message import Message
 from turntree.core.run import RunEvent
 from turntree.core.value import value
+from turntree.runs.follow import RunFollower
 from turntree.runs.inbox import OpenRun, RunReport
 from turntree.runs.live.stream import LiveChunk, StreamPosition, position_after
 from turntree.server.access.rights import READ
@@ -137,11 +139,17 @@ async def _read(
     after: StreamPosition,
     frames: "asyncio.Queue[bytes | None]",
 ) -> None:
-    runs = context.tree.runs
+    runs, sealed = context.tree.runs, dict[str, Message]()
     try:
         async with contextlib.aclosing(runs.follow(run, after=after)) as news:
             async for one in news:
-                await frames.put(_frame(one))
+                if isinstance(one, LiveChunk):
+                    await frames.put(_frame_chunk(one))
+                    continue
+                # Once the run is finished, its turn has what its events said.
+                sealed = sealed or await RunFollower(runs).find_sealed(run, one)
+                message = one.message or sealed.get(str(one.event.data.get("message")))
+                await frames.put(_frame_step(one, message))
         await frames.put(encode("end", run_document(context, await runs.get(run))))
     except TurntreeError as error:
         await frames.put(encode("problem", problem_of(error, context.command_for)))
@@ -159,21 +167,22 @@ async def _is_admitted(context: ServerContext, run: RunId) -> bool:
     return True
 
 
-def _frame(news: LiveChunk | RunEvent) -> bytes:
-    position = str(position_after(news))
-    if isinstance(news, LiveChunk):
-        chunk = ChunkDocument(
-            news.kind, news.position.seq, _sendable(news.text), news.tool, news.call_id
-        )
-        return encode("chunk", chunk, position)
-    event, message = news.event, news.message
+def _frame_chunk(news: LiveChunk) -> bytes:
+    chunk = ChunkDocument(
+        news.kind, news.position.seq, _sendable(news.text), news.tool, news.call_id
+    )
+    return encode("chunk", chunk, str(position_after(news)))
+
+
+def _frame_step(news: RunEvent, message: Message | None) -> bytes:
+    event = news.event
     step = StepDocument(
         event.kind, event.seq, event.at,
         None if message is None else message.role,
         "" if message is None else _sendable(message.text),
         str(event.data.get("reason") or ""),
     )  # fmt: skip
-    return encode("step", step, position)
+    return encode("step", step, str(position_after(news)))
 
 
 def _sendable(text: str) -> str:
