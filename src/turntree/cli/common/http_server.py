@@ -3,12 +3,23 @@
 import contextlib
 import socket
 from collections.abc import Generator
+from importlib import import_module
+from importlib.util import find_spec
 
 import uvicorn
 
 
 class HttpServer(uvicorn.Server):
-    """A server that leaves signals to the command, which has a ledger to close."""
+    """A server that bounds requests, and leaves signals to the command, which closes a ledger."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        """Take the configuration of a server that does not run yet."""
+        super().__init__(config)
+        if find_spec("httptools") is None:
+            config.http = "h11"
+        else:
+            module = import_module("turntree.cli.common.http_protocol")
+            config.http = module.BoundedHttp
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
