@@ -391,6 +391,27 @@ async def test_errors_say_what_to_ask_next_in_terms_of_the_api(client: Client) -
     assert all(not step.startswith("turntree ") for step in answer.json().get("next", []))
 
 
+async def test_request_that_is_refused_before_any_route_says_what_to_send(client: Client) -> None:
+    http, member = client.http, client.team.headers("member")
+    no_key = await http.post(f"{API}/runs", json={"to": "lobby", "text": "x"}, headers=member)
+    form = await http.post(f"{API}/runs", data={"to": "lobby"}, headers=member)
+    put = await http.put(f"{API}/runs", json={}, headers=member)
+    for answer, status, name, step in (
+        (await http.get("/"), 404, "no-such-route", "GET /api/v1/openapi.json"),
+        (await http.get("/api/v1/sessions"), 404, "no-such-route", "GET /api/v1/openapi.json"),
+        (await client.get("member", "/none"), 404, "no-such-route", "GET /api/v1/openapi.json"),
+        (await http.put("/healthz"), 405, "method-not-allowed", "GET /api/v1/openapi.json"),
+        (put, 405, "method-not-allowed", "GET /api/v1/openapi.json"),
+        (form, 415, "wrong-media", "Content-Type: application/json"),
+        (no_key, 400, "no-idempotency-key", "header Idempotency-Key"),
+        (await client.get("member", "/sessions?x=1"), 422, "invalid-input", "limit"),
+    ):
+        assert answer.headers["content-type"] == "application/problem+json", answer.text
+        assert (answer.status_code, problem(answer)) == (status, name)
+        assert step in answer.json()["next"][0]
+    assert put.headers["allow"] == "GET, POST"
+
+
 @pytest.mark.parametrize("action", STEPS)
 def test_every_hint_of_the_api_can_be_written(action: str) -> None:
     names = ("run", "revision", "session", "program", "access", "grantee")

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from turntree.server.access.caller import Callers, LocalCallers
 from turntree.server.context import ServerContext
-from turntree.server.dispatch import JSON, PREFIX, Dispatcher, answer_unexpected
+from turntree.server.dispatch import JSON, PREFIX, Dispatcher, answer_elsewhere, answer_unexpected
 from turntree.server.keys import AccessKeys
 from turntree.server.openapi import write_openapi
 from turntree.server.page import Page
@@ -90,7 +91,7 @@ def make_network_app(
             *(Route(f"/w/{{workspace}}/{name}", show_welcome) for name in _WELCOME_FILES),
             Mount("/w", Dispatcher(callers, routes)),
         ],
-        exception_handlers={Exception: answer_unexpected},
+        exception_handlers={HTTPException: answer_elsewhere, Exception: answer_unexpected},
     )
 
 

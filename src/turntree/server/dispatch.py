@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -32,6 +33,8 @@ from turntree.server.route import ApiRoute, adapter_of, check_routes
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
+DESCRIBED: Final = f"GET {PREFIX}/openapi.json"
+"""Lists every route, for any caller."""
 _BEGINNING: Final = re.compile(rf"\A(?:/w/[^/]+)?{PREFIX}(?=/|$)")
 """What stands before the path of a route; over the network it names the workspace."""
 
@@ -70,7 +73,9 @@ class Dispatcher:
                 )  # fmt: skip
             return await self._answer(route, in_path, request, context)
         except Refusal as refusal:
-            return problem_response(refusal.problem)
+            response = problem_response(refusal.problem)
+            response.headers.update(refusal.headers)
+            return response
         except ValidationError as error:
             return problem_response(problem_of_input(error))
         except TurntreeError as error:
@@ -105,8 +110,13 @@ class Dispatcher:
                 allowed.add(route.method)
         if allowed:
             detail = f"{path} takes {' or '.join(sorted(allowed))}, not {request.method}"
-            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail)
-        raise Refusal(HTTPStatus.NOT_FOUND, "no-such-route", f"there is no route {path!r}")
+            raise Refusal(
+                HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail, DESCRIBED,
+                headers={"allow": ", ".join(sorted(allowed))},
+            )  # fmt: skip
+        raise Refusal(
+            HTTPStatus.NOT_FOUND, "no-such-route", f"there is no route {path!r}", DESCRIBED
+        )
 
     async def _answer(
         self,
@@ -143,7 +153,9 @@ class Dispatcher:
             given = _read_object(await request.body())
         if unknown := sorted(given.keys() - route.names_in_request()):
             detail = f"unknown: {', '.join(map(repr, unknown))}"
-            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail)
+            names = ", ".join(sorted(route.names_in_request()))
+            step = f"use only the names of this route: {names}" if names else "send no values"
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail, step)
         for name in route.headers:
             if (text := request.headers.get(name.replace("_", "-"))) is not None:
                 given[name] = text
@@ -180,6 +192,18 @@ def _read_object(body: bytes) -> dict[str, Any]:
         detail = "the body is not a JSON object"
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail)
     return cast("dict[str, Any]", document)
+
+
+async def answer_elsewhere(request: Request, error: Exception) -> Response:
+    """Return the problem of a path outside the API at which there is nothing to get."""
+    assert isinstance(error, HTTPException), "it is called for these alone"
+    name = "method-not-allowed"
+    detail = f"{request.url.path} does not take {request.method}"
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        name, detail = "no-such-route", f"there is no route {request.url.path!r}"
+    response = problem_response(make_problem(error.status_code, name, detail, [DESCRIBED]))
+    response.headers.update(error.headers or {})
+    return response
 
 
 async def answer_unexpected(_: Request, __: Exception) -> Response:

@@ -54,7 +54,8 @@ class IdempotentAnswers:
         key = request.headers.get(HEADER, "")
         if not 0 < len(key) <= KEY_CHARS_MAX:
             detail = f"a write needs an Idempotency-Key of at most {KEY_CHARS_MAX} characters"
-            raise Refusal(HTTPStatus.BAD_REQUEST, "no-idempotency-key", detail)
+            step = "send the header Idempotency-Key, with a text of your own for each write"
+            raise Refusal(HTTPStatus.BAD_REQUEST, "no-idempotency-key", detail, step)
         sent = "\0".join((request.url.path, request.headers.get("if-match", ""), ""))
         digest = hashlib.sha256(sent.encode() + body).digest()
         key = f"{holder}\0{key}"
@@ -62,7 +63,8 @@ class IdempotentAnswers:
         if kept is not None:
             if kept.request_digest != digest:
                 detail = "this Idempotency-Key belongs to another request"
-                raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "key-reused", detail)
+                step = "send another Idempotency-Key, or repeat the first request as it was"
+                raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "key-reused", detail, step)
             # A page that goes away must not take the answer from the one that asked first.
             return await asyncio.shield(kept.response)
         future: asyncio.Future[Response] = asyncio.ensure_future(_run(act))

@@ -1,6 +1,6 @@
 """Errors as ``application/problem+json``: the status, what is wrong, and what to do next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
@@ -65,9 +65,17 @@ _STATUSES: Final[Sequence[tuple[type[TurntreeError], int, str]]] = (
 class Refusal(Exception):
     """A request that the server itself refuses, before any handler."""
 
-    def __init__(self, status: int, name: str, detail: str, *steps: str) -> None:
+    def __init__(
+        self,
+        status: int,
+        name: str,
+        detail: str,
+        *steps: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Take the status, the name of the problem, what is wrong, and what to do about it."""
         super().__init__(detail)
+        self.headers = headers or {}
         self.problem = make_problem(status, name, detail, steps)
 
 

@@ -88,7 +88,8 @@ def check_host(head: RequestHead, entrance: Entrance) -> Problem | None:
     if len(sent) == 1 and sent[0].lower() in entrance.hosts:
         return None
     detail = f"this server is not {', '.join(sent) or 'without a name'}"
-    return make_problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
+    steps = ("ask by a name that the operator of this server gave it",)
+    return make_problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail, steps)
 
 
 def check_origin(head: RequestHead, _: Entrance) -> Problem | None:
@@ -123,7 +124,8 @@ def check_media(head: RequestHead, _: Entrance) -> Problem | None:
     if head.method != "POST" or sent.partition(";")[0].strip().lower() == JSON:
         return None
     detail = f"a write is {JSON}, not {sent or 'without a type'}"
-    return make_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "wrong-media", detail)
+    steps = (f"send the header Content-Type: {JSON}",)
+    return make_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "wrong-media", detail, steps)
 
 
 def check_cookie(head: RequestHead, entrance: Entrance) -> Problem | None:
