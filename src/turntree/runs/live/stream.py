@@ -7,13 +7,14 @@ only the event counts, and a new attempt discards the text of the one before.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
 from turntree.core.run import RunEvent
 from turntree.core.value import value
 
+DIGITS_MAX: Final = 9
 LiveKind = Literal["text", "reasoning", "tool", "restart"]
 
 
@@ -39,12 +40,17 @@ class StreamPosition:
             InvalidOperation: It is not a position.
         """
         pieces = text.split(".")
-        if len(pieces) != 3 or not all(piece.isascii() and piece.isdigit() for piece in pieces):  # noqa: PLR2004
+        if len(pieces) != 3 or not all(map(_is_number, pieces)):  # noqa: PLR2004
             raise InvalidOperation(
-                f"{text!r} is not a stream position; expected a form like 3.1.40"
+                f"{text[:80]!r} is not a stream position; expected a form like 3.1.40"
             )
         seq, epoch, offset = map(int, pieces)
         return cls(seq, epoch, offset)
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number that a position may have: those of events are 32 bits."""
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
 
 
 @value

@@ -50,7 +50,7 @@ async def list_costs(context: ServerContext, asked: CostsQuery) -> CostTable:
     found = await stats_on(context.database).list_spending(
         CONTEXT_BANDS,
         since=since,
-        until=None if until is None else instant(unix_ms(until) + _DAY_MS),
+        until=None if until is None else _after(until),
         with_sessions=asked.sessions,
     )
     spent = await price_spending(found)
@@ -113,10 +113,20 @@ def _sum(one: CostRow, other: CostRow) -> CostRow:
 def _day(text: str | None) -> Timestamp | None:
     if text is None:
         return None
-    midnight = f"{text}T00:00:00.000Z"
+    midnight, fault = Timestamp(f"{text}T00:00:00.000Z"), f"{text[:80]!r} is not a day"
+    step = "write it like 2026-11-15"
     if not is_instant(midnight):
-        raise InvalidOperation(f"{text!r} is not a day; write it like 2026-11-15")
-    return Timestamp(midnight)
+        raise InvalidOperation(f"{fault}; {step}")
+    try:
+        # The form alone does not make it a day: there is no 30th of February.
+        _after(midnight)
+    except (ValueError, OverflowError) as error:
+        raise InvalidOperation(f"{fault}; {step}") from error
+    return midnight
+
+
+def _after(midnight: Timestamp) -> Timestamp:
+    return instant(unix_ms(midnight) + _DAY_MS)
 
 
 ROUTES: Final = (

@@ -26,6 +26,7 @@ LIKENESS_MIN: Final = 0.75
 """How much of a word must be as it was typed for it to be proposed instead."""
 TYPED_CHARS_MIN: Final = 3
 """No word of a title is that much like a shorter one."""
+CURSOR_DIGITS_MAX: Final = 9
 _ASTRAL_MIN: Final = 0x10000
 
 
@@ -45,8 +46,9 @@ async def search_turns(context: ServerContext, asked: SearchQuery) -> SearchPage
     tree = context.tree
     first = 0
     if asked.cursor is not None:
-        if not asked.cursor.isascii() or not asked.cursor.isdigit():
-            raise InvalidOperation(f"{asked.cursor!r} is not a cursor")
+        is_number = asked.cursor.isascii() and asked.cursor.isdigit()
+        if not is_number or len(asked.cursor) > CURSOR_DIGITS_MAX:
+            raise InvalidOperation(f"{asked.cursor[:80]!r} is not a cursor")
         first = int(asked.cursor)
     wanted = min(first + asked.limit + 1, HITS_MAX)
     try:

@@ -34,6 +34,7 @@ from turntree.wire.shape import (
 )
 
 RANGES_MAX: Final = 256
+NUMBER_DIGITS_MAX: Final = 18
 EVERYTHING: Final = "0"
 
 
@@ -192,8 +193,9 @@ def _read_ranges(text: str) -> Iterable[TurnRange]:
     for part in text.split(",")[:RANGES_MAX] if text else ():
         segment, _, depths = part.partition(".")
         low, _, high = depths.partition("-")
-        if not all(number.isdecimal() for number in (segment, low, high or low)):
-            raise InvalidOperation(f"{part!r} is not a range such as 12.3-40")
+        numbers = segment, low, high or low
+        if not all(one.isdecimal() and len(one) <= NUMBER_DIGITS_MAX for one in numbers):
+            raise InvalidOperation(f"{part[:80]!r} is not a range such as 12.3-40")
         yield TurnRange(int(segment), int(low), int(high or low))
 
 

@@ -1,0 +1,34 @@
+"""What no honest client sends: numbers without end, days that do not exist."""
+
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from proofs.http_world import TEAM, a_team, serving_here
+from tests.databases import as_owner
+
+pytestmark = pytest.mark.anyio
+ENDLESS = "9" * 5000
+"""More digits than Python reads as a number."""
+
+
+async def test_value_that_cannot_be_read_is_refused(conninfo: str, place: Path) -> None:
+    async with (
+        a_team(as_owner(conninfo), place / "served") as team,
+        serving_here(team) as url,
+        httpx2.AsyncClient(base_url=f"{url}/w/{TEAM}/api/v1") as http,
+    ):
+        run = (await team.tree.sessions.get("lobby")).head
+        for path in (
+            f"/search?q=hello&cursor={ENDLESS}",
+            f"/rows?at={ENDLESS}.1-2",
+            f"/rows?at=1.1-{ENDLESS}",
+            f"/runs/{run}/events?after={ENDLESS}.0.0",
+            "/costs?until=0000-00-00",
+            "/costs?since=2026-02-30",
+            "/costs?until=9999-12-31",
+        ):
+            answer = await http.get(path, headers=team.headers("member"))
+            assert answer.status_code == 422, (path[:40], answer.status_code)
+            assert len(answer.text) < 1000, path[:40]
