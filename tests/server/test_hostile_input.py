@@ -1,12 +1,18 @@
-"""What no honest client sends: numbers without end, days that do not exist."""
+"""What no honest client sends, and what a stranger must not be told."""
 
 from pathlib import Path
 
 import httpx2
 import pytest
+from starlette.requests import Request
 
 from proofs.http_world import TEAM, a_team, serving_here
 from tests.databases import as_owner
+from turntree.core.errors import DatabaseUnavailable
+from turntree.server.access.caller import ApiCaller
+from turntree.server.context import ServerContext
+from turntree.server.dispatch import Dispatcher
+from turntree.server.routes import NETWORK_ROUTES
 
 pytestmark = pytest.mark.anyio
 ENDLESS = "9" * 5000
@@ -32,3 +38,24 @@ async def test_value_that_cannot_be_read_is_refused(conninfo: str, place: Path) 
             answer = await http.get(path, headers=team.headers("member"))
             assert answer.status_code == 422, (path[:40], answer.status_code)
             assert len(answer.text) < 1000, path[:40]
+
+
+class _Unreachable:
+    """Callers of a server whose database cannot be reached."""
+
+    async def identify(self, request: Request) -> ApiCaller:
+        del request
+        raise DatabaseUnavailable("wrong password for the user 'keeper' at 10.0.0.3:5432")
+
+    def welcome(self, request: Request) -> ServerContext:
+        raise NotImplementedError
+
+
+async def test_stranger_does_not_learn_where_the_database_is() -> None:
+    path = f"/w/{TEAM}/api/v1/me"
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
+    request = Request({**scope, "raw_path": path.encode()})
+    answer = await Dispatcher(_Unreachable(), NETWORK_ROUTES).respond(request)
+    assert answer.status_code == 503
+    assert b"keeper" not in answer.body
+    assert b"10.0.0.3" not in answer.body

@@ -79,7 +79,10 @@ class Dispatcher:
         except ValidationError as error:
             return problem_response(problem_of_input(error))
         except TurntreeError as error:
-            problem = problem_of(error, _no_hint if context is None else context.command_for)
+            # As long as it is not known who asks, it may be any stranger.
+            command_for = _no_hint if context is None else context.command_for
+            is_local = context is not None and context.is_local
+            problem = problem_of(error, command_for, is_local=is_local)
             if problem.status == HTTPStatus.CONFLICT and "if-match" in request.headers:
                 # RFC 9110 has a status of its own for a precondition of the client.
                 failed = HTTPStatus.PRECONDITION_FAILED

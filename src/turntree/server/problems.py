@@ -85,14 +85,21 @@ def make_problem(status: int, name: str, detail: str, steps: Sequence[str] = ())
     return Problem(f"urn:turntree:problem:{name}", title, int(status), detail, tuple(steps))
 
 
-def problem_of(error: TurntreeError, command_for: Callable[[Hint], str | None]) -> Problem:
-    """Return the problem of an error of ours, with the command that its hint stands for."""
+def problem_of(
+    error: TurntreeError, command_for: Callable[[Hint], str | None], *, is_local: bool = True
+) -> Problem:
+    """Return the problem of an error of ours, with the command that its hint stands for.
+
+    Who is not ``is_local`` does not learn where the database is, and under which name it is used.
+    """
     status, name = next(
         ((status, name) for kind, status, name in _STATUSES if isinstance(error, kind)),
         (int(HTTPStatus.UNPROCESSABLE_ENTITY), "refused"),
     )
     command = None if error.hint is None else command_for(error.hint)
-    problem = make_problem(status, name, str(error), [command] if command else ())
+    is_told = is_local or not isinstance(error, DatabaseUnavailable)
+    detail = str(error) if is_told else "the database does not answer"
+    problem = make_problem(status, name, detail, [command] if command else ())
     return replace(problem, head=error.head) if isinstance(error, HeadMoved) else problem
 
 

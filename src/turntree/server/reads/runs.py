@@ -152,7 +152,9 @@ async def _read(
                 await frames.put(_frame_step(one, message))
         await frames.put(encode("end", run_document(context, await runs.get(run))))
     except TurntreeError as error:
-        await frames.put(encode("problem", problem_of(error, context.command_for)))
+        await frames.put(
+            encode("problem", problem_of(error, context.command_for, is_local=context.is_local))
+        )
     await frames.put(None)
 
 
