@@ -38,6 +38,8 @@ async def test_value_that_cannot_be_read_is_refused(conninfo: str, place: Path) 
             answer = await http.get(path, headers=team.headers("member"))
             assert answer.status_code == 422, (path[:40], answer.status_code)
             assert len(answer.text) < 1000, path[:40]
+        far = f"/runs/{run}/events?after=9999999999.0.0"
+        assert (await http.get(far, headers=team.headers("member"))).status_code < 500
 
 
 class _Unreachable:

@@ -277,7 +277,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "gc": CommandEntry("Maintain", "files.gc", "Remove file snapshots that no turn refers to."),
     "worker": CommandEntry(
-        "Maintain", "talk.worker", "Serve the sessions of a workspace until stopped."
+        "Maintain", "talk.worker", "Serve the sessions of all workspaces until stopped."
     ),
     "serve": CommandEntry(
         "Maintain",

@@ -27,7 +27,7 @@ async def test_small_tables_are_read_by_their_indexes_too(
         "find_turn": {"turn": turn},
         "thread_page": {"head": turn, "low": 1, "high": 10},
         "turn_at_depth": {"head": turn, "depth": 1},
-        "list_children": {"turn": turn},
+        "list_children": {"turn": turn, "after": None, "limit": 10},
         "list_sessions_holding": {"turn": turn},
         "list_turns_by_id": {"low": turn, "high": turn, "limit": 1},
     }

@@ -5,9 +5,9 @@ with a head that never ends. The slower one, which is used without it, refuses 6
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 """More than any credential, position and address together."""
@@ -67,7 +67,9 @@ class BoundedHttp(HttpToolsProtocol):
     def _refuse(self) -> None:
         self._stop_timer()
         self._is_in_head = False
-        is_answering = self.cycle is not None and not self.cycle.response_complete
+        # None before the first request, which its type does not say.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        is_answering = cycle is not None and not cycle.response_complete
         if self._head_bytes == 0 or is_answering:
             # Nothing was asked, or an answer to an earlier request would be mixed with this one.
             self.transport.close()

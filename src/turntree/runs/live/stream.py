@@ -14,7 +14,7 @@ from turntree.core.ids import RunId
 from turntree.core.run import RunEvent
 from turntree.core.value import value
 
-DIGITS_MAX: Final = 9
+DIGITS_MAX: Final = 10
 LiveKind = Literal["text", "reasoning", "tool", "restart"]
 
 
