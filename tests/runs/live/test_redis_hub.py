@@ -226,6 +226,28 @@ async def test_what_others_write_there_is_left_out(redis_server: Server) -> None
         await hub.aclose()
 
 
+async def test_hub_closes_if_the_client_swallows_a_cancellation(
+    redis_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener: Any = redis.client.PubSub
+    waiting, wait = anyio.Event(), listener.get_message
+
+    async def swallow(self: Any, **kwargs: Any) -> Any:
+        waiting.set()
+        try:
+            return await wait(self, **kwargs)
+        except asyncio.CancelledError:
+            return None
+
+    monkeypatch.setattr(listener, "get_message", swallow)
+    hub = make_redis_hub(redis_server.url)
+    follower = Follower(hub)
+    await follower.until(lambda: True)
+    with anyio.fail_after(SOON_S):
+        await waiting.wait()
+        await hub.aclose()
+
+
 async def test_without_followers_nothing_is_read(redis_server: Server) -> None:
     hub = make_redis_hub(redis_server.url)
     client: Any = redis.Redis.from_url(redis_server.url)

@@ -64,6 +64,7 @@ class RedisHub:
     _sender: "asyncio.Task[None] | None" = None
     _reader: "asyncio.Task[None] | None" = None
     _catching_up: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
+    _is_closed: bool = False
 
     def publish(
         self,
@@ -142,6 +143,8 @@ class RedisHub:
 
     async def aclose(self) -> None:
         """Send what is gathered, stop reading, and close the connections."""
+        # The client may swallow a cancellation, and the reader must end nevertheless.
+        self._is_closed = True
         if self._sender is not None:
             await asyncio.wait({self._sender}, timeout=CLOSE_S)
         tasks = [one for one in (self._sender, self._reader, *self._catching_up) if one is not None]
@@ -235,7 +238,9 @@ class RedisHub:
                     self._read_to[run] = id.decode()
 
     def _list_followed(self) -> list[RunId]:
-        """Return the runs that are followed here, and drop the others."""
+        """Return the runs that are followed here, and drop the others; none once it is closed."""
+        if self._is_closed:
+            return []
         for run in [run for run in self._read_to if not self.local.is_followed(run)]:
             del self._read_to[run]
         return [*self._read_to]
