@@ -77,7 +77,7 @@ CALLERS: Final = ("owner", *(name for name in PERMITTED if name != "owner"), "ot
                   *UNKNOWN)  # fmt: skip
 """The owner first: others then try the owner's ETag and Idempotency-Key."""
 SEES_VAULT: Final = frozenset({"owner", "narrowed to reading", "narrowed to sending"})
-"""The same person, whatever the key permits."""
+"""One person, with different keys."""
 OK: Final = frozenset({200})
 HIDDEN: Final = frozenset({404})
 

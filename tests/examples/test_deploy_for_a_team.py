@@ -1,21 +1,23 @@
-"""The requests of the page on a server for a team, typed into a shell beside a real server."""
+"""The page on a server for a team: its commands, and its requests beside a real server."""
 
 import asyncio
 import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from proofs.http_world import serving_apart
-from tests.cli.hint_runner import HintRunner
+from tests.cli.hint_runner import HintRunner, begin_and_end
 from tests.databases import as_owner
-from tests.examples.tutorial import ROOT, Shell, reader
+from tests.examples.tutorial import ROOT, Shell, check_again, reader
 from turntree.boot.open import Settings
 
 PAGE = ROOT / "docs/howto/deploy-for-a-team.md"
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )?turntree .*$", re.MULTILINE)
 REQUEST = re.compile(r"^curl .*$", re.MULTILINE)
 SERVER = "http://127.0.0.1:8744"
 SOON_S = 60.0
@@ -24,16 +26,38 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture
-def settings(
-    tmp_path: Path, place: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
-) -> Settings:
+def shell(
+    tmp_path: Path, conninfo: str, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
+) -> Shell:
     """The workspace of the page, with a model that repeats what it is told."""
     reader(tmp_path, conninfo, monkeypatch)
     monkeypatch.setenv("TURNTREE_WORKSPACE", "team")
     typed = Shell(tmp_path, monkeypatch, lambda _: "", hints=hints)
     typed.type("turntree provider create script --type scripted")
     typed.type("turntree model create echo --backend scripted-1 --provider script")
+    return typed
+
+
+@pytest.fixture
+def settings(shell: Shell, place: Path, conninfo: str) -> Settings:
+    """How the server of the page opens its ledger."""
+    del shell
     return Settings(place / "served", as_owner(conninfo), workspace="team", user="ana")
+
+
+def test_commands_of_the_page_can_be_typed_twice(shell: Shell) -> None:
+    commands = COMMAND.findall(PAGE.read_text(encoding="utf-8"))
+    assert "turntree serve" in commands
+    for good in ((0,), (0, 1, 3, 4)):
+        for command in commands:
+            words = shlex.split(command)
+            if words[:2] == ["turntree", "serve"]:
+                code, printed = begin_and_end([*words[1:], "--port", "0"])
+                assert (code, "/w/team/api/v1" in printed) == (0, True), printed
+                continue
+            lines = shell.type(command, good=good)
+            if shell.code:
+                check_again(command, lines)
 
 
 async def test_requests_of_the_page_are_answered(settings: Settings) -> None:

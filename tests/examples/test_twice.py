@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from tests.cli.hint_runner import begin_and_end
 from tests.examples.test_agent_in_five_minutes import PAGE as FIVE_MINUTES
+from tests.examples.test_deploy_for_a_team import PAGE as TEAM
 from tests.examples.test_documents import list_commands
 from tests.examples.test_howtos import HISTORY, PAGES_ABOUT_A_SERVER, WITHOUT_OUTPUT
 from tests.examples.test_howtos import PAGES as SAMPLED
@@ -102,7 +103,7 @@ def test_every_page_with_commands_is_typed() -> None:
 
 def test_every_page_that_shows_a_command_of_ours_is_typed_or_says_why_not() -> None:
     pages = {page for page in (README, *(ROOT / "docs").rglob("*.md")) if list_commands(page)}
-    typed = {*TYPED, PAGE_IN_A_BROWSER, *(ROOT / page for page in WITHOUT_OUTPUT)}
+    typed = {*TYPED, PAGE_IN_A_BROWSER, TEAM, *(ROOT / page for page in WITHOUT_OUTPUT)}
     assert pages - typed == {ROOT / page for page in NOT_TYPED}
 
 

@@ -67,9 +67,7 @@ def parse_code(prefix: Prefix, text: str) -> AccessCode:
     Raises:
         PermissionDenied: It is not a code of this kind, or has a typing error.
     """
-    wrong = PermissionDenied(
-        f"this is not a code that begins with {prefix}_, or it has a typing error"
-    )
+    wrong = PermissionDenied(f"this is not a valid {prefix}_… code: check it for typos")
     # Compared before anything is computed: any client can send any text.
     if len(text) != CODE_CHARS or not text.isascii() or not text.startswith(f"{prefix}_"):
         raise wrong

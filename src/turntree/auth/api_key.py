@@ -73,7 +73,9 @@ def check_key_name(name: str) -> str:
         InvalidOperation: It is empty, too long, or not printable.
     """
     if not name.strip() or len(name) > NAME_CHARS_MAX or not name.isprintable():
-        raise InvalidOperation(f"{name[:NAME_CHARS_MAX]!r} is not a name for a key")
+        raise InvalidOperation(
+            f"a key's name has 1 to {NAME_CHARS_MAX} printable characters, unlike {name[:80]!r}"
+        )
     return name
 
 

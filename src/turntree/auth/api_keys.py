@@ -53,7 +53,7 @@ class ApiKeys(Facet):
         await require_action(self.store, CREATE_KEYS, self.own)
         acting = find_current() or self.own
         if acting.principal.kind != "human":
-            raise PermissionDenied(f"{acting.principal} is not a person: people create keys")
+            raise PermissionDenied(f"only a person can create a key, not {acting.principal}")
         now = self.world.now()
         if expires_at <= now:
             raise InvalidOperation(f"the expiry has to be in the future, not {expires_at}")
@@ -131,7 +131,7 @@ class ApiKeys(Facet):
 
 
 def workspace_of_key(text: str) -> WorkspaceId:
-    """Return the workspace of a key, so that a server knows which database to ask.
+    """Return the workspace of a key, so that a server knows where to look.
 
     Raises:
         PermissionDenied: It is not a key, or has a typing error.

@@ -1,7 +1,7 @@
-"""``tree.passwords``: a password for an admin, until there is another way to log in.
+"""``tree.passwords``: a password for an admin.
 
-Only admins have one: it is how the first person logs in to a server that knows no identity provider
-yet. A hash never leaves the database, and no event has one.
+Only admins have one: it is meant for the first person, who logs in before an identity provider is
+set up. No route of the server takes it yet. A hash never leaves the database, and no event has one.
 """
 
 from typing import Final
@@ -83,7 +83,9 @@ class Passwords(Facet):
         acting = find_current() or self.own
         # The role of the viewer is checked: it must not vouch for a context of another principal.
         if acting.principal != self.own.principal or acting.principal.kind != "human":
-            raise PermissionDenied(f"{acting.principal} sets no password: people set their own")
+            raise PermissionDenied(
+                f"only a person can set a password, and only their own, not {acting.principal}"
+            )
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
         await self.store.ensure(at=self.world.now())
         await self.store.require_role(by, "password.set", roles_with(MANAGE_MEMBERS))

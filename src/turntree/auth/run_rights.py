@@ -24,9 +24,9 @@ def links_of_sender(
 ) -> list[dict[str, Any]] | None:
     """Return the links of the chain under which a principal sends; None if it has all rights.
 
-    ``acting`` has it sent. ``given`` are links that were recorded earlier, for example when a task
-    was assigned. Naming a sender never widens rights: they are at most those of ``acting`` and
-    those of the recorded links.
+    ``acting`` is the context of the caller. ``given`` are links that were recorded earlier, for
+    example when a task was assigned. Naming a sender never widens rights: they are at most those
+    of ``acting`` and those of the recorded links.
 
     Raises:
         InvalidOperation: The recorded links are not a valid chain.

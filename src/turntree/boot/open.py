@@ -360,7 +360,7 @@ async def connect(
 ) -> AsyncGenerator[Database, None]:
     """Open the database of the settings, migrated to the current schema.
 
-    A process that ``is_brief`` has no pool, but a single connection unless it needs more.
+    A process that ``is_brief`` has a single connection unless it needs more.
     """
     from turntree.db.database import open_database, open_plain_database, prepare_database
 
@@ -637,7 +637,7 @@ def tree_on(  # noqa: PLR0913 - a part that is not given is found when it is nee
 
 
 class LazyHub:
-    """What passes live text on, within this process or by the server that is set.
+    """The hub of this process: in memory, or in Redis if ``live_url`` is set.
 
     Loaded on first use.
     """

@@ -57,8 +57,8 @@ async def serve_workspaces(
 ) -> AsyncGenerator[SharedService, None]:
     """Serve the workspaces of a runtime's database while the block lasts: all, or some by name.
 
-    Running turns may finish afterwards. Tasks that no process follows are completed too. Whatever
-    the number of workspaces, an idle worker costs about the same.
+    Running turns may finish afterwards. Tasks that no process follows are completed too. An idle
+    worker costs about the same for one workspace and for many.
 
     Raises:
         NotFound: There is no workspace of that name.

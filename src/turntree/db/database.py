@@ -314,7 +314,7 @@ async def open_database(
 async def open_plain_database(
     conninfo: str, workspace_name: str, new_id: str
 ) -> AsyncGenerator[Database, None]:
-    """Open and migrate a database for a short-lived process, without a pool.
+    """Open and migrate a database for a short-lived process, on the connection that migrated it.
 
     The connection that migrates is also the one that is used. Nothing is visible before ``seen_by``
     sets a viewer.

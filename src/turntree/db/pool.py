@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_S = 10.0
 RETRY_DELAY_S = 0.05
 """Seconds before the second attempt to connect; later delays double, up to a second."""
 IDLE_MAX_S = 600.0
-"""Seconds after which a connection is closed that fewer tasks at once no longer need."""
+"""Seconds without use after which a connection is closed."""
 LIFETIME_MAX_S = 3600.0
 """Seconds after which a connection is replaced: its server process only ever gains memory."""
 

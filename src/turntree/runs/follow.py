@@ -19,6 +19,7 @@ from turntree.core.run import RunEvent
 from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall
 from turntree.core.value import value
+from turntree.ledger.turns import restore_turns
 from turntree.runs.answer import read_failure
 from turntree.runs.live.stream import LiveChunk, StreamPosition, position_after
 from turntree.runs.service import Runs
@@ -161,8 +162,14 @@ class RunFollower:
         """Return the messages of a run's turn by digest, if sealing has moved them there."""
         if fact.message is not None or "message" not in fact.event.data:
             return {}
-        turn = (await self.runs.threads.get_turn(TurnId(run))).turn
-        return {digest_bytes(line_of(m)): m for m in turn.messages if isinstance(m, Message)}
+        placed = await self.runs.threads.get_turn(TurnId(run))
+        # What was too large for a message is an object; a reader wants the words.
+        (whole,) = await restore_turns(self.runs.ledger, [placed])
+        return {
+            digest_bytes(line_of(stored)): restored
+            for stored, restored in zip(placed.turn.messages, whole.turn.messages, strict=True)
+            if isinstance(stored, Message) and isinstance(restored, Message)
+        }
 
     async def recount(self, run: RunId, hear: Callable[[Heard], None]) -> None:
         """Report what is recorded of an unsealed run, without waiting for more."""

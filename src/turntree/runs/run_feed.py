@@ -17,9 +17,9 @@ from turntree.ledger.feed import Feed
 from turntree.runs.live.stream import Hub
 
 FOLLOWERS_MIN = 2
-"""Followers from which on the reader is worth its own queries."""
+"""With fewer followers a shared reader costs more than it saves."""
 LOOK_S = 5.0
-"""How often a follower looks by itself, should the reader have been disturbed."""
+"""How often a follower still looks at the ledger itself, in case the reader fails."""
 PAGE = 1000
 
 

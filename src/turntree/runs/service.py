@@ -211,9 +211,9 @@ class Runs(Facet):
         call that sends it, which has a key of its own. With ``expected_head`` the message must
         become the next turn after that one: nothing else may be running or waiting there.
 
-        The rights of the sender travel with the message: whichever worker answers it, its run does
-        no more than they permit. ``by`` sends for another principal, under the links of a recorded
-        ``chain``; that never adds to the rights of the one who calls.
+        The rights of the sender travel with the message: no matter which worker answers it, its run
+        does no more than they permit. ``by`` sends for another principal, under the links of a
+        recorded ``chain``; that never adds to the rights of the one who calls.
 
         Raises:
             Conflict: The session has another head, or another message comes before this one.
@@ -447,7 +447,7 @@ class Runs(Facet):
         turn = await self._find(run)
         if turn is not None:
             return RunReport(run, "finished", turn, *_read_reason(facts, "run.failed"))
-        # The events of anything else than a run begin otherwise.
+        # Other streams do not begin with ``run.started``.
         if not facts or facts[0].event.kind != "run.started":
             raise NotFound(f"there is no run {run}")
         match Run.replay(run, facts).next_step():

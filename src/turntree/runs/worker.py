@@ -151,7 +151,7 @@ class Worker:
 
 
 async def repeat(act: Callable[[int], Coroutine[object, object, None]], every_s: float) -> None:
-    """Do something again and again, with the number of the round, whatever it raises."""
+    """Call ``act`` with the number of the round every ``every_s`` seconds; errors are logged."""
     number = 0
     while True:
         number += 1

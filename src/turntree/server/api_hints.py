@@ -24,7 +24,7 @@ STEPS: Final[Mapping[str, str]] = {
     "session.list": "GET {prefix}/sessions",
     "session.rename": 'POST {prefix}/acts/rename {{"session": {"session}, "label": "LABEL"}}',
     "session.unarchive": 'POST {prefix}/acts/restore {{"session": {"session}}}',
-    "turn.rerun": "GET {prefix}/turns/{/revision}",
+    "turn.rerun": "POST {prefix}/runs again, with a new Idempotency-Key",
     "worker.start": "tell the operator of this server to start a worker",
 }
 """A sentence or a request for each action: ``{/run}`` is part of a path, ``{"session}`` JSON."""

@@ -1,4 +1,4 @@
-"""The secrets of a local server: a one-time key in the address, then a cookie.
+"""The secrets of a server: a one-time key in the address, then a cookie for the page.
 
 A program that runs as another user of this machine, and every page that the user's browser shows,
 can reach the port. Both lack the key, which is in a file that only its owner may read. The key

@@ -90,7 +90,7 @@ def problem_of(
 ) -> Problem:
     """Return the problem of an error of ours, with the command that its hint stands for.
 
-    Who is not ``is_local`` does not learn where the database is, and under which name it is used.
+    A caller over the network is not told the address or the login of the database.
     """
     status, name = next(
         ((status, name) for kind, status, name in _STATUSES if isinstance(error, kind)),

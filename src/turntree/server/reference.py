@@ -24,7 +24,7 @@ release.
 
 Over the network a request carries `Authorization: Bearer`, with an API key of the workspace
 (`ttk_…`) or a token whose audience is `server:WORKSPACE`. Each route names the right that it
-requires: the key, the role of its holder and the workspace must all permit it. A caller who is not
+requires: the scopes of the key and the role of its holder must both permit it. A caller who is not
 known gets 401, one who lacks the right 403, and what a caller may not see is absent: 404. A
 request to `ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the
 printed address, and a `POST` names its `Origin`.
@@ -38,7 +38,7 @@ where it is now. The `ETag` of an answer is the digest of its bytes: `If-None-Ma
 A list has at most `limit` entries and `next`, the cursor of the next page, or null at the end.
 `GET /runs/{run}/events` sends server-sent events: `step` for what was recorded, `chunk` for text in
 progress, and `end` with what became of the run. The `id` of each is a position: a client that sends
-it as `Last-Event-ID` resumes behind it. Leaving a stream cancels nothing.
+it as `Last-Event-ID` resumes after it. Leaving a stream cancels nothing.
 
 A revision in a path is one segment: a slash in a label is written `%2F`. An error is a
 [problem](https://www.rfc-editor.org/rfc/rfc9457) in `application/problem+json`: `type`, `title`,

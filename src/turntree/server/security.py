@@ -1,8 +1,9 @@
 """Who may talk to the server: every request passes these checks before any other code sees it.
 
-The server listens on this machine only, which keeps neighbours on the network out and the user's
-own browser in. A page of another site can send requests to 127.0.0.1, and by DNS rebinding it can
-even be of the same origin as the server, by its name. Each check below stops one such way, and
+The server of ``turntree ui`` listens on this machine only, which keeps neighbours on the network
+out and the user's own browser in; ``NETWORK_CHECKS`` are those of ``turntree serve``. A page of
+another site can send requests to 127.0.0.1, and by DNS rebinding it can even be of the same origin
+as the server, by its name. Each check below stops one such way, and
 ``proofs.ui_hostile`` removes them one by one to see that it is missed.
 """
 
@@ -87,8 +88,8 @@ def check_host(head: RequestHead, entrance: Entrance) -> Problem | None:
     sent = head.headers.get("host", ())
     if len(sent) == 1 and sent[0].lower() in entrance.hosts:
         return None
-    detail = f"this server is not {', '.join(sent) or 'without a name'}"
-    steps = ("ask by a name that the operator of this server gave it",)
+    detail = f"this server is not {', '.join(sent)}" if sent else "the request names no host"
+    steps = ("use a host name that the server was started with",)
     return make_problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail, steps)
 
 
@@ -123,7 +124,7 @@ def check_media(head: RequestHead, _: Entrance) -> Problem | None:
     sent = " ".join(head.headers.get("content-type", ()))
     if head.method != "POST" or sent.partition(";")[0].strip().lower() == JSON:
         return None
-    detail = f"a write is {JSON}, not {sent or 'without a type'}"
+    detail = f"a write is {JSON}, not {sent}" if sent else "a write needs a content type"
     steps = (f"send the header Content-Type: {JSON}",)
     return make_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "wrong-media", detail, steps)
 

@@ -253,7 +253,7 @@ class ArchiveImport:
         # An export leaves these out: a forger could make members with them. Not compared as text,
         # which has several spellings of one id.
         if UUID(WORKSPACE_STREAM) in streams:
-            raise InvalidOperation("the archive says who may do what in this workspace")
+            raise InvalidOperation("the archive contains members or keys, which cannot be imported")
         given = {
             "streams": streams,
             "seqs": [event["seq"] for event in events],

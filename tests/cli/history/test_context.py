@@ -154,7 +154,7 @@ def test_rerun_of_a_turn_with_an_unrepeatable_tool_needs_consent(talked: Call) -
     refused = talked("rerun", "main", "--tools", "loud:shout")
     assert refused.code == 1
     assert "the turn called shout, which is not declared repeatable" in refused.err
-    assert refused.err.endswith("next: turntree rerun --yes main\n")
+    assert refused.err.endswith("next: turntree rerun --yes --tools loud:shout main\n")
     assert "rerun-" not in talked("session", "list", "--json").out, "nothing was begun"
     # Where the tool cannot be called, there is nothing to ask about.
     assert talked("rerun", "main").code == 0

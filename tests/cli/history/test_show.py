@@ -43,6 +43,12 @@ def test_a_long_message_is_shown_and_names_its_turn(turntree: Call, session: str
     assert "kept as" not in shown.out
 
 
+def test_a_long_message_is_among_the_messages_of_a_log(turntree: Call, session: str) -> None:
+    assert "line 999 of the log" in turntree("log", session, "--messages").out
+    first = turntree("log", session, "--messages", "--json").documents[0]
+    assert first["message"]["content"].splitlines() == LOG.splitlines()
+
+
 def test_a_long_tool_result_is_shown(turntree: Call, session: str) -> None:
     assert "    999 is printed" in turntree("show", f"{session}:tool/1").lines
     assert "999 is printed" in turntree("show", session, "--full").out

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pexpect
 import pytest
 
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import begin_and_end
 from turntree.cli.hook_process.daemon import find_daemon
 from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import Spool
@@ -209,6 +211,15 @@ def test_uninstall_in_a_terminal_asks_about_the_data(
     assert has_hooks == (answers[-1] == "no")
 
 
+def test_backups_stay_and_are_named(bare: Call, home: Path) -> None:
+    (home / "backups").mkdir(parents=True, exist_ok=True)
+    (home / "backups/before.zip").touch()
+    assert bare("uninstall", "--data", "--yes").code == 0
+    assert (home / "backups/before.zip").exists()
+    told = bare("uninstall", "--data", "--dry-run").err
+    assert f"stays: {home / 'backups'}, your backups" in told
+
+
 @pytest.mark.slow
 def test_uninstall_with_data_leaves_nothing_of_a_used_server(
     bare: Call, home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -220,6 +231,8 @@ def test_uninstall_with_data_leaves_nothing_of_a_used_server(
     bare("demo")
     bare("token", "issue", "--permission", "read", "--expires-in", "5")
     report_turn(place / "used")
+    assert begin_and_end(["ui", "--no-open"])[0] in (0, -signal.SIGTERM)
+    assert (place / "used/ui").exists()
     document = bare("uninstall", "--data", "--yes", "--json").document
     assert document["stays"] == []
     assert ends(document["server"])

@@ -220,6 +220,9 @@ def test_the_tail_of_a_session(talk: Call) -> None:
     ]  # fmt: skip
     assert talk("tail", "-f", "--for", "0.1").code == 0
     assert talk("tail", "HEAD~1").lines[:2] == ["user> two", "two"]
+    long = "many words " * 1000
+    assert talk("send", "main", long).code == 0
+    assert talk("tail", "HEAD~0").out.count("words") >= 1000, "a part stored apart is shown"
     assert talk("tail", "nothing").code == 1
 
 

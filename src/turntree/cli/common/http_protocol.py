@@ -1,7 +1,8 @@
 """Bounds what a peer can send before its request is known: no check of ours has seen it yet.
 
 The fast parser has no limit of its own, so a single connection could fill the memory of the server
-with a head that never ends. The slower one, which is used without it, refuses 64 KiB by itself.
+with a head that never ends. The slower one, which is used without it, refuses 64 KiB by itself,
+and has no limit in time.
 """
 
 import asyncio
@@ -74,4 +75,4 @@ class BoundedHttp(HttpToolsProtocol):
             # Nothing was asked, or an answer to an earlier request would be mixed with this one.
             self.transport.close()
         else:
-            self.send_400_response("The head of the request is too large, or too slow.")
+            self.send_400_response("The request headers are too large, or arrived too slowly.")

@@ -12,10 +12,13 @@ from turntree.boot.open import Settings, embedded_conninfo
 from turntree.cli.command import Terminal, verb
 from turntree.cli.context import load_settings
 from turntree.cli.output.progress import counting, no_progress
+from turntree.cli.output.text import counted
 from turntree.core.errors import Hint, InvalidOperation
 from turntree.system.clock import SystemClock
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+FOLDER = "backups"
+"""In the data directory, unless a file is named."""
 _MB = 1e6
 
 
@@ -41,7 +44,7 @@ def create(terminal: Terminal, file: Path | None) -> None:
         manifest = anyio.run(partial(_create, terminal, settings, path, report))
     size = path.stat().st_size
     terminal.tell(
-        f"{manifest.rows:,} rows and {manifest.files:,} files in {path} ({size / _MB:.1f} MB)",
+        f"{_contents(manifest)} in {path} ({size / _MB:.1f} MB)",
         {"file": str(path), "bytes": size, **_document(manifest)},
         undo=f"rm {path}",
         then=(f"next: turntree backup verify {path}",),
@@ -57,8 +60,7 @@ def verify(terminal: Terminal, file: Path) -> None:
     with counting(terminal, "verifying") as report:
         manifest = verify_backup(file, report)
     terminal.tell(
-        f"{file} is complete: {manifest.rows:,} rows and {manifest.files:,} files"
-        f" of {manifest.created_at[:10]}",
+        f"{file} is complete: {_contents(manifest)} of {manifest.created_at[:10]}",
         {"file": str(file), **_document(manifest)},
         undo=None,
         then=(f"next: turntree backup restore {file}",),
@@ -90,8 +92,7 @@ def restore(terminal: Terminal, file: Path, replaces: bool) -> None:
     if left_out:
         terminal.note("embeddings are not restored: this server has no pgvector 0.8")
     terminal.tell(
-        f"restored {manifest.rows:,} rows and {manifest.files:,} files"
-        f" of {manifest.created_at[:10]}",
+        f"restored {_contents(manifest)} of {manifest.created_at[:10]}",
         {"file": str(file), "left_out": sorted(left_out), "before": before and str(before),
          **_document(manifest)},
         undo=undo,
@@ -140,7 +141,11 @@ async def _restore(
 
 def _default_file(settings: Settings, name: str) -> Path:
     stamp = SystemClock().now()[:19].replace("-", "").replace(":", "")
-    return settings.home / "backups" / f"{name}-{stamp}.zip"
+    return settings.home / FOLDER / f"{name}-{stamp}.zip"
+
+
+def _contents(manifest: Any) -> str:
+    return f"{counted(manifest.rows, 'row')} and {counted(manifest.files, 'file')}"
 
 
 def _document(manifest: Any) -> dict[str, Any]:

@@ -100,9 +100,10 @@ def set_role(terminal: Terminal, name: str, role: str) -> None:
 @verb()
 @click.option("--remove", "removes", is_flag=True, help="Remove it instead.")
 def password(terminal: Terminal, removes: bool) -> None:
-    """Set your password for logging in to a server; only an admin has one.
+    """Set a password for your own name; only an admin has one.
 
-    It is asked for twice, or read from the input if that is not a terminal.
+    No server accepts it yet: use an API key. It is asked for twice, or read from the input if that
+    is not a terminal.
     """
     text = None if removes else read_secret("Password", confirms=True)
     name, is_changed = with_ledger(terminal, partial(_set_password, text=text), waits=False)

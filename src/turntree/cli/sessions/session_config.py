@@ -68,7 +68,8 @@ def show_messages(terminal: Terminal, name: str, limit: int) -> None:
         session = await opened.tree.sessions.get(name)
         if session.head is None:
             return session, (), {}, {}
-        turns = await opened.tree.threads.read(session.head, last=limit)
+        read = await opened.tree.threads.read(session.head, last=limit)
+        turns = await opened.tree.turns.restore(read)
         ids = [one.turn.id for one in turns]
         calls = await opened.tree.turns.list_calls(ids)
         return session, turns, calls, await opened.tree.turns.list_replies(ids)

@@ -419,7 +419,9 @@ def _told(state: InstallState) -> str:
     if not state.installed:
         return "not installed"
     if state.untrusted:
-        return f"installed; {state.untrusted} hooks wait for your review in Codex (/hooks)"
+        waiting = counted(state.untrusted, "hook")
+        verb = "waits" if state.untrusted == 1 else "wait"
+        return f"installed; {waiting} {verb} for your review in Codex (/hooks)"
     return "installed" if state.lacks is None else f"installed {state.lacks}"
 
 

@@ -81,15 +81,15 @@ def serve(
     Every workspace of the database is served below /w/NAME/api/v1, to callers with an API key or a
     token of that workspace. The messages to the current workspace are answered here too, where
     models can be asked. Requests for another host name are refused. Keys travel as they are: beyond
-    this machine, put a proxy with TLS in front, and name it with --name. The address that is
-    printed works once, within an hour, and gives you the first key.
+    this machine, put a proxy with TLS in front, and name it with --name. If you are an admin, a
+    link is printed that works once, on this machine, within an hour, and gives you a key.
     """
     settings = load_settings(terminal)
     if settings.token is not None:
-        raise InvalidOperation("a server acts for its callers: start it without a token")
+        raise InvalidOperation("a server cannot run with a token: unset TURNTREE_TOKEN")
     if not names and not _is_loopback(host):
         raise InvalidOperation(
-            f"{host} can be reached from elsewhere: say by which name clients do",
+            f"{host} is not loopback: give the host name that clients use",
             hint=command_hint(f"turntree serve --host {host} --name NAME"),
         )
     listener = try_listen(host, port)
@@ -163,12 +163,13 @@ async def _tell(
     terminal: Terminal, opened: CliContext, chosen: ServeOptions, keys: AccessKeys, port: int
 ) -> None:
     workspace, user = opened.settings.workspace, opened.settings.user
-    # The link is for the person at this machine, whatever a proxy calls the server.
-    host = chosen.host if _is_loopback(chosen.host) else chosen.names[0]
+    near = _find_near(chosen.host)
+    host = near or chosen.names[0]
     at = f"[{host}]" if ":" in host else host
     url = f"http://{at}:{port}/w/{quote(workspace, safe='')}"
     is_admin = await opened.tree.members.find_role(user) == "admin"
-    link = f"{url}/welcome#code={keys.issue_key()}" if is_admin else None
+    # Never by a name that others use: the key would cross the network unencrypted.
+    link = f"{url}/welcome#code={keys.issue_key()}" if is_admin and near is not None else None
     if terminal.as_json:
         terminal.document({
             "url": f"{url}/api/v1", "host": chosen.host, "port": port, "workspace": workspace,
@@ -177,8 +178,13 @@ async def _tell(
         return
     terminal.say(f"{clean(url)}/api/v1")
     if link is not None:
-        terminal.say(f"  your first key: {clean(link)}")
-        terminal.note("the link works once, within an hour")
+        terminal.say(f"  your key: {clean(link)}")
+        terminal.note("the link works once, on this machine, within an hour")
+    elif is_admin:
+        terminal.note("next: turntree key create NAME")
+    else:
+        terminal.note(f"{clean(user)} is not an admin of {clean(workspace)}: there is no link")
+        terminal.note("next: turntree member list")
     if not chosen.has_worker:
         terminal.note("messages wait for another process: turntree worker")
     terminal.note("Ctrl-C or SIGTERM stops it")
@@ -189,6 +195,19 @@ def _hosts(chosen: ServeOptions, port: int) -> frozenset[str]:
     own = {f"{name}:{port}" for name in LOOPBACK_NAMES}
     given = [name.lower() for name in chosen.names]
     return frozenset({*own, *given, *(f"{name}:{port}" for name in given)})
+
+
+def _find_near(host: str) -> str | None:
+    """Return by which address this machine reaches the server; None if only by the network's."""
+    if _is_loopback(host):
+        return host
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if not address.is_unspecified:
+        return None
+    return "127.0.0.1" if isinstance(address, ipaddress.IPv4Address) else "::1"
 
 
 def _is_loopback(host: str) -> bool:

@@ -15,6 +15,7 @@ from turntree.boot.open import Settings
 from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.context import load_settings
 from turntree.cli.hook_process.daemon import find_daemon, stop_daemon
+from turntree.cli.maintenance.backup import FOLDER as BACKUPS
 from turntree.cli.settings import config_path, hide_password
 from turntree.cli.setup.hook import make_installer, remove_hooks
 from turntree.core.errors import InvalidOperation
@@ -24,12 +25,15 @@ from turntree.hooks.coding_agents import Tool
 from turntree.hooks.mcp_clients import McpClient
 from turntree.hooks.spool import FOLDER as SPOOL
 from turntree.hooks.spool import Spool
+from turntree.resources.offline.replica import FOLDER as REPLICA
+from turntree.server.following import LOCK
+from turntree.server.launch import FOLDER as LAUNCHES
 
 OURS: Final = (
     *("data", "run", "passwords*", "turntree.conf", "pg_hba.conf", "postgresql.conf"),
     *("server.uid", "server.log", "server.lock", "postgresql-*", "unfinished-*", "initial-*"),
     *("shadow*", SPOOL, "hooks", "turntree-hook*", "token.key*", "chat.history*", "demo-folders"),
-    "demo",
+    *("demo", REPLICA, LAUNCHES, LOCK),
 )
 """Patterns of the names that Turntree writes in its home. The home may be a folder of the user's,
 so nothing else in it is removed.
@@ -161,7 +165,8 @@ def _list_what_stays(
     if not with_data and home.is_dir():
         yield f"stays: what was recorded, in {home}; --data deletes it too"
     for path in plan.foreign if with_data else ():
-        yield f"stays: {path}, which is not Turntree's"
+        whose = "your backups" if path.name == BACKUPS else "which is not Turntree's"
+        yield f"stays: {path}, {whose}"
 
 
 def _agrees(terminal: Terminal, plan: Removal) -> bool:

@@ -24,7 +24,7 @@ from turntree.core.turn import Turn
 from turntree.runs.replay import ReplayResult
 from turntree.runs.rerun import RerunStarted
 from turntree.runs.rerun import rerun as begin_again
-from turntree.system.shell_words import positional
+from turntree.system.shell_words import joined, positional
 
 _PAINTS: Final[dict[str, Paint]] = {"+": "good", "-": "bad", "@": "head"}
 
@@ -100,7 +100,16 @@ def rerun(
     """
     with open_talk(terminal, tools=tools, serves=False) as talk:
         if not yes and (risky := talk.call(partial(_list_unrepeatable, revision=revision))):
-            _require_consent(terminal, risky, revision)
+            chosen = (
+                ("--model", model),
+                ("--session", label),
+                *(("--tools", one) for one in tools),
+            )
+            options = [
+                word for name, given in chosen if given is not None for word in (name, given)
+            ]
+            options += ["--no-worker"] if no_worker else []
+            _require_consent(terminal, risky, f"{joined(options)} {positional(revision)}".strip())
         if not no_worker:
             talk.serve()
 
@@ -152,8 +161,8 @@ async def _list_unrepeatable(opened: CliContext, *, revision: str) -> list[str]:
     return [name for name in names if not known.get(name, not others)]
 
 
-def _require_consent(terminal: Terminal, tools: list[str], revision: str) -> None:
-    """Ask whether tools may be called again.
+def _require_consent(terminal: Terminal, tools: list[str], words: str) -> None:
+    """Ask whether tools may be called again; ``words`` are those that the user typed.
 
     Raises:
         InvalidOperation: There is no terminal to ask on.
@@ -162,7 +171,7 @@ def _require_consent(terminal: Terminal, tools: list[str], revision: str) -> Non
     if not (terminal.is_live and sys.stdin.isatty()):
         raise InvalidOperation(
             f"the turn called {listed}, which is not declared repeatable",
-            hint=command_hint(f"turntree rerun --yes {positional(revision)}"),
+            hint=command_hint(f"turntree rerun --yes {words}"),
         )
     terminal.note(f"The turn called {listed}, which is not declared repeatable.")
     click.confirm("call it again if the model wants to?", default=False, err=True, abort=True)

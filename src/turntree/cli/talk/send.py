@@ -400,7 +400,7 @@ class _Tail:
         failed = [one.run for one in await opened.tree.runs.list_failed(self.label)]
         fresh = [run for run in failed if run not in self.known | self.shown]
         beside = [await opened.tree.turns.get(run) for run in fresh]
-        return (*await self._moved(opened, session), *beside)
+        return await opened.tree.turns.restore([*await self._moved(opened, session), *beside])
 
     async def _moved(self, opened: CliContext, session: Session) -> tuple[ThreadTurn, ...]:
         if session.head is None or session.head == self.head:

@@ -142,7 +142,8 @@ def _tell(terminal: Terminal, running: WorkerRuntime, service: SharedService, at
     names = ", ".join(map(clean, service.workspaces[:NAMES_MAX]))
     if len(service.workspaces) > NAMES_MAX:
         names += f" and {len(service.workspaces) - NAMES_MAX} more"
-    every = "every workspace: " if service.is_all else "the workspace "
+    several = "the workspaces " if len(service.workspaces) > 1 else "the workspace "
+    every = "every workspace: " if service.is_all else several
     terminal.say(f"{clean(service.worker)} answers in {every}{names}")
     terminal.say(f"  {counted(at_once, 'session')} at once, woken up by {running.engine_name}")
     terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")

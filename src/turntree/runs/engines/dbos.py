@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 APPLICATION: Final = "turntree"
 VERSION: Final = "wake-2"
-"""Never changes: a wake-up holds only ids, so any release can handle any wake-up."""
+"""The form of a wake-up. A worker claims only those of its own version, so change it together with
+the arguments of the workflow."""
 QUEUE: Final = "turntree.wake"
 """The queue of the database. Every process that serves claims from all of its partitions."""
 SCHEMA: Final = "dbos"

@@ -13,7 +13,7 @@ from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
 from turntree.server.route import ApiRoute
 
-KEY_NAME: Final = "first key"
+KEY_NAME: Final = "one-time link"
 KEY_LIFE_DAYS: Final = 90
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 

@@ -74,5 +74,7 @@ class Workspaces:
         engine = engine_on(database)
         self.closing.push_async_callback(engine.close)
         settings = replace(self.settings, workspace=name, session=None)
-        tree = tree_on(database, settings, self.clock, engine=engine)
+        tree = tree_on(
+            database, settings, self.clock, engine=engine, find_hub=lambda: self.own.tree.runs.hub
+        )
         return ServedWorkspace(id, name, tree, database)

@@ -28,7 +28,7 @@ RUNS_MAX: Final = 200
 TICK_S: Final = 0.5
 """How often a stream looks whether the server is about to stop."""
 ADMITTED_S: Final = 0.5
-"""What is sent was preceded, by at most this long, by a check that its reader may still read it."""
+"""Nothing is sent later than this after the last check that the reader may still read it."""
 COMMENT_S: Final = 15.0
 """A comment is sent this often, so that no proxy takes the stream for dead."""
 FRAMES_MAX: Final = 64
@@ -117,7 +117,8 @@ async def _send(
             now = time.monotonic()
             if frame == b"" and now >= sent_at + COMMENT_S:
                 frame = b": here\n\n"
-            if frame is None or context.is_draining():
+            # One that failed has put no end: its error is raised below, and the stream is cut.
+            if frame is None or context.is_draining() or (frame == b"" and reading.done()):
                 return
             # A stream without news asks nothing of the database.
             if frame and now >= admitted_at + ADMITTED_S:
@@ -188,7 +189,7 @@ def _frame_step(news: RunEvent, message: Message | None) -> bytes:
 
 
 def _sendable(text: str) -> str:
-    """Return a text that has bytes: half of a sign, which a tool may have cut, has none."""
+    """Return a text that can be encoded: a tool may have cut a character in half."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -41,7 +41,7 @@ async def list_tags(context: ServerContext, asked: TagsQuery) -> TagPage:
 def _read_cursor(text: str | None) -> tuple[TurnId, str] | None:
     if text is None:
         return None
-    # The id comes first: a tag may contain any sign.
+    # The id comes first: a tag may contain any character.
     turn, _, tag = text.partition("@")
     if find_long_id(turn) != turn or not tag:
         raise InvalidOperation(f"{text[:80]!r} is not a cursor")
