@@ -54,5 +54,5 @@ def test_other_texts_are_no_code_and_are_not_repeated(text: str) -> None:
 
 def test_an_invitation_is_no_key() -> None:
     invitation = make_code(INVITATION, WORKSPACE, "id", "secret")
-    with pytest.raises(PermissionDenied, match="begins with ttk_"):
+    with pytest.raises(PermissionDenied, match="not a valid ttk_"):
         parse_code(KEY, invitation.text)

@@ -81,7 +81,7 @@ async def test_a_narrowed_context_makes_narrowed_keys(tree: Tree) -> None:
     ):
         await tree.keys.create("more", expires_at=LATER)
     agent = ana.delegate(Principal("agent", "atlas"), Permissions(actions("*")))
-    with agent.entered(), pytest.raises(PermissionDenied, match="people create keys"):
+    with agent.entered(), pytest.raises(PermissionDenied, match="only a person can create a key"):
         await tree.keys.create("more", expires_at=LATER)
 
 
@@ -138,7 +138,7 @@ async def test_a_text_that_is_no_key_is_refused_before_any_query(tree: Tree, con
     _, text = await tree.keys.create("ci", expires_at=LATER)
     with psycopg.connect(conninfo, autocommit=True) as owner:
         owner.execute("ALTER TABLE turntree.api_keys RENAME TO gone")
-        with pytest.raises(PermissionDenied, match="typing error"):
+        with pytest.raises(PermissionDenied, match="check it for typos"):
             await tree.keys.verify(text[:-1] + ("0" if text[-1] != "0" else "1"))
         owner.execute("ALTER TABLE turntree.gone RENAME TO api_keys")
     assert (await tree.keys.verify(text)).principal == ANA

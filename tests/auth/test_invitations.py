@@ -142,7 +142,7 @@ async def test_a_code_that_was_not_issued_here_says_nothing(
     elsewhere = make_code(INVITATION, type(database.workspace)(int=7), "x", "y")
     with pytest.raises(PermissionDenied, match="for another workspace"):
         await bob.invitations.accept(elsewhere.text)
-    with pytest.raises(PermissionDenied, match="typing error"):
+    with pytest.raises(PermissionDenied, match="check it for typos"):
         await bob.invitations.accept(code[:-1] + ("0" if code[-1] != "0" else "1"))
     _, own = await tree.invitations.create("ana@example.org", expires_at=LATER)
     with pytest.raises(Conflict, match="human:ana is already a member"):

@@ -1,7 +1,7 @@
 """Who may talk to the server: every request passes these checks before any other code sees it.
 
-The server of ``turntree ui`` listens on this machine only, which keeps neighbours on the network
-out and the user's own browser in; ``NETWORK_CHECKS`` are those of ``turntree serve``. A page of
+The server of the page listens on this machine only, which keeps neighbours on the network out and
+the user's own browser in; ``NETWORK_CHECKS`` are those of a server for a team. A page of
 another site can send requests to 127.0.0.1, and by DNS rebinding it can even be of the same origin
 as the server, by its name. Each check below stops one such way, and
 ``proofs.ui_hostile`` removes them one by one to see that it is missed.
