@@ -12,6 +12,7 @@ import pytest
 
 from proofs.http_world import ServeProcess, serving_apart
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import begin_and_end
 from tests.cli.talker import furnish
 from tests.databases import as_owner
 from turntree.boot.open import Settings
@@ -178,13 +179,23 @@ async def test_stop_signal_lets_a_turn_that_was_begun_finish(furnished: Settings
 def test_address_beyond_this_machine_needs_a_name(bare: Call) -> None:
     answer = bare("serve", "--host", "0.0.0.0")  # noqa: S104 - it is refused.
     assert answer.code == 1
-    assert "by which name" in answer.err
+    assert "give the host name that clients use" in answer.err
+
+
+@pytest.mark.slow
+def test_link_of_a_server_for_others_stays_on_this_machine(turntree: Call) -> None:
+    assert turntree("session", "create", "main").code == 0
+    words = ("--host", "0.0.0.0", "--name", "team.example.net", "--port", "0")  # noqa: S104
+    code, printed = begin_and_end(["serve", *words])
+    assert code == 0, printed
+    assert "your key: http://127.0.0.1:" in printed
+    assert "team.example.net" not in printed
 
 
 def test_server_is_not_started_with_a_token(bare: Call) -> None:
     answer = bare("serve", "--token", "x")
     assert answer.code == 1
-    assert "without a token" in answer.err
+    assert "cannot run with a token" in answer.err
 
 
 def test_welcome_page_runs_no_inline_script() -> None:

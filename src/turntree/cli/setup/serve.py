@@ -86,7 +86,9 @@ def serve(
     """
     settings = load_settings(terminal)
     if settings.token is not None:
-        raise InvalidOperation("a server cannot run with a token: unset TURNTREE_TOKEN")
+        raise InvalidOperation(
+            "a server cannot run with a token: leave --token out, and unset TURNTREE_TOKEN"
+        )
     if not names and not _is_loopback(host):
         raise InvalidOperation(
             f"{host} is not loopback: give the host name that clients use",
