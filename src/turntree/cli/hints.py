@@ -14,6 +14,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "agent.answer_here": "turntree fork {revision} LABEL --agent AGENT     "
     "its owner: turntree program grant {program} {grantee} {access}",
     "agent.assign": "turntree agent assign AGENT {task}",
+    "backup.create": "turntree backup create     in a new file of the data directory",
     "backup.replace": "turntree backup restore {file} --replace",
     "branch.describe": "turntree pr BASE..HEAD",
     "config.allow_host": "turntree config add secret_hosts {host}",

@@ -21,7 +21,7 @@ import orjson
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.ids import Timestamp
 from turntree.core.value import value
 from turntree.db.database import ErrorTranslator, Row
@@ -86,6 +86,10 @@ async def create_backup(
     try:
         # Created now, so that no other process can take the name meanwhile.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError as error:
+        raise InvalidOperation(
+            f"{path} exists already, and is not replaced", hint=Hint("backup.create")
+        ) from error
     except OSError as error:
         raise InvalidOperation(f"{path} cannot be written: {error.strerror}") from error
     is_whole = False
