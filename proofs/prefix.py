@@ -24,7 +24,6 @@ from typing import Any
 
 from proofs.figures import Proof, run, temporary_server
 from turntree.api import Tree
-from turntree.auth.store import PermissionStore
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
@@ -36,6 +35,7 @@ from turntree.core.run import Run
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
 from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import build_provider
@@ -322,7 +322,7 @@ async def a_stage(server: str, heard: Heard) -> AsyncGenerator[Stage, None]:
             await tree.programs.create("model", f"m{context}", config)
         schema: dict[str, Json] = {"type": "object", "properties": {"w": {"type": "string"}}}
         shelf = Shelf(tuple(ToolSpec(f"tool{n}", f"Does {n}.", schema) for n in range(5)))
-        pinning = RequestResolver(tree.programs, tree.ledger, PermissionStore(database), [shelf])
+        pinning = RequestResolver(tree.programs, tree.ledger, ThreadStore(database), [shelf])
         build = provider_builder(tree.ledger, heard)
         providers = {name: build({**config}) for name, config in VENDORS.items()}
 

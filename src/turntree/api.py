@@ -459,13 +459,12 @@ class Tree:
     @cached_property
     def contexts(self) -> ModelContexts:
         """What a model saw."""
-        from turntree.auth.store import PermissionStore
         from turntree.runs.model_context import ModelContexts
         from turntree.runs.request_resolver import RequestResolver
 
-        permissions = PermissionStore(self._on.database)
-        resolver = RequestResolver(self.programs, self.ledger, permissions)
-        return ModelContexts(resolver, self.ledger, self.revisions.threads)
+        threads = self.revisions.threads
+        resolver = RequestResolver(self.programs, self.ledger, threads)
+        return ModelContexts(resolver, self.ledger, threads)
 
     @cached_property
     def replays(self) -> Replayer:

@@ -10,6 +10,7 @@ kind of hint has to work once, and those that never ran are listed when all test
 scripted model answers where a hint asks one, and what never ends is ended once it has begun.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -195,8 +196,9 @@ class HintRunner:
                 key = f"{words[0] if words else ''}|{hint.shape}"
                 if key in self.seen:
                     continue
-                commands, fault = self._split(hint)
-                fault = fault or next(filter(None, (parse(one) for _, one in commands)), None)
+                with contextlib.chdir(told["folder"] if Path(told["folder"]).is_dir() else "."):
+                    commands, fault = self._split(hint)
+                    fault = fault or next(filter(None, (parse(one) for _, one in commands)), None)
                 if fault is not None:
                     self.seen.add(key)
                     self._fail(words, hint, fault)

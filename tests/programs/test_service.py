@@ -779,7 +779,7 @@ async def test_an_agent_that_may_only_be_read_answers_no_message(tree: Tree) -> 
     await tree.programs.grant("atlas", "bob", "read")
     bob = acting(tree.programs, "human", "bob")
     assert (await bob.get("atlas")).id == made.id
-    resolver = RequestResolver(tree.programs, tree.ledger, tree.authority.permissions)
+    resolver = RequestResolver(tree.programs, tree.ledger, tree.turns.threads)
     started: dict[str, Json] = {"by": "human:bob", "options": {"agent": "atlas"}}
     with pytest.raises(PermissionDenied, match=r"human:bob may not invoke @\(atlas\)"):
         await resolver.choose(None, None, started)

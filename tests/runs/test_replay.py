@@ -45,7 +45,7 @@ async def stage(shop: Workshop) -> Workshop:
 
 def actor_on(stage: Workshop, worker: str = "w1") -> SessionLoop:
     ledger, tree = Ledger(stage.database), stage.tree
-    pinning = RequestResolver(tree.programs, ledger, tree.authority.permissions, [stage.tools])
+    pinning = RequestResolver(tree.programs, ledger, tree.turns.threads, [stage.tools])
     assembly = RequestBuilder(pinning, ledger, tree.turns.threads, lambda _: stage.provider)
     asking = ModelCaller(stage.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
     runner = Runner(ledger, assembly, asking, ToolCaller((stage.tools,)), stage.hub, stage.gate)

@@ -106,7 +106,7 @@ def assembly_on(
     def build(program: Program) -> Silent:
         return Silent(str(program.config["provider_type"]))
 
-    pinning = RequestResolver(tree.programs, tree.ledger, tree.authority.permissions, [shelf])
+    pinning = RequestResolver(tree.programs, tree.ledger, tree.turns.threads, [shelf])
     return RequestBuilder(pinning, tree.ledger, threads or tree.turns.threads, build)
 
 

@@ -19,7 +19,7 @@ from turntree.auth.token import TokenRecord
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical
 from turntree.core.event import Event
-from turntree.core.ids import Digest, SessionId, Timestamp, TurnId, instant
+from turntree.core.ids import SessionId, Timestamp, TurnId, instant
 from turntree.core.principal import Principal
 from turntree.core.value import value
 from turntree.db.database import Database, as_uuid
@@ -28,17 +28,6 @@ from turntree.ledger.store import SQL as LEDGER_SQL
 from turntree.ledger.store import Ledger
 
 SQL = load_statements(__file__)
-
-
-@value
-class ThreadSettings:
-    """What a run has from its session's beginning, or from the turn that it continues."""
-
-    persona: Mapping[str, Any] | None
-    is_chosen: bool
-    """Whether the session was created under the persona."""
-    prompt: Digest | None
-    """The thread's own instructions."""
 
 
 @value
@@ -169,16 +158,6 @@ class PermissionStore:
         """Return the personas of a thread's turns, each once, newest first."""
         rows = await self.database.fetch(SQL["list_thread_personas"], turn=UUID(turn))
         return [document for (document,) in rows if document is not None]
-
-    async def find_thread_settings(
-        self, session: SessionId | None, head: TurnId | None
-    ) -> ThreadSettings:
-        """Return the persona that a session was created under, else what its head ran with."""
-        chosen, inherited, prompt = await self.database.fetch_one(
-            SQL["find_thread_settings"], session=as_uuid(session), head=as_uuid(head)
-        ) or (None, None, None)
-        is_chosen = chosen is not None
-        return ThreadSettings(chosen if is_chosen else inherited, is_chosen, prompt)
 
 
 def _moment(fact: Fact) -> Timestamp:

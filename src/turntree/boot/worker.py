@@ -24,7 +24,6 @@ from turntree.agents.inference import Inference
 from turntree.agents.task_supervisor import TaskSupervisor
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext, find_current
-from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import TurntreeError
@@ -148,7 +147,7 @@ class WorkerRuntime:
                 self.tree.programs, store=ProgramStore(database), sessions=SessionStore(database)
             ),
             Ledger(database),
-            PermissionStore(database),
+            ThreadStore(database),
         )
         started: dict[str, Json] = {"by": str(self.tree.runs.by), "options": dict(options)}
         choice = await resolver.preview(route.session, route.head, started)
@@ -310,7 +309,7 @@ class WorkerRuntime:
                 lambda started: ThreadStore(database.seen_by(sight_of(reader_of(started)))),
             )
             pinning = RequestResolver(
-                programs, ledger, PermissionStore(database), toolsets, tuple(own.specs)
+                programs, ledger, ThreadStore(database), toolsets, tuple(own.specs)
             )
             assembly = RequestBuilder(
                 pinning, ledger, ThreadStore(database), self.providers.build, database.keep_together

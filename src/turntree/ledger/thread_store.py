@@ -1,6 +1,7 @@
 """Reads the tree: threads in pages, relations between turns, usage."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from turntree.core import turn as turns
@@ -45,10 +46,29 @@ class ReplyDetails:
 
 
 @value
+class ThreadSettings:
+    """What a run has from its session's beginning, or from the turn that it continues."""
+
+    persona: Mapping[str, Any] | None
+    is_chosen: bool
+    """Whether the session was created under the persona."""
+    prompt: Digest | None
+    """The thread's own instructions."""
+
+
+@value
 class ThreadStore:
     """Threads and the structure of the tree."""
 
     database: Database
+
+    async def find_settings(self, session: SessionId | None, head: TurnId | None) -> ThreadSettings:
+        """Return the persona that a session was created under, else what its head ran with."""
+        chosen, inherited, prompt = await self.database.fetch_one(
+            SQL["find_thread_settings"], session=as_uuid(session), head=as_uuid(head)
+        ) or (None, None, None)
+        is_chosen = chosen is not None
+        return ThreadSettings(chosen if is_chosen else inherited, is_chosen, prompt)
 
     async def get_turn(self, turn: TurnId) -> ThreadTurn:
         """Return a turn and its position.

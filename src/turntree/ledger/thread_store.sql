@@ -195,3 +195,16 @@ SELECT e.stream_id::text, d.j ->> 'request_id', (d.j ->> 'latency_ms')::int,
 
 -- name: count_turns
 SELECT count(*) FROM turntree.turns WHERE workspace_id = %(workspace)b;
+
+-- name: find_thread_settings
+-- A session switches its persona at its beginning or not at all, so only its first events are read, however long its
+-- stream is.
+SELECT
+    (SELECT turntree.object_document(e.workspace_id, turntree.document(e.body) #>> '{data,digest}') FROM turntree.events e
+      WHERE e.workspace_id = %(workspace)b AND e.stream_id = %(session)b::uuid AND e.seq < 16 AND e.kind = 'session.persona_changed'
+      ORDER BY e.seq DESC LIMIT 1),
+    turntree.object_document(%(workspace)b,
+      turntree.manifest_entry(%(workspace)b, %(head)b::uuid, 'persona') ->> 'object'),
+    (SELECT e.j ->> 'object' FROM jsonb_array_elements(turntree.object_document(%(workspace)b,
+        turntree.turn_header(%(workspace)b, %(head)b::uuid) ->> 'manifest') -> 'entries') AS e (j)
+      WHERE e.j ->> 'kind' = 'prompt' AND e.j ->> 'name' = 'session');

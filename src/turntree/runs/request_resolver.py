@@ -17,7 +17,6 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import ALL_BUT_CREDENTIALS, Permissions, right
 from turntree.auth.persona import SPAWN, TOOLSETS, Persona, persona_of
 from turntree.auth.run_rights import chain_of, rights_in
-from turntree.auth.store import PermissionStore
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Conflict, InvalidOperation, PermissionDenied
 from turntree.core.ids import Digest, SessionId, TurnId
@@ -33,6 +32,7 @@ from turntree.core.program import Program, name_in
 from turntree.core.run import options_of, reader_of
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
+from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec, parts_of
 from turntree.programs.model_choice import (
     DEFAULT_TOKENS,
@@ -106,7 +106,7 @@ class RequestResolver:
     programs: Registry
     """Read with the sender's access: the worker has none of its own."""
     ledger: Ledger
-    permissions: PermissionStore
+    threads: ThreadStore
     toolsets: Sequence[Toolset] = ()
     always: Sequence[ToolSpec] = ()
     """Tools of every agent, even if it lists others only, and of models that have other tools."""
@@ -284,7 +284,7 @@ class RequestResolver:
         options = _mapping(started.get("options"))
         programs = await self._gather(session, started, options)
         home = None if session is None else await programs.store.find(session, by=str(programs.by))
-        thread = await self.permissions.find_thread_settings(session, parent)
+        thread = await self.threads.find_settings(session, parent)
         persona = None if thread.persona is None else Persona.from_json(thread.persona)
         agent = await _find_agent(programs, options)
         if agent is not None and not thread.is_chosen:
