@@ -49,7 +49,7 @@ FREE_WORDS = {
 """What a reader may put for a word in capitals; a choice may not exist where the test runs."""
 TALK = (("chat",), ("send",), ("rerun",), ("agent", "assign"))
 """Commands that a model answers."""
-ENDLESS = (("tail", "-f"), ("worker",), ("serve",))
+ENDLESS = (("tail", "-f"), ("worker",), ("serve",), ("ui",))
 DRAINED = ("worker", "serve")
 """Commands that run until they are ended; each runs in a process of its own."""
 READ_ONLY = (
@@ -210,6 +210,15 @@ class HintRunner:
 
     def finish(self) -> None:
         """Run what is left, the newest first, as undoing asks for."""
+        start = Path.cwd()
+        # An undo may remove the folder in which the test ends.
+        os.chdir(self.folder)
+        try:
+            self._run_pending()
+        finally:
+            os.chdir(start if start.is_dir() else self.folder)
+
+    def _run_pending(self) -> None:
         for left in reversed(self.pending):
             if left.key in self.seen or not left.folder.is_dir():
                 continue
@@ -367,7 +376,8 @@ def begin_and_end(
     """Start a command that does not end by itself, and end it; return its code and its output."""
     more = ["--drain-s", "1"] if words[0] in DRAINED else []
     with subprocess.Popen(
-        [sys.executable, "-m", "turntree", *words, *more], env={**os.environ, **(variables or {})},
+        [sys.executable, "-m", "turntree", *words, *more],
+        env={**os.environ, "BROWSER": "true", **(variables or {})},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
