@@ -297,7 +297,7 @@ async def test_a_password_is_set_by_its_holder_alone(tree: Tree, bob: Tree) -> N
         context_of("ana"),
         ExecutionContext.begin(BOB).delegate(Principal("agent", "atlas"), EVERYTHING),
     ):
-        with context.entered(), pytest.raises(PermissionDenied, match="people set their own"):
+        with context.entered(), pytest.raises(PermissionDenied, match="people set only their own"):
             await bob.passwords.set(PASSWORD)
     with pytest.raises(PermissionDenied, match="the name or the password is wrong"):
         await tree.passwords.verify("ana", PASSWORD)

@@ -84,7 +84,7 @@ class Passwords(Facet):
         # The role of the viewer is checked: it must not vouch for a context of another principal.
         if acting.principal != self.own.principal or acting.principal.kind != "human":
             raise PermissionDenied(
-                f"only a person can set a password, and only their own, not {acting.principal}"
+                f"{acting.principal} cannot set this password: people set only their own"
             )
         by = await require_action(self.store, MANAGE_MEMBERS, self.own)
         await self.store.ensure(at=self.world.now())

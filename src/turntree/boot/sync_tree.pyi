@@ -1683,9 +1683,9 @@ class _Runs:
         call that sends it, which has a key of its own. With ``expected_head`` the message must
         become the next turn after that one: nothing else may be running or waiting there.
 
-        The rights of the sender travel with the message: whichever worker answers it, its run does
-        no more than they permit. ``by`` sends for another principal, under the links of a recorded
-        ``chain``; that never adds to the rights of the one who calls.
+        The rights of the sender travel with the message: no matter which worker answers it, its run
+        does no more than they permit. ``by`` sends for another principal, under the links of a
+        recorded ``chain``; that never adds to the rights of the one who calls.
 
         Raises:
             Conflict: The session has another head, or another message comes before this one.
