@@ -621,8 +621,10 @@ class Runs(Facet):
         seen: set[RunId] = set()
         moves = len(await self.ledger.facts(session))
         while True:
-            queue = [run.run for run in await self.workers.list_open(session)]
-            queue += [waiting.run for waiting in await self.inbox.list_waiting(session)]
+            # In the order in which these come about: a run that is claimed meanwhile is found in
+            # both, and not passed over for the one that waits behind it.
+            waiting = [one.run for one in await self.inbox.list_waiting(session)]
+            queue = [one.run for one in await self.workers.list_open(session)] + waiting
             # A run may have started and ended since the last poll: then the session's head has
             # moved.
             recorded = await self.ledger.facts(session, after=moves)
