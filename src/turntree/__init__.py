@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         PermissionDenied,
         ProviderError,
         ProviderNotConfigured,
+        ServerUnavailable,
         TurnFailed,
         TurntreeError,
     )
@@ -66,7 +67,8 @@ _HOMES = {
     "core.errors": (
         "Ambiguous", "InvalidQuery", "InvalidRevision", "Conflict", "PermissionDenied",
         "ProviderNotConfigured", "NotCanonical", "NotFound", "ProviderError",
-        "InvalidOperation", "TurntreeError", "DatabaseUnavailable", "NoWorker", "TurnFailed",
+        "InvalidOperation", "TurntreeError", "DatabaseUnavailable", "NoWorker", "ServerUnavailable",
+        "TurnFailed",
     ),
     "core.ids": ("Digest", "Timestamp", "Label", "RunId", "SessionId", "TurnId"),
     "core.message": (
@@ -120,6 +122,7 @@ __all__ = [
     "RunId",
     "SearchHit",
     "SearchResult",
+    "ServerUnavailable",
     "Session",
     "SessionId",
     "SessionMove",

@@ -22,9 +22,10 @@
   x InvalidQuery            the text is not a search query
   x NotCanonical            the value cannot be hashed the same way everywhere
   x DatabaseUnavailable     the database cannot be reached
+  x ServerUnavailable       the server cannot be reached, or failed
 
-Whether to retry is the type: only ``Conflict`` and ``DatabaseUnavailable`` are worth it, and
-``ProviderError`` if its kind says so.
+Whether to retry is the type: only ``Conflict``, ``DatabaseUnavailable`` and ``ServerUnavailable``
+are worth it, and ``ProviderError`` if its kind says so.
 
 A message says what is wrong. What to do about it is the error's ``hint``, which is data: the
 command line shows a command where a server returns a link.
@@ -204,3 +205,7 @@ class NotCanonical(TurntreeError, ValueError):
 
 class DatabaseUnavailable(TurntreeError):
     """The database cannot be reached."""
+
+
+class ServerUnavailable(TurntreeError):
+    """The server cannot be reached, or failed."""

@@ -100,6 +100,8 @@ def problem_of(
     is_told = is_local or not isinstance(error, DatabaseUnavailable)
     detail = str(error) if is_told else "the database does not answer"
     problem = make_problem(status, name, detail, [command] if command else ())
+    if command is not None and error.hint is not None:
+        problem = replace(problem, hint=error.hint.to_json())
     return replace(problem, head=error.head) if isinstance(error, HeadMoved) else problem
 
 

@@ -42,7 +42,9 @@ it as `Last-Event-ID` resumes after it. Leaving a stream cancels nothing.
 
 A revision in a path is one segment: a slash in a label is written `%2F`. An error is a
 [problem](https://www.rfc-editor.org/rfc/rfc9457) in `application/problem+json`: `type`, `title`,
-`status`, `detail`, and often `next`, a list of what to do.
+`status`, `detail`, often `next`, a list of what to do, and `hint`, the first of these as data.
+`turntree.client` has a verb for each route of the network: [Deploy for a
+team](../howto/deploy-for-a-team.md#from-python).
 """
 
 

@@ -1756,6 +1756,13 @@ export interface components {
              * @default null
              */
             head: string | null;
+            /**
+             * Hint
+             * @default null
+             */
+            hint: {
+                [key: string]: unknown;
+            } | null;
         };
         /**
          * QueuedRun
