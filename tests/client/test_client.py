@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from turntree.client import Client
 from turntree.client.documents import read_document
 from turntree.client.problems import SessionMoved, error_of
 from turntree.client.runs import RunNews
+from turntree.client.sealed import read_sealed
 from turntree.core.errors import (
     Conflict,
+    DataMissing,
     Hint,
     InvalidQuery,
     NotFound,
@@ -278,3 +281,52 @@ async def test_answer_of_another_version_is_refused_in_one_sentence(client: Clie
         read_document(Me, known)
     newer = dict.fromkeys(("user", "workspace", "version", "home", "new"), "")
     assert read_document(Me, {**newer, "can_run": True, "sample": False}).can_run
+
+
+async def test_turns_arrive_as_they_were_sealed(client: Client, team: Team) -> None:
+    large = "word " * 200_000
+    recorder = await team.tree.recorder("large")
+    await recorder.record([user("first")], [assistant(large)])
+    await recorder.record([user("second")], [assistant("b")])
+    await client.turns.tag("large", "good")
+    sealed = await client.threads.read_sealed("large")
+    whole = await team.tree.turns.restore([*reversed(await team.tree.threads.read("large"))])
+    assert tuple(map(read_sealed, sealed)) == whole
+    assert (sealed[0].tags, sealed[0].sessions, sealed[1].sessions) == (("good",), ("large",), ())
+    newest = await client.threads.read_sealed("large", last=1)
+    assert newest == sealed[:1]
+    ids = [one.id for one in sealed]
+    assert await client.turns.list_sealed([*ids, "00000000-0000-0000-0000-000000000001"]) == sealed
+    view = await client.turns.get_sealed(ids[1])
+    assert (view.turn, view.parent, view.children) == (sealed[1], None, sealed[:1])
+    assert view.held_by == ("large",)
+
+
+async def test_page_of_large_turns_ends_early_and_nothing_is_missing(
+    client: Client, team: Team
+) -> None:
+    recorder = await team.tree.recorder("large")
+    for number in range(6):
+        await recorder.record([user(f"q{number}")], [assistant(f"{number} " * 1_000_000)])
+    whole = await client.threads.read_sealed("large")
+    assert [one.depth for one in whole] == [6, 5, 4, 3, 2, 1]
+    assert await client.turns.list_sealed([one.id for one in whole]) == whole
+
+
+async def test_private_turns_are_in_no_sealed_list(connect: Connect, team: Team) -> None:
+    vault = await team.add_vault(1)
+    assert await connect("admin").turns.list_sealed(vault.turns) == ()
+    assert len(await connect("owner").turns.list_sealed(vault.turns)) == 2
+
+
+async def test_turn_whose_bytes_were_changed_is_refused(client: Client) -> None:
+    (sealed,) = await client.threads.read_sealed("lobby")
+    for changed in (
+        replace(sealed, body=sealed.body.replace("good morning", "good night")),
+        replace(sealed, body=sealed.body.replace('"completed"', '"failed"')),
+        replace(sealed, digest="sha256:" + "0" * 64),
+    ):
+        with pytest.raises(DataMissing, match="do not match its digest"):
+            read_sealed(changed)
+    # An erased message leaves a stub with its digest, and the rest can be checked.
+    assert read_sealed(sealed).turn.title == "hello"

@@ -45,6 +45,9 @@ FACETS: Final[Mapping[str, tuple[type[Any], ...]]] = {
 NOT_IN_THE_LIBRARY: Final[Mapping[str, str]] = {
     "turns.get_text": "The library's turn has the whole text of every part.",
     "turns.get_raw": "The library reads the bytes in `threads.find_stored`, the records elsewhere.",
+    "turns.get_sealed": "The library reads turns and what is beside them in calls of their own.",
+    "turns.list_sealed": "The library reads turns and what is beside them in calls of their own.",
+    "threads.read_sealed": "The library's `threads.read` returns values of turns.",
     "turns.share": "The library shares a thread with `boot.sharing`, which no facet has.",
     "threads.diff": "The library compares the files of two turns as those of two snapshots.",
     "files.blame": "The library's `tree.blame` is a facet of its own, and finds lines by resource.",

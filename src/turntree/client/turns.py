@@ -1,6 +1,6 @@
 """Turns and threads over HTTP."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from turntree.client.connection import HttpConnection
@@ -9,11 +9,14 @@ from turntree.wire.acts import ActResult
 from turntree.wire.compare import CompareDocument
 from turntree.wire.files import PathDiff
 from turntree.wire.inspection import CauseList, ContextDocument, PermissionList, RawTurn
+from turntree.wire.sealed import SealedList, SealedThread, SealedTurnDocument, SealedView
 from turntree.wire.sharing import SharedPage
 from turntree.wire.tags import TagPage
 from turntree.wire.threads import ThreadPage, TurnDocument
 
 PAGE: Final = 200
+SEALED_PAGE: Final = 100
+"""Ids in one address: proxies refuse one that is longer than 8,000 characters."""
 
 
 @value
@@ -40,6 +43,23 @@ class TurnsApi(Facet):
     async def get_raw(self, revision: str) -> RawTurn:
         """Return the bytes of a turn, whose digest proves them, and what it was imported from."""
         return await self.http.get("/turns/{revision}/raw", RawTurn, revision=revision)
+
+    async def get_sealed(self, revision: str) -> SealedView:
+        """Return a turn as it was sealed, with its neighbours; ``read_sealed`` reads its bytes."""
+        return await self.http.get("/turns/{revision}/sealed", SealedView, revision=revision)
+
+    async def list_sealed(self, turns: Sequence[str]) -> tuple[SealedTurnDocument, ...]:
+        """Return turns as they were sealed, by their ids; one that is hidden is left out."""
+        found: list[SealedTurnDocument] = []
+        left = [*turns]
+        while left:
+            query = {"turns": ",".join(left[:SEALED_PAGE])}
+            page = (await self.http.get("/sealed", SealedList, query)).turns
+            found.extend(page)
+            # A page may end early, after a large turn; what comes before its end is hidden.
+            done = left.index(page[-1].id) + 1 if page else len(left[:SEALED_PAGE])
+            left = left[done:]
+        return tuple(found)
 
     async def tag(self, revision: str, tag: str) -> ActResult:
         """Add a tag to a turn."""
@@ -102,6 +122,32 @@ class ThreadsApi(Facet):
             # The session may move meanwhile: what is read stays one thread.
             revision = page.head or revision
         return turns
+
+    async def read_sealed(
+        self, revision: str, *, last: int | None = None
+    ) -> tuple[SealedTurnDocument, ...]:
+        """Return the turns of a thread as they were sealed, the newest first.
+
+        Those of a session include the turns that failed beside its thread.
+
+        Raises:
+            NotFound: The revision names nothing.
+        """
+        turns: list[SealedTurnDocument] = []
+        before: int | None = None
+        while last is None or len(turns) < last:
+            left = PAGE if last is None else min(last - len(turns), PAGE)
+            page = await self.http.get(
+                "/threads/{revision}/sealed", SealedThread, {"before": before, "limit": left},
+                revision=revision,
+            )  # fmt: skip
+            turns.extend(page.turns)
+            before = page.older
+            if before is None:
+                break
+            # The session may move meanwhile: what is read stays one thread.
+            revision = page.head or revision
+        return tuple(turns)
 
     async def compare(self, left: str, right: str) -> CompareDocument:
         """Return two threads side by side, from where they part."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from turntree.core import turn as turns
 from turntree.core.canonical import canonical, digest_from_raw, digest_raw
 from turntree.core.errors import NotFound
@@ -32,6 +34,14 @@ class TurnBranch:
     turn: TurnId
     label: str | None
     """The session that was there last."""
+
+
+@value
+class StoredTurn:
+    """A turn as it is stored, neither parsed nor checked."""
+
+    turn: TurnId
+    body: str
 
 
 @value
@@ -88,6 +98,15 @@ class ThreadStore:
             return None
         digest, header, message_lines, *_ = row
         return digest_from_raw(bytes(digest)), f"{header}\n{message_lines}"
+
+    async def list_stored(self, turns_: Sequence[TurnId]) -> list[StoredTurn]:
+        """Return some turns as stored; one that does not exist is left out."""
+        rows = await self.database.fetch(SQL["list_turns_of"], turns=as_uuids(turns_))
+        # The id is in the header: the statement is that of ``list_turns``.
+        return [
+            StoredTurn(orjson.loads(header)["id"], f"{header}\n{message_lines}")
+            for _, header, message_lines, *_ in rows
+        ]
 
     async def list_range(
         self, head: TurnId, *, low: int = 1, high: int = DEPTH_MAX

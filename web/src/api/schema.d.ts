@@ -516,6 +516,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sealed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Turns as they were sealed, by their ids. */
+        get: operations["list_sealed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/search": {
         parameters: {
             query?: never;
@@ -755,6 +772,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/threads/{revision}/sealed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Turns of a thread as they were sealed, the newest first. */
+        get: operations["read_sealed_thread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/turns/{revision}": {
         parameters: {
             query?: never;
@@ -900,6 +934,23 @@ export interface paths {
         };
         /** The bytes of a turn and their proof. */
         get: operations["read_raw"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/turns/{revision}/sealed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One turn as it was sealed, with its neighbours. */
+        get: operations["read_sealed_turn"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2022,6 +2073,81 @@ export interface components {
             runs: components["schemas"]["OpenRunDocument"][];
             /** Next */
             next: string | null;
+        };
+        /**
+         * SealedList
+         * @description Turns in the order in which they were asked for.
+         */
+        SealedList: {
+            /** Turns */
+            turns: components["schemas"]["SealedTurnDocument"][];
+        };
+        /**
+         * SealedThread
+         * @description Some turns of a thread, and those that failed beside it, the newest first.
+         */
+        SealedThread: {
+            /** Head */
+            head: string | null;
+            /** Session */
+            session: string | null;
+            /** Turns */
+            turns: components["schemas"]["SealedTurnDocument"][];
+            /** Older */
+            older: number | null;
+        };
+        /**
+         * SealedTurnDocument
+         * @description A turn as its bytes, and what is known about it.
+         */
+        SealedTurnDocument: {
+            /** Id */
+            id: string;
+            /** Digest */
+            digest: string;
+            /** Parent */
+            parent: string | null;
+            /** Depth */
+            depth: number;
+            /** Body */
+            body: string;
+            /** Whole */
+            whole: string | null;
+            /** Digits */
+            digits: number;
+            /** Asker */
+            asker: string | null;
+            /** Reason */
+            reason: string | null;
+            usage: components["schemas"]["TokenUse"] | null;
+            /** Sessions */
+            sessions: string[];
+            /** Tags */
+            tags: string[];
+        };
+        /**
+         * SealedView
+         * @description A turn with its neighbours in the tree.
+         */
+        SealedView: {
+            turn: components["schemas"]["SealedTurnDocument"];
+            parent: components["schemas"]["SealedTurnDocument"] | null;
+            /** Children */
+            children: components["schemas"]["SealedTurnDocument"][];
+            /** Children Total */
+            children_total: number;
+            /** Held By */
+            held_by: string[];
+            /** Held By Total */
+            held_by_total: number;
+            /** Thread Tokens */
+            thread_tokens: number;
+            /** Calls */
+            calls: {
+                [key: string]: unknown;
+            }[];
+            /** Spawned */
+            spawned: string[];
         };
         /**
          * SearchHitDocument
@@ -3906,6 +4032,37 @@ export interface operations {
             };
         };
     };
+    list_sealed: {
+        parameters: {
+            query?: {
+                turns?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SealedList"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     search_turns: {
         parameters: {
             query: {
@@ -4435,6 +4592,40 @@ export interface operations {
             };
         };
     };
+    read_sealed_thread: {
+        parameters: {
+            query?: {
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SealedThread"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     read_turn: {
         parameters: {
             query?: never;
@@ -4707,6 +4898,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RawTurn"];
+                };
+            };
+            /** @description Why it was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_sealed_turn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SealedView"];
                 };
             };
             /** @description Why it was refused. */

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.failed_runs import newest_first, note_failed, read_last
+from turntree.cli.common.failed_runs import note_failed, read_last
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.annotations import Annotations, list_sessions, read_legend
 from turntree.cli.output.log_line import LogColumns, draw_line, draw_note, draw_reason, plan_columns
@@ -19,7 +19,7 @@ from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import REVISION
 from turntree.core.ids import Timestamp, TurnId
 from turntree.core.session import Session
-from turntree.core.thread import ThreadTurn
+from turntree.core.thread import ThreadTurn, newest_first
 from turntree.core.value import value
 from turntree.ledger.graph.layout import (
     ASCII,
@@ -99,7 +99,7 @@ def log(
         _greet(terminal, picture.legend, filtered=bool(since or revisions))
     else:
         columns = plan_columns(picture.turns, picture.legend, terminal, short=level == "short")
-        draw = partial(_draw_tree, full=level == "full") if graph else _draw_list
+        draw = partial(_draw_tree, full=level == "full") if graph else draw_list
         terminal.page(draw(picture, columns, terminal))
         failed = [one.turn for one in picture.turns if one.turn.id in picture.legend.reasons]
         note_failed(terminal, [digits(turn.digest) for turn in reversed(failed)])
@@ -199,7 +199,8 @@ def _leading_to(
             at = found[at].parent
 
 
-def _draw_list(picture: LogGraph, columns: LogColumns, terminal: Terminal) -> Iterator[str]:
+def draw_list(picture: LogGraph, columns: LogColumns, terminal: Terminal) -> Iterator[str]:
+    """Yield the lines of turns, the newest first."""
     is_short = not columns.age
     for placed in picture.turns:
         yield draw_line("", placed, picture.legend, columns, terminal)
