@@ -6,6 +6,7 @@ streams, colours and the pager. It must never know what is printed.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, Literal
 
 import click
@@ -40,6 +42,8 @@ _PAINTS: Final[Mapping[Paint, dict[str, Any]]] = {
     "note": {"fg": "magenta"},
     "mark": {"fg": "yellow", "bold": True, "underline": True},
 }
+# What follows a colon or a gap is a command, and the same word in a sentence is not.
+_COMMAND: Final = re.compile(r"(?:(?<=\A)|(?<=: )|(?<= {5}))turntree (?=[a-z])")
 Function = Callable[..., Any]
 
 
@@ -53,6 +57,17 @@ class Terminal:
     pages: bool = True
     token: str | None = None
     """The token to act with, if it was given as an option."""
+    server: str | None = None
+    """The server to work with, if it was given as an option."""
+
+    def find_server(self) -> str | None:
+        """Return the server to work with: by option, or by setting."""
+        if self.server is not None:
+            return self.server
+        try:
+            return find_setting("server").value
+        except InvalidOperation:
+            return None  # The next reader of the settings reports what is wrong with them.
 
     @staticmethod
     def current() -> "Terminal":
@@ -107,6 +122,12 @@ class Terminal:
             text = text.replace(sign, plain)
         return text
 
+    def address(self, hint: str) -> str:
+        """Return commands that are to be typed next, for the same server as this one."""
+        if self.server is None:
+            return hint
+        return _COMMAND.sub(f"turntree --server {shlex.quote(self.server)} ", hint)
+
     def say(self, text: str = "") -> None:
         """Print data."""
         colored = self.is_colored()
@@ -115,7 +136,8 @@ class Terminal:
     def note(self, text: str) -> None:
         """Print a message to stderr; never data that a program would read."""
         colored = self.is_colored(err=True)
-        click.echo(harmless(text, colored=colored), err=True, color=colored)
+        shown = harmless(self.address(text), colored=colored)
+        click.echo(shown, err=True, color=colored)
 
     def document(self, document: Mapping[str, Any]) -> None:
         """Print one JSON document."""
@@ -137,7 +159,7 @@ class Terminal:
     ) -> None:
         """Print the result of a change, and how to undo it unless nothing changed."""
         if self.as_json:
-            self.document({**document, "undo": undo})
+            self.document({**document, "undo": None if undo is None else self.address(undo)})
             return
         self.say(sentence)
         hints = [*([] if undo is None else [f"undo with: {undo}"]), *then]
@@ -188,14 +210,43 @@ class Command(click.Command):
                 param.metavar = param.metavar or "N"  # Instead of "INTEGER RANGE".
         self.params.extend(shared_options())
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command: here, or over the server that was chosen."""
+        over_server = find_served(ctx)
+        return super().invoke(ctx) if over_server is None else over_server()
+
 
 class CommandGroup(click.Group):
     """A group that is also a command, with the options that every command has."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Add the shared options."""
+        """Add the shared options, and refuse a server where the group itself is the command."""
         super().__init__(*args, **settings)
         self.params.extend(shared_options())
+        act = self.callback
+
+        def callback(*given: Any, **named: Any) -> Any:
+            context = click.get_current_context()
+            if context.invoked_subcommand is None:
+                find_served(context)
+            return None if act is None else act(*given, **named)
+
+        self.callback = callback
+
+
+def find_served(ctx: click.Context) -> Callable[[], object] | None:
+    """Return what runs a command over a server; None if it runs here.
+
+    Raises:
+        Unsupported: It does not work over a server.
+    """
+    terminal = ctx.ensure_object(Terminal)
+    if not terminal.find_server():
+        return None
+    # By name: those commands import this module.
+    dispatch = import_module("turntree.cli.client.dispatch")
+    found: Callable[[], object] | None = dispatch.find_served(ctx, terminal)
+    return found
 
 
 def shared_options() -> list[click.Parameter]:
@@ -219,6 +270,13 @@ def shared_options() -> list[click.Parameter]:
             callback=_remember,
             help="Token to act with; TURNTREE_TOKEN keeps it out of the list of processes.",
         ),
+        click.Option(
+            ["--server"],
+            metavar="URL",
+            expose_value=False,
+            callback=_remember,
+            help="Server to work with, instead of a database; TURNTREE_KEY has its key.",
+        ),
     ]
 
 
@@ -236,6 +294,8 @@ def _remember(context: click.Context, option: click.Parameter, value: Any) -> No
             terminal.color = value
         case "token":
             terminal.token = value
+        case "server":
+            terminal.server = value
         case _:
             terminal.pages = not value
 

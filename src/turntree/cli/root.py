@@ -26,6 +26,7 @@ from turntree.core.errors import (
     InvalidRevision,
     NotFound,
     PermissionDenied,
+    ServerUnavailable,
     TurntreeError,
 )
 
@@ -460,7 +461,7 @@ def exit_code(error: TurntreeError) -> int:
             return 3
         case InvalidRevision() | InvalidQuery():
             return 2
-        case DatabaseUnavailable() | ServerError():
+        case DatabaseUnavailable() | ServerError() | ServerUnavailable():
             return 5
         case _:
             return 1
@@ -517,6 +518,10 @@ def root(context: click.Context) -> None:
     Without a command, the newest sessions of this folder are listed.
     """
     if context.invoked_subcommand is None:
+        terminal = context.ensure_object(Terminal)
+        if terminal.find_server():
+            import_module("turntree.cli.client.dispatch").run_home(terminal)
+            return
         from turntree.cli.sessions.home import show_home
 
-        show_home(context.ensure_object(Terminal))
+        show_home(terminal)

@@ -48,6 +48,13 @@ KEYS: Final[Mapping[str, Key]] = {
     "home": Key("TURNTREE_HOME", "folder of the embedded server's files"),
     "workspace": Key("TURNTREE_WORKSPACE", "the workspace to work in", "default"),
     "user": Key("TURNTREE_USER", "the author of your turns and moves"),
+    "server": Key("TURNTREE_SERVER", "a server whose workspace commands work in, as a URL"),
+    "server_http": Key(
+        "TURNTREE_SERVER_HTTP",
+        "whether a key may be sent by http to another machine",
+        "no",
+        ("yes", "no"),
+    ),
     "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an embedding endpoint, compatible with OpenAI's"),
     "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the embedding model"),
     "embedder_dims": Key("TURNTREE_EMBEDDER_DIMS", "the dimensions of its embeddings"),

@@ -74,7 +74,7 @@ def show(
         else:
             terminal.page(draw_part(part))
     elif terminal.as_json:
-        terminal.document(_document(shown))
+        terminal.document(view_document(shown))
     else:
         terminal.page(draw_turn(shown, level or "normal", terminal))
 
@@ -139,7 +139,8 @@ async def _list_spawned(opened: CliContext, turn: TurnId) -> tuple[str, ...]:
     return tuple(session.label for session in found)
 
 
-def _document(shown: TurnView) -> dict[str, Any]:
+def view_document(shown: TurnView) -> dict[str, Any]:
+    """Return a turn and all that is shown with it as a JSON document."""
     turn = shown.placed.turn
     return {
         **shown.legend.document(shown.placed),

@@ -9,9 +9,12 @@ from turntree.auth.api_key import ApiKey
 from turntree.auth.permissions import EVERYTHING, Permissions
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.expiry import days_after, expires_in
+from turntree.cli.common.secret_input import read_secret
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
+from turntree.core.errors import Hint, NotFound
 from turntree.core.ids import Timestamp
+from turntree.system.shell_words import quoted
 
 DAYS_DEFAULT = 90
 DAYS_MAX = 3650
@@ -19,7 +22,10 @@ DAYS_MAX = 3650
 
 @click.group()
 def key() -> None:
-    """Create, list and revoke API keys, with which programs act for you."""
+    """Create, list and revoke API keys, with which programs act for you.
+
+    ``store`` and ``forget`` are about keys that you use here, for the servers of others.
+    """
 
 
 @verb()
@@ -71,6 +77,47 @@ def revoke(terminal: Terminal, id: str, reason: str) -> None:
     terminal.tell(f"{clean(id)} is revoked", document, undo=None)
 
 
+@verb()
+@click.argument("url")
+def store(terminal: Terminal, url: str) -> None:
+    """Store the key for a server, so that --server URL finds it.
+
+    The key is typed, or read from an input that is no terminal: an argument would be in the list of
+    processes. The file that holds it can be read by you alone; TURNTREE_KEY overrides it.
+    """
+    from turntree.cli.common.server_keys import store_key
+    from turntree.client.address import check_key, read_address
+
+    # How it is sent is decided when it is sent.
+    address = read_address(url, allow_http=True)
+    text = check_key(read_secret("key").strip())
+    path = store_key(address.url, text)
+    terminal.tell(
+        f"the key for {clean(address.url)} is in {clean(str(path))}",
+        {"url": address.url, "file": str(path)},
+        undo=f"turntree key forget {quoted(address.url)}",
+        then=(f"use it with: turntree --server {quoted(address.url)} session list",),
+    )
+
+
+@verb()
+@click.argument("url")
+def forget(terminal: Terminal, url: str) -> None:
+    """Remove the stored key for a server; the server still accepts it."""
+    from turntree.cli.common.server_keys import read_keys, store_key
+    from turntree.client.address import read_address
+
+    address = read_address(url, allow_http=True)
+    if address.url not in read_keys():
+        raise NotFound(f"there is no key for {address.url}", hint=Hint("key.list"))
+    path = store_key(address.url, None)
+    terminal.tell(
+        f"the key for {clean(address.url)} is removed",
+        {"url": address.url, "file": str(path)},
+        undo=None,
+    )
+
+
 async def _create(
     opened: CliContext, *, name: str, allow: tuple[str, ...], agent: str | None, days: int
 ) -> tuple[ApiKey, str]:
@@ -113,5 +160,5 @@ def _row(one: ApiKey, now: Timestamp) -> tuple[Any, ...]:
     return one.id, clean(one.name), clean(acting), used, told
 
 
-for command in (create, list_, revoke):
+for command in (create, list_, revoke, store, forget):
     key.add_command(command)

@@ -74,7 +74,7 @@ async def describe_sessions(opened: CliContext, sessions: Sequence[Session]) -> 
         rows.append(
             SessionRow(
                 session,
-                _short_name(session.label, labels),
+                short_name(session.label, labels),
                 clean(named or ""),
                 tuple(dict.fromkeys(folders)),
                 0,
@@ -136,7 +136,7 @@ def draw_rows(
     ]
 
 
-def _short_name(label: str, labels: Sequence[str]) -> str:
+def short_name(label: str, labels: Sequence[str]) -> str:
     """Return a label in full or, if it is long, only its end, as long as that names it."""
     last = label.rpartition("/")[2]
     if cells(label) <= NAME_WIDTH_MAX or len(last) < PREFIX_CHARS_MIN:

@@ -1,0 +1,1 @@
+"""Commands over a server: what ``--server`` makes of them."""
