@@ -1,6 +1,8 @@
 """What no honest client sends, and what a stranger must not be told."""
 
+import time
 from pathlib import Path
+from typing import Final
 
 import httpx2
 import pytest
@@ -17,6 +19,10 @@ from turntree.server.routes import NETWORK_ROUTES
 pytestmark = pytest.mark.anyio
 ENDLESS = "9" * 5000
 """More digits than Python reads as a number."""
+DOTS: Final = 10_000
+"""Dots of a path, in each of which two names could be told apart at any place."""
+WORK_S_MAX: Final = 1.0
+"""Processor time of client and server for one refusal."""
 
 
 async def test_value_that_cannot_be_read_is_refused(conninfo: str, place: Path) -> None:
@@ -40,6 +46,19 @@ async def test_value_that_cannot_be_read_is_refused(conninfo: str, place: Path) 
             assert len(answer.text) < 1000, path[:40]
         far = f"/runs/{run}/events?after=9999999999.0.0"
         assert (await http.get(far, headers=team.headers("member"))).status_code < 500
+
+
+async def test_path_of_dots_is_refused_at_once(conninfo: str, place: Path) -> None:
+    async with (
+        a_team(as_owner(conninfo), place / "served") as team,
+        serving_here(team) as url,
+        httpx2.AsyncClient(base_url=f"{url}/w/{TEAM}/api/v1", timeout=60) as http,
+    ):
+        for path in ("/compare/{}/x", "/compare/{}/diff/x"):
+            began = time.process_time()
+            answer = await http.get(path.format("." * DOTS))
+            assert (answer.status_code, "www-authenticate" in answer.headers) == (404, False)
+            assert time.process_time() - began < WORK_S_MAX, path
 
 
 class _Unreachable:

@@ -91,10 +91,11 @@ def adapter_of(kind: Any) -> TypeAdapter[Any]:
 
 @cache
 def _pattern(path: str) -> re.Pattern[str]:
-    # A name is taken as short as possible: `/compare/a...b` has two in one segment.
-    parts = _PARAMETER.split(path)
-    source = "".join(
-        f"(?P<{part}>[^/]+?)" if number % 2 else re.escape(part)
-        for number, part in enumerate(parts)
-    )
+    # A name is taken as short as possible: `/compare/a...b` has two in one segment. What was taken
+    # is never tried again: a path of dots, which needs no key, would take seconds otherwise.
+    first, *parts = _PARAMETER.split(path)
+    source = re.escape(first)
+    for name, after in zip(parts[::2], parts[1::2], strict=True):
+        end = re.escape(after) if after else r"\Z"
+        source += f"(?>(?P<{name}>[^/]+?){end})"
     return re.compile(source)
