@@ -218,7 +218,8 @@ async def test_kept_answers_are_bounded(context: ServerContext, counter: Counter
     dispatcher.answers = answers
     for number in range(ANSWERS_MAX + 10):
         await write(app, str(number))
-    assert len(answers._answers) == ANSWERS_MAX
+    (kept,) = answers._answers.values()
+    assert len(kept) == ANSWERS_MAX
 
 
 def test_description_is_valid_openapi() -> None:

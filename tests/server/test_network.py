@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -27,10 +28,12 @@ from turntree.core.viewer import EVERYTHING
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.worker_store import WorkerStore
+from turntree.server import dispatch
 from turntree.server.access.caller import LocalCallers
 from turntree.server.api_hints import STEPS, step_finder
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import Dispatcher
+from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.reads.runs import ADMITTED_S
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.server.security import BODY_BYTES_MAX
@@ -183,6 +186,21 @@ async def test_message_is_sent_once_for_each_caller(client: Client) -> None:
     assert first["run"] == again["run"] != other["run"]
     state = (await client.get("guest", f"/runs/{first['run']}")).json()
     assert state["status"] == "waiting"
+
+
+async def test_repeated_write_acts_once_however_much_others_write(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "IdempotentAnswers", partial(IdempotentAnswers, 2))
+    async with serving_here(team) as url, httpx2.AsyncClient(base_url=url, timeout=SOON_S) as http:
+        client = Client(http, team)
+        await client.post("owner", "/acts/archive", {"session": "lobby"}, key="k")
+        await client.post("owner", "/acts/restore", {"session": "lobby"}, key="l")
+        for label in ("a", "b", "c"):
+            answer = await client.post("member", "/sessions", {"label": label})
+            assert answer.status_code == 200, answer.text
+        await client.post("owner", "/acts/archive", {"session": "lobby"}, key="k")
+    assert (await team.tree.sessions.get("lobby")).status == "active"
 
 
 async def test_key_of_a_message_outlives_the_server(team: Team) -> None:

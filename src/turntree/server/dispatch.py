@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import Hint, TurntreeError
-from turntree.server.access.caller import Callers
+from turntree.server.access.caller import ApiCaller, Callers
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.problems import (
@@ -64,11 +64,11 @@ class Dispatcher:
         context: ServerContext | None = None
         try:
             route, in_path = self._find(request)
-            context, holder = await self._admit(route, request)
+            context, caller = await self._admit(route, request)
             shown = context
-            if route.kind == "write":
+            if route.kind == "write" and caller is not None:
                 return await self.answers.once(
-                    request, holder, await request.body(),
+                    request, caller, await request.body(),
                     lambda: self._answer(route, in_path, request, shown),
                 )  # fmt: skip
             return await self._answer(route, in_path, request, context)
@@ -89,17 +89,21 @@ class Dispatcher:
                 problem = replace(problem, status=int(failed), title=failed.phrase)
             return problem_response(problem)
 
-    async def _admit(self, route: ApiRoute, request: Request) -> tuple[ServerContext, str]:
+    async def _admit(
+        self, route: ApiRoute, request: Request
+    ) -> tuple[ServerContext, ApiCaller | None]:
         """Return what the handler works with, and who asks, once the table lets them.
+
+        Of an open route it is not known who asks.
 
         Raises:
             Refusal: The caller is unknown, or is not permitted what the route requires.
         """
         if route.right is None:
-            return self.callers.welcome(request), ""
+            return self.callers.welcome(request), None
         caller = await self.callers.identify(request)
         await caller.require(route.right)
-        return caller.context, caller.name if route.kind == "write" else ""
+        return caller.context, caller
 
     def _find(self, request: Request) -> tuple[ApiRoute, Mapping[str, str]]:
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()

@@ -1,7 +1,7 @@
 """Answers a write once: the same idempotency key gets the same answer, and nothing is done again.
 
-Kept in memory and for the newest keys only. A page repeats a request within seconds, after a lost
-connection or a second click; a key that a restarted server has forgotten still meets
+Kept in memory and for the newest keys of each person only. A page repeats a request within seconds,
+after a lost connection or a second click; a key that a restarted server has forgotten still meets
 ``expected_head``, which refuses a move that was already made.
 """
 
@@ -16,10 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from turntree.core.value import value
+from turntree.server.access.caller import ApiCaller
 from turntree.server.problems import Refusal
 
 HEADER: Final = "idempotency-key"
 ANSWERS_MAX: Final = 1000
+"""Answers kept for one person: another who writes much does not make theirs be forgotten."""
 KEY_CHARS_MAX: Final = 200
 
 
@@ -32,19 +34,23 @@ class KeptAnswer:
 
 
 class IdempotentAnswers:
-    """The answers of the newest writes, by their keys."""
+    """The answers of the newest writes, by person and by their keys."""
 
     def __init__(self, answers_max: int = ANSWERS_MAX) -> None:
         """Keep no answer yet."""
         self._answers_max = answers_max
-        self._answers: OrderedDict[str, KeptAnswer] = OrderedDict()
+        self._answers: dict[str, OrderedDict[str, KeptAnswer]] = {}
 
     async def once(
-        self, request: Request, holder: str, body: bytes, act: Callable[[], Awaitable[Response]]
+        self,
+        request: Request,
+        caller: ApiCaller,
+        body: bytes,
+        act: Callable[[], Awaitable[Response]],
     ) -> Response:
         """Return the answer to a write; only the first request with its key acts.
 
-        A key is its holder's: the same key of another caller is another key.
+        A key is its caller's: the same key of another caller is another key.
 
         A write that fails is forgotten, so that it can be tried again under the same key.
 
@@ -58,8 +64,9 @@ class IdempotentAnswers:
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-idempotency-key", detail, step)
         sent = "\0".join((request.url.path, request.headers.get("if-match", ""), ""))
         digest = hashlib.sha256(sent.encode() + body).digest()
-        key = f"{holder}\0{key}"
-        kept = self._answers.get(key)
+        key = f"{caller.name}\0{key}"
+        answers = self._answers.setdefault(caller.person, OrderedDict())
+        kept = answers.get(key)
         if kept is not None:
             if kept.request_digest != digest:
                 detail = "this Idempotency-Key belongs to another request"
@@ -68,15 +75,16 @@ class IdempotentAnswers:
             # A page that goes away must not take the answer from the one that asked first.
             return await asyncio.shield(kept.response)
         future: asyncio.Future[Response] = asyncio.ensure_future(_run(act))
-        self._answers[key] = KeptAnswer(digest, future)
-        future.add_done_callback(lambda done: self._forget_failed(key, done))
-        while len(self._answers) > self._answers_max:
-            self._answers.popitem(last=False)
-        return await asyncio.shield(future)
+        answers[key] = KeptAnswer(digest, future)
 
-    def _forget_failed(self, key: str, done: "asyncio.Future[Response]") -> None:
-        if done.cancelled() or done.exception() is not None:
-            self._answers.pop(key, None)
+        def forget_failed(done: "asyncio.Future[Response]") -> None:
+            if done.cancelled() or done.exception() is not None:
+                answers.pop(key, None)
+
+        future.add_done_callback(forget_failed)
+        while len(answers) > self._answers_max:
+            answers.popitem(last=False)
+        return await asyncio.shield(future)
 
 
 async def _run(act: Callable[[], Awaitable[Response]]) -> Response:

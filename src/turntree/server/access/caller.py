@@ -33,6 +33,11 @@ class ApiCaller:
         chain = canonical({"chain": self.acting.chain.to_json()}).decode()
         return f"{self.context.settings.workspace}\0{chain}"
 
+    @property
+    def person(self) -> str:
+        """The person who acts, or for whom an agent acts; the same person elsewhere is another."""
+        return f"{self.context.settings.workspace}\0{self.acting.chain.root}"
+
     async def require(self, wanted: Right) -> None:
         """Refuse a caller who is not permitted something; the denial becomes an event.
 
