@@ -34,6 +34,7 @@ from turntree.server.api_hints import STEPS, step_finder
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import Dispatcher
 from turntree.server.idempotency import IdempotentAnswers
+from turntree.server.open_streams import OpenStreams
 from turntree.server.reads.runs import ADMITTED_S
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.server.security import BODY_BYTES_MAX
@@ -201,6 +202,39 @@ async def test_repeated_write_acts_once_however_much_others_write(
             assert answer.status_code == 200, answer.text
         await client.post("owner", "/acts/archive", {"session": "lobby"}, key="k")
     assert (await team.tree.sessions.get("lobby")).status == "active"
+
+
+async def test_streams_of_one_person_leave_others_theirs(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "OpenStreams", partial(OpenStreams, 2))
+    async with serving_here(team) as url, httpx2.AsyncClient(base_url=url, timeout=SOON_S) as http:
+        client = Client(http, team)
+        run = (await client.post("member", "/runs", {"to": "lobby", "text": "hi"})).json()["run"]
+        path = f"/runs/{run}/events"
+        async with client.follow("owner", run), client.follow("agent on behalf", run):
+            refused = await client.get("owner", path)
+            assert (refused.status_code, problem(refused)) == (429, "too-many-streams")
+            assert problem(await client.get("agent on behalf", path)) == "too-many-streams"
+            async with client.follow("member", run):
+                pass
+        # Those that ended, and those that never began, take no place.
+        for _ in range(3):
+            assert (await client.get("owner", f"/runs/{UUID(int=1)}/events")).status_code == 404
+
+        statuses = [await _status_of_stream(client, run)]
+        for _ in range(100):
+            if statuses[-1] == 200:
+                break
+            await asyncio.sleep(0.05)
+            statuses.append(await _status_of_stream(client, run))
+        assert statuses[-1] == 200
+
+
+async def _status_of_stream(client: Client, run: str) -> int:
+    headers = client.team.headers("owner")
+    async with client.http.stream("GET", f"{API}/runs/{run}/events", headers=headers) as answer:
+        return answer.status_code
 
 
 async def test_key_of_a_message_outlives_the_server(team: Team) -> None:

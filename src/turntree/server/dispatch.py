@@ -22,6 +22,8 @@ from turntree.core.errors import Hint, TurntreeError
 from turntree.server.access.caller import ApiCaller, Callers
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
+from turntree.server.open_streams import MEDIA as STREAM
+from turntree.server.open_streams import OpenStreams
 from turntree.server.problems import (
     Refusal,
     make_problem,
@@ -52,6 +54,7 @@ class Dispatcher:
         self.callers = callers
         self.routes = sorted(routes, key=lambda route: len(route.path_names))
         self.answers = IdempotentAnswers()
+        self.streams = OpenStreams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -71,6 +74,10 @@ class Dispatcher:
                     request, caller, await request.body(),
                     lambda: self._answer(route, in_path, request, shown),
                 )  # fmt: skip
+            if route.media == STREAM and caller is not None and not context.is_local:
+                return await self.streams.hold(
+                    caller, lambda: self._answer(route, in_path, request, shown)
+                )
             return await self._answer(route, in_path, request, context)
         except Refusal as refusal:
             response = problem_response(refusal.problem)

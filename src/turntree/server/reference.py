@@ -38,7 +38,8 @@ where it is now. The `ETag` of an answer is the digest of its bytes: `If-None-Ma
 A list has at most `limit` entries and `next`, the cursor of the next page, or null at the end.
 `GET /runs/{run}/events` sends server-sent events: `step` for what was recorded, `chunk` for text in
 progress, and `end` with what became of the run. The `id` of each is a position: a client that sends
-it as `Last-Event-ID` resumes after it. Leaving a stream cancels nothing.
+it as `Last-Event-ID` resumes after it. Leaving a stream cancels nothing. Over the network a person
+has at most 100 streams open at a time, with all of their keys: one more gets 429.
 
 A revision in a path is one segment: a slash in a label is written `%2F`. An error is a
 [problem](https://www.rfc-editor.org/rfc/rfc9457) in `application/problem+json`: `type`, `title`,
