@@ -115,6 +115,7 @@ def _act(values: Callable[[Vault, str], Mapping[str, Any]], *seen: int) -> Row:
 ROWS: Final[Mapping[str, Row]] = {
     "POST /first-key": Row(lambda _, __: {"code": "guessed"}, frozenset({403}), frozenset({403})),
     "GET /me": _list(),
+    "GET /stream": _list(after="0-0-0"),
     "GET /shape": _list(),
     "GET /shape/activity": _list(),
     "GET /rows": Row(lambda vault, _: {"turns": ",".join(vault.turns)}, hidden=OK),
@@ -263,9 +264,26 @@ async def _send(
         headers["idempotency-key"] = f"{call.vault.label}-{call.number}"
     elif tag and caller not in SEES_VAULT:
         headers["if-none-match"] = tag
-    return await client.request(
-        method, f"/w/{TEAM}/api/v1{path}", content=body or None, headers=headers
-    )
+    url = f"/w/{TEAM}/api/v1{path}"
+    if call.name == "GET /stream":
+        return await _listen(client, url, headers)
+    return await client.request(method, url, content=body or None, headers=headers)
+
+
+async def _listen(
+    client: httpx2.AsyncClient, url: str, headers: Mapping[str, str]
+) -> httpx2.Response:
+    """Return a stream that does not end by itself, with what it says first."""
+    async with client.stream("GET", url, headers=headers) as answer:
+        if answer.status_code != 200:
+            await answer.aread()
+            return answer
+        text = b""
+        async for piece in answer.aiter_bytes():
+            text += piece
+            if b"event: changed" in text:
+                break
+    return httpx2.Response(answer.status_code, headers=dict(answer.headers), content=text)
 
 
 def _judge(call: Call, caller: str, response: httpx2.Response) -> list[str]:

@@ -228,6 +228,21 @@ def test_description_is_valid_openapi() -> None:
     assert document["openapi"].startswith("3.1")
 
 
+def test_description_names_every_status_of_a_route() -> None:
+    document = describe_api(ROUTES)
+    rewind = document["paths"]["/api/v1/sessions/{session}/rewind"]["post"]["responses"]
+    assert {*rewind} == {
+        "200", "400", "401", "403", "404", "408", "409", "412", "413", "415", "421", "422", "503",
+    }  # fmt: skip
+    assert {*document["paths"]["/api/v1/me"]["get"]["responses"]} == {
+        "200", "304", "401", "403", "421", "422", "503",
+    }  # fmt: skip
+    assert "404" in document["paths"]["/api/v1/runs"]["get"]["responses"]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            assert "default" not in operation["responses"]
+
+
 def test_routes_are_unique() -> None:
     calls = [(route.method, route.path) for route in ROUTES]
     names = [route.handler.__name__ for route in ROUTES]

@@ -262,6 +262,11 @@ async def test_message_for_another_head_is_refused(client: Client, team: Team) -
     assert right.status_code == 200, right.text
 
 
+async def test_route_without_preconditions_answers_409_even_with_if_match(client: Client) -> None:
+    named = await client.post("member", "/sessions", {"label": "lobby"}, if_match='"x"')
+    assert (named.status_code, problem(named)) == (409, "conflict")
+
+
 async def test_key_that_may_send_cannot_begin_sessions(client: Client, team: Team) -> None:
     answer = await client.post("narrowed to sending", "/runs", {"to": "fresh", "text": "hello"})
     assert (answer.status_code, problem(answer)) == (403, "denied")

@@ -205,6 +205,8 @@ class _Feed:
         self, after: FeedPosition = ..., *, limit: int = ...
     ) -> list[tuple[FeedPosition, Event]]:
         """Return the events after a position, in the same order for all readers."""
+    def list_visible(self, streams: Sequence[str]) -> set[str]:
+        """Return those of some streams whose events the viewer may read."""
     def end(self) -> FeedPosition:
         """Return the position of the last event that ``read`` would return."""
 

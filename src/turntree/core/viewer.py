@@ -15,6 +15,9 @@ Sight = NewType("Sight", str)
 NOBODY: Final = Sight("")
 """No viewer: nothing is visible. The default where no viewer is given."""
 
+PUBLIC: Final = Sight("public:")
+"""A viewer that no principal is: sees what the whole workspace may see, and nothing private."""
+
 EVERYTHING: Final = Sight("system:turntree")
 """The system sees everything: workers, indexers, imports and checks use it."""
 

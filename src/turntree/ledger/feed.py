@@ -1,5 +1,7 @@
 """The feed: all events of a workspace in one stable order."""
 
+from collections.abc import Sequence
+
 import orjson
 
 from turntree.core import event as events
@@ -28,6 +30,11 @@ class Feed(Facet):
             (FeedPosition(epoch, xid, n), events.from_json(orjson.loads(body)))
             for epoch, xid, n, body in rows
         ]
+
+    async def list_visible(self, streams: Sequence[str]) -> set[str]:
+        """Return those of some streams whose events the viewer may read."""
+        rows = await self.database.fetch(SQL["list_visible_streams"], streams=list(streams))
+        return {stream for (stream,) in rows}
 
     async def end(self) -> FeedPosition:
         """Return the position of the last event that ``read`` would return."""

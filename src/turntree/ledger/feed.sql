@@ -17,3 +17,8 @@ SELECT e.epoch, e.xid::text::bigint, e.n
   WHERE e.workspace_id = %(workspace)b
     AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
   ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1;
+
+-- name: list_visible_streams
+-- By the same functions as the policy of the events, without reading any.
+SELECT s.id::text FROM unnest(%(streams)b::uuid[]) AS s (id)
+  WHERE turntree.reader_can_see_all() OR turntree.reader_can_see(%(workspace)b, s.id);

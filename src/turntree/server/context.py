@@ -11,6 +11,7 @@ from turntree.core.value import value
 from turntree.db.database import Database
 from turntree.server.keys import AccessKeys
 from turntree.server.live import Live
+from turntree.server.workspace_stream import StreamReader, WorkspaceStream
 
 
 async def _always() -> bool:
@@ -34,6 +35,8 @@ class ServerContext:
     is_sample: bool = False
     live: Live | None = None
     """What runs beside the requests; None in a server that only answers."""
+    listening: "StreamHandle | None" = None
+    """The stream of the workspace, over the network, and who asks for it."""
     sample: "SampleSwitch | None" = None
     """Where the sample data is shown instead, on request."""
     is_local: bool = True
@@ -49,6 +52,14 @@ class ServerContext:
         if self.sample is None or self.sample.shown is None:
             return self
         return self.sample.shown
+
+
+@value
+class StreamHandle:
+    """A caller who may listen to a workspace."""
+
+    stream: WorkspaceStream
+    reader: StreamReader
 
 
 @dataclass(slots=True, eq=False)

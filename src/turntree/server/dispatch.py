@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -22,7 +23,6 @@ from turntree.core.errors import Hint, TurntreeError
 from turntree.server.access.caller import ApiCaller, Callers
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
-from turntree.server.open_streams import MEDIA as STREAM
 from turntree.server.open_streams import OpenStreams
 from turntree.server.problems import (
     Refusal,
@@ -31,7 +31,7 @@ from turntree.server.problems import (
     problem_of_input,
     problem_response,
 )
-from turntree.server.route import ApiRoute, adapter_of, check_routes
+from turntree.server.route import IF_MATCH, ApiRoute, adapter_of, check_routes
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
@@ -58,26 +58,22 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = Request(scope, receive)
-        response = await self.respond(request)
+        # A stream lasts for hours: what was read of its request must not last with it.
+        response = await self.respond(Request(scope, receive))
         await response(scope, receive, send)
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request; an error of ours is a problem."""
         context: ServerContext | None = None
+        route: ApiRoute | None = None
         try:
             route, in_path = self._find(request)
             context, caller = await self._admit(route, request)
-            shown = context
+            act = partial(self._answer, route, in_path, request, context)
             if route.kind == "write" and caller is not None:
-                return await self.answers.once(
-                    request, caller, await request.body(),
-                    lambda: self._answer(route, in_path, request, shown),
-                )  # fmt: skip
-            if route.media == STREAM and caller is not None and not context.is_local:
-                return await self.streams.hold(
-                    caller, lambda: self._answer(route, in_path, request, shown)
-                )
+                return await self.answers.once(request, caller, await request.body(), act)
+            if route.is_bounded and caller is not None and not context.is_local:
+                return await self.streams.hold(caller, act)
             return await self._answer(route, in_path, request, context)
         except Refusal as refusal:
             response = problem_response(refusal.problem)
@@ -90,7 +86,7 @@ class Dispatcher:
             command_for = _no_hint if context is None else context.command_for
             is_local = context is not None and context.is_local
             problem = problem_of(error, command_for, is_local=is_local)
-            if problem.status == HTTPStatus.CONFLICT and "if-match" in request.headers:
+            if problem.status == HTTPStatus.CONFLICT and _has_precondition(route, request):
                 # RFC 9110 has a status of its own for a precondition of the client.
                 failed = HTTPStatus.PRECONDITION_FAILED
                 problem = replace(problem, status=int(failed), title=failed.phrase)
@@ -190,6 +186,11 @@ def _tagged(response: Response, request: Request) -> Response:
         response = Response(status_code=HTTPStatus.NOT_MODIFIED)
     response.headers["etag"] = tag
     return response
+
+
+def _has_precondition(route: ApiRoute | None, request: Request) -> bool:
+    """Return whether a route acts only if a session is where the client saw it, and was told so."""
+    return route is not None and IF_MATCH in route.headers and "if-match" in request.headers
 
 
 def _no_hint(_: Hint) -> None:

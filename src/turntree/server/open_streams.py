@@ -1,7 +1,8 @@
-"""Bounds the streams that one person has open at a time.
+"""Bounds the runs that one person follows at a time.
 
 Each follower of a run looks at the ledger every few seconds, also when nothing happens: with 2,000
-of them a guest took all connections of the database, and others got 503.
+of them a guest took all connections of the database, and others got 503. The streams of a workspace
+share one reader, and are not bounded.
 """
 
 from collections import Counter
@@ -17,9 +18,8 @@ from starlette.types import Receive, Scope, Send
 from turntree.server.access.caller import ApiCaller
 from turntree.server.problems import Refusal
 
-MEDIA: Final = "text/event-stream"
 STREAMS_MAX: Final = 100
-"""Streams of one person, with all of their keys and agents."""
+"""Streams of runs of one person, with all of their keys and agents."""
 
 
 class OpenStreams:
@@ -37,8 +37,8 @@ class OpenStreams:
             Refusal: The person has as many streams open as one may have.
         """
         if self._open[caller.person] >= self._streams_max:
-            detail = f"a person has at most {self._streams_max} streams open"
-            step = "end a stream before you open another"
+            detail = f"a person follows at most {self._streams_max} runs at a time"
+            step = "end one of these streams before you open another"
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too-many-streams", detail, step)
         self._open[caller.person] += 1
         end = partial(self._end, caller.person)

@@ -1,8 +1,9 @@
 """The OpenAPI 3.1 document of the table of routes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
@@ -11,10 +12,26 @@ from pydantic import TypeAdapter
 from turntree.server.dispatch import JSON, PREFIX
 from turntree.server.idempotency import HEADER
 from turntree.server.problems import MEDIA
-from turntree.server.route import ApiRoute, NoValues, adapter_of
+from turntree.server.route import IF_MATCH, ApiRoute, NoValues, adapter_of
 from turntree.wire.problem import Problem
 
 _REFERENCE: Final = "#/components/schemas/{model}"
+_REFUSALS: Final[Mapping[HTTPStatus, str]] = {
+    HTTPStatus.BAD_REQUEST: "The write has no Idempotency-Key.",
+    HTTPStatus.UNAUTHORIZED: "The server does not know the caller.",
+    HTTPStatus.FORBIDDEN: "The caller may not do this.",
+    HTTPStatus.NOT_FOUND: "It does not exist, or is hidden from the caller.",
+    HTTPStatus.REQUEST_TIMEOUT: "The body arrived too slowly.",
+    HTTPStatus.CONFLICT: "It is ambiguous, it is taken, or it has changed meanwhile.",
+    HTTPStatus.GONE: "Its data is missing.",
+    HTTPStatus.PRECONDITION_FAILED: "The session has moved since the client saw it.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",
+    HTTPStatus.MISDIRECTED_REQUEST: "The server has another name.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "A value is invalid, or what is asked for is not possible.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The database does not answer.",
+}
+"""Why a request is refused, by the status that says so."""
 Mode = Literal["validation", "serialization"]
 _WORKSPACE: Final = {
     "name": "workspace", "in": "path", "required": True, "schema": {"type": "string"},
@@ -58,6 +75,8 @@ def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dic
         if route.answers is not None and route.media == JSON:
             answers = schemas[(route.answers, "serialization")]
             operation["responses"]["200"]["content"] = {JSON: {"schema": answers}}
+        for status in sorted(_list_refusals(route, is_network=is_network)):
+            operation["responses"][str(int(status))] = {"$ref": _response_reference(status)}
         if is_network:
             operation["parameters"].insert(0, _WORKSPACE)
         paths.setdefault(beginning + route.path, {})[route.method.lower()] = operation
@@ -71,6 +90,13 @@ def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dic
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {n: s for n, s in sorted(components.items()) if n not in asked},
+            "responses": {
+                _response_reference(status).rpartition("/")[2]: {
+                    "description": why,
+                    "content": {MEDIA: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}},
+                }
+                for status, why in _REFUSALS.items()
+            },
             "securitySchemes": {scheme: _SCHEMES[scheme]},
         },
         "security": [{scheme: []}],
@@ -115,14 +141,12 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
                 if route.answers is None and route.media == JSON
                 else "The answer.",
             },
-            "default": {
-                "description": "Why it was refused.",
-                "content": {MEDIA: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}},
-            },
         },
     }
     if route.media != JSON:
         operation["responses"]["200"]["content"] = {route.media: {"schema": {"type": "string"}}}
+    if route.has_etag:
+        operation["responses"]["304"] = {"description": "The client has the same bytes."}
     if route.right is None:
         operation["security"] = []
     else:
@@ -144,6 +168,28 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
         content = {JSON: {"schema": body}}
         operation["requestBody"] = {"required": bool(body["required"]), "content": content}
     return operation
+
+
+def _list_refusals(route: ApiRoute, *, is_network: bool) -> Iterator[HTTPStatus]:
+    """Yield the statuses with which a route is refused; the server's checks refuse any of them."""
+    yield from (HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.FORBIDDEN)
+    yield from (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE)
+    if is_network or not route.is_open:
+        yield HTTPStatus.UNAUTHORIZED
+    if route.method == "POST":
+        yield from (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        yield HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    if route.kind == "write":
+        yield HTTPStatus.BAD_REQUEST
+    if route.path_names or (route.method == "POST" and not route.is_open):
+        yield from (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+    if IF_MATCH in route.headers:
+        yield HTTPStatus.PRECONDITION_FAILED
+    yield from map(HTTPStatus, route.refusals)
+
+
+def _response_reference(status: HTTPStatus) -> str:
+    return f"#/components/responses/{status.name.title().replace('_', '')}"
 
 
 def _name_of(schema: Any) -> str:

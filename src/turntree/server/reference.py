@@ -39,7 +39,12 @@ A list has at most `limit` entries and `next`, the cursor of the next page, or n
 `GET /runs/{run}/events` sends server-sent events: `step` for what was recorded, `chunk` for text in
 progress, and `end` with what became of the run. The `id` of each is a position: a client that sends
 it as `Last-Event-ID` resumes after it. Leaving a stream cancels nothing. Over the network a person
-has at most 100 streams open at a time, with all of their keys: one more gets 429.
+follows at most 100 runs at a time, with all of their keys: one more gets 429.
+
+`GET /stream` sends what changes in the workspace: `hello`, and `changed` with the turns, sessions
+and runs that were recorded, of those that the caller may see. It resumes in the same way, at any
+age of the position and on any server; `is_whole` says that more happened than is listed. A caller
+who may no longer read is sent nothing more.
 
 A revision in a path is one segment: a slash in a label is written `%2F`. An error is a
 [problem](https://www.rfc-editor.org/rfc/rfc9457) in `application/problem+json`: `type`, `title`,
@@ -80,11 +85,13 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                     yield f"| `{name}` | {place} | {_type_of(schema)}{needed} |"
                 yield ""
             for status, response in operation["responses"].items():
-                if status != "default":
+                if status.startswith("2"):
                     shapes = [
                         _type_of(one["schema"]) for one in response.get("content", {}).values()
                     ]
                     yield f"Answers {status}{f': {shapes[0]}' if shapes else ''}.\n"
+            refusals = [status for status in operation["responses"] if status >= "4"]
+            yield f"Refuses with {', '.join(refusals)}.\n"
     yield "## Values\n"
     for name, schema in document["components"]["schemas"].items():
         yield f"### {name}\n"

@@ -19,6 +19,10 @@ from turntree.core.value import value
 from turntree.server.context import ServerContext
 
 Handler = Callable[[ServerContext, Any], Awaitable[Any]]
+IF_MATCH: Final = "if_match"
+"""The header of a write that names the turn at which the client saw a session."""
+OWN_SEND: Final = "turntree.send"
+"""Where a request's scope has what writes to the connection, past all layers before a route."""
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -46,8 +50,14 @@ class ApiRoute:
     """A write needs an idempotency key."""
     media: str = "application/json"
     """``text/plain`` answers a str, ``text/event-stream`` an asynchronous iterator of bytes."""
+    refusals: tuple[int, ...] = ()
+    """The statuses with which the handler refuses, besides 422. A route with a name in its
+    path or body also refuses with 404 and 409, one that takes ``If-Match`` with 412. What the
+    server refuses before any handler is the same for all."""
     headers: tuple[str, ...] = ()
     """Fields of ``asks`` that are headers: ``last_event_id`` is ``Last-Event-ID``."""
+    is_bounded: bool = False
+    """Whether a person may have only so many of its answers open at a time."""
     is_open: bool = False
     """Whether it answers callers whom the server does not know."""
     is_local: bool = False
@@ -57,6 +67,11 @@ class ApiRoute:
     def path_names(self) -> list[str]:
         """The parameters of the path, in order."""
         return _PARAMETER.findall(self.path)
+
+    @property
+    def has_etag(self) -> bool:
+        """Whether its answer has the digest of its bytes, so that a client can keep it."""
+        return self.method == "GET" and self.media != "text/event-stream"
 
     def match(self, raw_path: str) -> Mapping[str, str] | None:
         """Return the parameters of an escaped path, or None if it is another route's."""

@@ -18,6 +18,7 @@ from turntree.core.value import value
 from turntree.server.dispatch import JSON, PREFIX
 from turntree.server.keys import AccessKeys
 from turntree.server.problems import make_problem, problem_response
+from turntree.server.route import OWN_SEND
 from turntree.wire.problem import Problem
 
 HEALTH_PATHS: Final = ("/healthz", "/readyz")
@@ -186,11 +187,12 @@ class Door:
         if scope["type"] != "http":
             return  # No route takes a web socket: the server closes it.
         head = read_head(scope)
+        is_api, is_read = head.is_api, head.method != "POST"
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 sent: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
-                if head.is_api and not any(name == b"cache-control" for name, _ in sent):
+                if is_api and not any(name == b"cache-control" for name, _ in sent):
                     sent.append((b"cache-control", b"no-store"))
                 message = {**message, "headers": [*sent, *self._headers]}
             await send(message)
@@ -199,7 +201,7 @@ class Door:
         for check in self._checks:
             problem = problem or check(head, self._entrance)
         body = b""
-        if problem is None and head.method == "POST":
+        if problem is None and not is_read:
             body, problem = await read_body(head, receive)
         if problem is not None:
             response = problem_response(problem)
@@ -207,7 +209,7 @@ class Door:
             response.headers["connection"] = "close"
             await response(scope, receive, send_guarded)
             return
-        is_read = head.method != "POST"
+        del head  # A stream lasts for hours: what was read of its request must not last with it.
 
         async def receive_read() -> Message:
             nonlocal is_read
@@ -216,7 +218,8 @@ class Door:
             is_read = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, receive_read, send_guarded)
+        # A stream guards the start of its response only, and then writes 10,000 times.
+        await self._app({**scope, OWN_SEND: send}, receive_read, send_guarded)
 
 
 def read_head(scope: Mapping[str, Any]) -> RequestHead:

@@ -29,6 +29,16 @@ class Hello:
 
 
 @value
+class StreamHello:
+    """The first message on the stream of a workspace."""
+
+    position: str
+    """Where the feed is now."""
+    server: str
+    """A word that changes when the server was restarted."""
+
+
+@value
 class ChangeSet:
     """What was recorded since the message before."""
 

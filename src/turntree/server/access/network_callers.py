@@ -8,9 +8,10 @@ up, so that a stranger cannot learn which workspaces there are.
 """
 
 import re
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from http import HTTPStatus
 from typing import Final
@@ -33,9 +34,10 @@ from turntree.db.database import Database
 from turntree.server.access.caller import ApiCaller
 from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.server.api_hints import step_finder
-from turntree.server.context import ServerContext
+from turntree.server.context import ServerContext, StreamHandle
 from turntree.server.keys import AccessKeys
 from turntree.server.problems import Refusal
+from turntree.server.workspace_stream import StreamReader, WorkspaceStream
 from turntree.system.clock import SystemClock
 
 AUDIENCE: Final = "server"
@@ -57,6 +59,8 @@ class NetworkCallers:
     workspaces: Workspaces
     token_key: Callable[[], bytes]
     is_draining: Callable[[], bool] = lambda: False
+    _server: str = field(default_factory=lambda: secrets.token_hex(8))
+    _streams: dict[UUID, WorkspaceStream] = field(default_factory=dict[UUID, WorkspaceStream])
 
     async def identify(self, request: Request) -> ApiCaller:
         """Return the caller of a request, acting in the workspace that its path names.
@@ -75,7 +79,12 @@ class NetworkCallers:
             # A role that was changed is another set of rights.
             return again.chain == acting.chain
 
-        return ApiCaller(self._context_of(workspace, acting, is_admitted), acting)
+        context = self._context_of(workspace, acting, is_admitted)
+        stream = self._stream_of(workspace)
+        reader = stream.find_reader(credential) or StreamReader(
+            credential, str(acting.chain.root), sight_of(acting.principal), is_admitted
+        )
+        return ApiCaller(replace(context, listening=StreamHandle(stream, reader)), acting)
 
     def welcome(self, request: Request) -> ServerContext:
         """Return the context of the process's own user, in the workspace that it serves.
@@ -86,6 +95,12 @@ class NetworkCallers:
         if workspace_in(request) != self.workspaces.own.name:
             raise _unknown("this server lets no first admin in there")
         return self.base
+
+    def _stream_of(self, workspace: ServedWorkspace) -> WorkspaceStream:
+        if workspace.id not in self._streams:
+            stream = WorkspaceStream(workspace.database, self._server, self.is_draining)
+            self._streams[workspace.id] = stream
+        return self._streams[workspace.id]
 
     async def _verify(self, name: str, credential: str) -> tuple[ServedWorkspace, ExecutionContext]:
         if credential.startswith(f"{KEY}_"):

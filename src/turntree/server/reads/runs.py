@@ -232,12 +232,13 @@ def _read_cursor(text: str | None) -> OpenRun | None:
 ROUTES: Final = (
     ApiRoute(
         "GET", "/runs", READ, list_runs, "Runs that are not finished, oldest first.",
-        RunsQuery, RunPage,
+        RunsQuery, RunPage, refusals=(404,),
     ),
     ApiRoute("GET", "/runs/{run}", READ, get_run, "What became of a run.", RunQuery, RunDocument),
     ApiRoute(
         "GET", "/runs/{run}/events", READ, follow_run,
         "The events and the text of a run, as server-sent events.",
         FollowQuery, str, media="text/event-stream", headers=("last_event_id",),
+        refusals=(429,), is_bounded=True,
     ),
 )  # fmt: skip
