@@ -66,6 +66,7 @@ OTHER_PARAMETERS: Final[Mapping[str, tuple[set[str], str]]] = {
 """The parameters that only a verb of the client has, and why."""
 WITHOUT_A_VERB: Final[Mapping[str, str]] = {
     "POST /first-key": "It makes the key that a client begins with; the page of the link calls it.",
+    "GET /stream": "It says what to read again on a page; a program follows runs.",
 }
 """The routes that no verb reaches, and why."""
 

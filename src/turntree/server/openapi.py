@@ -29,6 +29,7 @@ _REFUSALS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",
     HTTPStatus.MISDIRECTED_REQUEST: "The server has another name.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value is invalid, or what is asked for is not possible.",
+    HTTPStatus.TOO_MANY_REQUESTS: "The caller follows too many runs at a time.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database does not answer.",
 }
 """Why a request is refused, by the status that says so."""
@@ -185,6 +186,8 @@ def _list_refusals(route: ApiRoute, *, is_network: bool) -> Iterator[HTTPStatus]
         yield from (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     if IF_MATCH in route.headers:
         yield HTTPStatus.PRECONDITION_FAILED
+    if route.is_bounded and is_network:
+        yield HTTPStatus.TOO_MANY_REQUESTS
     yield from map(HTTPStatus, route.refusals)
 
 

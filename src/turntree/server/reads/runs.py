@@ -239,6 +239,6 @@ ROUTES: Final = (
         "GET", "/runs/{run}/events", READ, follow_run,
         "The events and the text of a run, as server-sent events.",
         FollowQuery, str, media="text/event-stream", headers=("last_event_id",),
-        refusals=(429,), is_bounded=True,
+        is_bounded=True,
     ),
 )  # fmt: skip
