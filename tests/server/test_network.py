@@ -30,12 +30,14 @@ from turntree.runs.inbox_store import InboxStore
 from turntree.runs.worker_store import WorkerStore
 from turntree.server import dispatch
 from turntree.server.access.caller import LocalCallers
+from turntree.server.access.rights import READ
 from turntree.server.api_hints import STEPS, step_finder
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import Dispatcher
 from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.open_streams import OpenStreams
 from turntree.server.reads.runs import ADMITTED_S
+from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.server.security import BODY_BYTES_MAX
 from turntree.system.clock import SystemClock
@@ -202,6 +204,26 @@ async def test_repeated_write_acts_once_however_much_others_write(
             assert answer.status_code == 200, answer.text
         await client.post("owner", "/acts/archive", {"session": "lobby"}, key="k")
     assert (await team.tree.sessions.get("lobby")).status == "active"
+
+
+async def test_read_ends_when_its_client_leaves(team: Team) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait_long(context: ServerContext, _: NoValues) -> None:
+        del context
+        began.set()
+        try:
+            await asyncio.sleep(4 * SOON_S)
+        finally:
+            ended.set()
+
+    routes = (ApiRoute("GET", "/long", READ, wait_long, "Wait."),)
+    async with serving_here(team, routes) as url, httpx2.AsyncClient(base_url=url) as http:
+        asking = asyncio.create_task(Client(http, team).get("member", "/long"))
+        async with asyncio.timeout(SOON_S):
+            await began.wait()
+            asking.cancel()
+            await ended.wait()
 
 
 async def test_streams_of_one_person_leave_others_theirs(

@@ -23,6 +23,7 @@ from turntree.core.errors import Hint, TurntreeError
 from turntree.server.access.caller import ApiCaller, Callers
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
+from turntree.server.leaving import answer_while_heard
 from turntree.server.open_streams import OpenStreams
 from turntree.server.problems import (
     Refusal,
@@ -74,7 +75,9 @@ class Dispatcher:
                 return await self.answers.once(request, caller, await request.body(), act)
             if route.is_bounded and caller is not None and not context.is_local:
                 return await self.streams.hold(caller, act)
-            return await self._answer(route, in_path, request, context)
+            if route.method == "GET" and not context.is_local:
+                return await answer_while_heard(act(), request.receive)
+            return await act()
         except Refusal as refusal:
             response = problem_response(refusal.problem)
             response.headers.update(refusal.headers)
