@@ -44,7 +44,7 @@ from turntree.auth.api_key import ApiKey
 from turntree.auth.api_keys import workspace_of_key
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
-from turntree.auth.member import RIGHTS, Role
+from turntree.auth.member import CREATE_KEYS, MANAGE_MEMBERS, RIGHTS, Role
 from turntree.auth.permissions import EVERYTHING, Permissions, Right, actions
 from turntree.boot.open import tree_on
 from turntree.core import viewer
@@ -94,6 +94,8 @@ class Row:
     """What a caller gets who has the right, and may not see the session."""
     is_by_revision: bool = False
     """Whether it is asked by label, by address and by digest."""
+    is_for_people: bool = False
+    """Whether an agent is refused, whatever it may do."""
 
 
 def _nothing(_: Vault, __: str) -> Mapping[str, Any]:
@@ -114,6 +116,28 @@ def _act(values: Callable[[Vault, str], Mapping[str, Any]], *seen: int) -> Row:
 
 ROWS: Final[Mapping[str, Row]] = {
     "POST /first-key": Row(lambda _, __: {"code": "guessed"}, frozenset({403}), frozenset({403})),
+    "POST /accepted-invitations": Row(
+        lambda _, __: {"code": "guessed"}, frozenset({403}), frozenset({403})
+    ),
+    "GET /invitations": _list(),
+    "POST /invitations": Row(lambda vault, _: {"invitee": f"new-{vault.label}"}, hidden=OK),
+    "POST /invitations/{invitation}/revoke": Row(
+        lambda vault, _: {"invitation": vault.invitation}, hidden=frozenset({204})
+    ),
+    "GET /members": _list(),
+    "POST /members": Row(lambda vault, _: {"name": f"new-{vault.label}"}, hidden=OK),
+    "POST /members/{member}/role": Row(
+        lambda vault, _: {"member": f"in-{vault.label}", "role": "guest"}, hidden=OK
+    ),
+    "POST /members/{member}/remove": Row(
+        lambda vault, _: {"member": f"in-{vault.label}"}, hidden=frozenset({204})
+    ),
+    "GET /keys": _list(),
+    "POST /keys": Row(lambda vault, _: {"name": vault.label}, hidden=OK, is_for_people=True),
+    # The owner has revoked it when the others try; an admin is told so.
+    "POST /keys/{key}/revoke": Row(
+        lambda vault, _: {"key": vault.key}, frozenset({204}), frozenset({404, 422})
+    ),
     "GET /me": _list(),
     "GET /stream": _list(after="0-0-0"),
     "GET /shape": _list(),
@@ -205,6 +229,8 @@ class Call:
             return frozenset({401})
         if caller == "other workspace" or not PERMITTED[caller].permits(right):
             return frozenset({403})
+        if self.row.is_for_people and caller == "agent on behalf":
+            return frozenset({403})
         return self.row.seen if caller in SEES_VAULT else self.row.hidden
 
 
@@ -225,6 +251,12 @@ async def make_calls(team: Team, routes: Sequence[ApiRoute]) -> AsyncGenerator[C
             await team.of(OWNER).sessions.rewind(vault.label, vault.turns[0])
         if name == "POST /acts/untag":
             await team.of(OWNER).turns.tag(vault.turns[0], "good")
+        if "{member}" in route.path:
+            await team.tree.members.add(f"in-{vault.label}")
+        if "{key}" in route.path:
+            vault = await team.add_key(vault)
+        if "{invitation}" in route.path:
+            vault = await team.add_invitation(vault)
         revisions = [vault.label]
         if ROWS[name].is_by_revision:
             revisions += [vault.turns[-1], vault.digest[:12]]
@@ -308,7 +340,8 @@ def _judge(call: Call, caller: str, response: httpx2.Response) -> list[str]:
 
 
 DENIALS: Final = {
-    ("human:gus", CREATE), ("human:gus", CONFIGURE),
+    ("human:gus", CREATE), ("human:gus", CONFIGURE), ("human:gus", MANAGE_MEMBERS),
+    ("human:olga", MANAGE_MEMBERS), ("human:olga", CREATE_KEYS), ("agent:atlas", CREATE_KEYS),
     ("human:olga", INVOKE), ("human:olga", CREATE), ("human:olga", CONFIGURE), ("human:olga", READ),
     ("human:olga", Right("action:key.use")), ("human:rex", Right("action:key.use")),
 }  # fmt: skip

@@ -52,6 +52,10 @@ class Vault:
     digest: str
     secrets: tuple[str, ...]
     """Texts that no answer to another caller may contain."""
+    key: str = ""
+    """The id of an API key of the owner, for routes that end one."""
+    invitation: str = ""
+    """The id of an open invitation, for routes that end one."""
 
 
 @dataclass(slots=True)
@@ -85,9 +89,25 @@ class Team:
         digests = tuple(one.turn.digest.removeprefix("sha256:") for one in placed)
         return Vault(label, turns, digests[-1], (CANARY, *turns, *digests))
 
+    async def add_key(self, vault: Vault) -> Vault:
+        """Return a vault with a new API key of the owner."""
+        made, key = await self.of(OWNER).keys.create(vault.label, expires_at=_later(HOUR_MS))
+        return replace(vault, key=made.id, secrets=(*vault.secrets, key))
+
+    async def add_invitation(self, vault: Vault) -> Vault:
+        """Return a vault with an open invitation."""
+        made, code = await self.tree.invitations.create(
+            f"for-{vault.label}", expires_at=_later(HOUR_MS)
+        )
+        return replace(vault, invitation=made.id, secrets=(*vault.secrets, code))
+
+    def settings_of(self, workspace: str, person: str) -> Settings:
+        """Return the settings of a person in one of the workspaces."""
+        return replace(self.settings, workspace=workspace, user=person)
+
     def of(self, person: str) -> Tree:
         """Return the workspace as a person sees it."""
-        settings = replace(self.settings, user=person)
+        settings = self.settings_of(TEAM, person)
         return tree_on(self.database, settings, SystemClock(), engine=self.engine)
 
 

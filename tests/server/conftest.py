@@ -1,10 +1,15 @@
 """A server over a test's own database, without a socket."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from proofs.http_world import Team, a_team, serving_here
+from tests.databases import as_owner
 from tests.server.asgi import PORT, ask, post_headers
+from tests.server.network import SOON_S, Client
 from turntree.api import Tree
 from turntree.boot.open import Settings
 from turntree.cli.hints import command_for
@@ -64,3 +69,20 @@ async def cookie(door: Door, keys: AccessKeys) -> str:
     )
     assert answer.status == 204
     return answer.headers["set-cookie"].partition(";")[0]
+
+
+@pytest.fixture
+async def team(conninfo: str, place: Path) -> AsyncGenerator[Team, None]:
+    """A workspace with people of every role."""
+    async with a_team(as_owner(conninfo), place / "served") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(team: Team) -> AsyncGenerator[Client, None]:
+    """A client of a server on a free port."""
+    async with (
+        serving_here(team) as url,
+        httpx2.AsyncClient(base_url=url, timeout=SOON_S) as http,
+    ):
+        yield Client(http, team)

@@ -1,27 +1,21 @@
 """The server on the network: a real socket, a real database, and keys of every kind."""
 
 import asyncio
-import json
-import secrets
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import httpx2
 import pytest
 
-from proofs.http_world import OTHER, OWNER, TEAM, Team, a_team, serving_here
-from tests.databases import as_owner
+from proofs.http_world import OTHER, OWNER, TEAM, Team, serving_here
+from tests.server.network import API, SOON_S, Client, denials, later, problem
 from tests.workshop import Workshop
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions, actions
-from turntree.boot.open import load_token_key, tree_on
+from turntree.boot.open import load_token_key
 from turntree.core.errors import Hint
-from turntree.core.ids import Timestamp, WorkspaceId, instant, unix_ms
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.core.viewer import EVERYTHING
@@ -40,98 +34,9 @@ from turntree.server.reads.runs import ADMITTED_S
 from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.server.security import BODY_BYTES_MAX
-from turntree.system.clock import SystemClock
 from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
-SOON_S = 10.0
-API = f"/w/{TEAM}/api/v1"
-
-
-@pytest.fixture
-async def team(conninfo: str, place: Path) -> AsyncGenerator[Team, None]:
-    """A workspace with people of every role."""
-    async with a_team(as_owner(conninfo), place / "served") as opened:
-        yield opened
-
-
-class Client:
-    """Sends requests as one caller or another."""
-
-    def __init__(self, http: httpx2.AsyncClient, team: Team) -> None:
-        self.http = http
-        self.team = team
-
-    async def get(self, caller: str, path: str, **headers: str) -> httpx2.Response:
-        sent = {**self.team.headers(caller), **_named(headers)}
-        return await self.http.get(f"{API}{path}", headers=sent)
-
-    async def post(
-        self, caller: str, path: str, body: dict[str, Any], *, key: str = "", **headers: str
-    ) -> httpx2.Response:
-        key = key or secrets.token_hex(8)
-        sent = {**self.team.headers(caller), "idempotency-key": key, **_named(headers)}
-        return await self.http.post(f"{API}{path}", json=body, headers=sent)
-
-    @asynccontextmanager
-    async def follow(
-        self, caller: str, run: str, after: str = ""
-    ) -> AsyncGenerator[AsyncGenerator[tuple[str, str, Any], None], None]:
-        """Yield the messages of a stream: the id, the kind and the document of each."""
-        headers = {**self.team.headers(caller), **({"last-event-id": after} if after else {})}
-        async with self.http.stream("GET", f"{API}/runs/{run}/events", headers=headers) as answer:
-            assert answer.status_code == 200, answer.status_code
-            assert answer.headers["content-type"].startswith("text/event-stream")
-            yield _messages(answer)
-
-
-def _named(headers: dict[str, str]) -> dict[str, str]:
-    return {name.replace("_", "-"): text for name, text in headers.items()}
-
-
-async def _messages(answer: httpx2.Response) -> AsyncGenerator[tuple[str, str, Any], None]:
-    position = kind = ""
-    async for line in answer.aiter_lines():
-        name, _, text = line.partition(": ")
-        if name == "id":
-            position = text
-        elif name == "event":
-            kind = text
-        elif name == "data":
-            yield position, kind, json.loads(text)
-
-
-@pytest.fixture
-async def client(team: Team) -> AsyncGenerator[Client, None]:
-    """A client of a server on a free port."""
-    async with (
-        serving_here(team) as url,
-        httpx2.AsyncClient(base_url=url, timeout=SOON_S) as http,
-    ):
-        yield Client(http, team)
-
-
-def problem(answer: httpx2.Response) -> str:
-    assert answer.headers["content-type"] == "application/problem+json", answer.text
-    return str(answer.json()["type"]).rpartition(":")[2]
-
-
-async def denials(team: Team, workspace: str = TEAM) -> set[tuple[str, str]]:
-    """Return who was denied what."""
-    everything = team.database.seen_by(EVERYTHING)
-    ids = {name: id for id, name in await everything.list_workspaces()}
-    database = team.database.in_workspace(WorkspaceId(ids[workspace]))
-    feed = tree_on(database, team.settings, SystemClock(), sight=EVERYTHING).feed
-    found: set[tuple[str, str]] = set()
-    for _, event in await feed.read(limit=1000):
-        if event.kind == "permission.denied":
-            by: Any = event.data["by"]
-            found.add((by["id"], str(event.data["permission"])))
-    return found
-
-
-def later(ms: int = 60_000) -> Timestamp:
-    return instant(unix_ms(SystemClock().now()) + ms)
 
 
 async def test_stranger_cannot_tell_which_workspaces_there_are(client: Client) -> None:

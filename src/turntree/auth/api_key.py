@@ -11,6 +11,8 @@ from turntree.core.principal import Principal
 from turntree.core.value import value
 
 NAME_CHARS_MAX: Final = 200
+KEY_DAYS_DEFAULT: Final = 90
+KEY_DAYS_MAX: Final = 3650
 
 
 @value

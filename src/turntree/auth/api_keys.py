@@ -53,7 +53,9 @@ class ApiKeys(Facet):
         await require_action(self.store, CREATE_KEYS, self.own)
         acting = find_current() or self.own
         if acting.principal.kind != "human":
-            raise PermissionDenied(f"only a person can create a key, not {acting.principal}")
+            reason = "only a person can create a key"
+            await self.store.note_denial(str(acting.principal), "key.create", reason)
+            raise PermissionDenied(f"{reason}, not {acting.principal}")
         now = self.world.now()
         if expires_at <= now:
             raise InvalidOperation(f"the expiry has to be in the future, not {expires_at}")

@@ -7,13 +7,13 @@ person's name, which only that person may use, or an e-mail address, which says 
 import re
 from typing import Final
 
-from turntree.auth.access_code import INVITATION, make_code, parse_code
+from turntree.auth.access_code import INVITATION, AccessCode, make_code, parse_code
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import MANAGE_MEMBERS, Invitation, Member, Role, as_person, roles_with
 from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.value import Facet, value
 
@@ -68,17 +68,30 @@ class Invitations(Facet):
             InvalidOperation: It was accepted or revoked, or has expired.
             Conflict: The person is a member already.
         """
-        code = parse_code(INVITATION, text)
-        if code.workspace != str(self.store.database.workspace):
-            raise PermissionDenied("the invitation is for another workspace")
+        code = self._parse(text)
         person = self.own.principal
         if person.kind != "human":
             raise PermissionDenied(f"{person} is not a person: only people are members")
-        now = self.world.now()
-        role = await self.store.accept_invitation(
-            code.id, code.digest, as_person(str(person)), at=now
-        )
-        return Member(str(person), role, now)
+        return await self._accept(code, as_person(str(person)))
+
+    async def redeem(self, text: str) -> Member:
+        """Make the person a member for whom an invitation is; it cannot be used again.
+
+        For a server, to which a person shows the code and nothing else. An invitation for an
+        e-mail address makes a person who is called by that address: a name of their own choice
+        could be that of a person who worked here before.
+
+        Raises:
+            PermissionDenied: It is not a code.
+            NotFound: There is no such invitation here.
+            InvalidOperation: It was accepted or revoked, or has expired.
+            Conflict: The person is a member already.
+        """
+        code = self._parse(text)
+        invitee = await self.store.find_invitee(code.id, code.digest)
+        if invitee is None:
+            raise NotFound("there is no such invitation")
+        return await self._accept(code, as_person(invitee))
 
     async def revoke(self, id: str) -> None:
         """End an invitation that was not accepted.
@@ -92,6 +105,17 @@ class Invitations(Facet):
         await self.store.revoke_invitation(
             id, by=by, at=self.world.now(), roles=roles_with(MANAGE_MEMBERS)
         )
+
+    def _parse(self, text: str) -> AccessCode:
+        code = parse_code(INVITATION, text)
+        if code.workspace != str(self.store.database.workspace):
+            raise PermissionDenied("the invitation is for another workspace")
+        return code
+
+    async def _accept(self, code: AccessCode, person: str) -> Member:
+        now = self.world.now()
+        role = await self.store.accept_invitation(code.id, code.digest, person, at=now)
+        return Member(person, role, now)
 
 
 def _invitee(text: str) -> str:

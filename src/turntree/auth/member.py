@@ -27,6 +27,8 @@ from turntree.core.viewer import BEHALF
 Role = Literal["admin", "member", "guest"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 NAME_CHARS_MAX: Final = 200
+INVITATION_DAYS_DEFAULT: Final = 7
+INVITATION_DAYS_MAX: Final = 365
 WORKSPACE_STREAM: Final = derived_id(0, "workspace")
 """The stream of what concerns a workspace itself; it has the same id in each."""
 

@@ -103,6 +103,13 @@ class MemberStore:
             for id, invitee, role, by, created, expires, accepted, revoked, ended in rows
         ]
 
+    async def find_invitee(self, id: str, digest: bytes) -> str | None:
+        """Return whom an invitation is for, to a holder of its code; None without one."""
+        # As the system: only admins see invitations.
+        everything = self.database.seen_by(EVERYTHING)
+        found = await everything.fetch_one(SQL["find_invitee"], id=id, digest=digest)
+        return None if found is None else str(found[0])
+
     async def accept_invitation(
         self, id: str, digest: bytes, member: str, *, at: Timestamp
     ) -> Role:

@@ -33,6 +33,10 @@ SELECT i.id, i.invitee, i.role::text, i.created_by, turntree.unix_ms(i.created_a
     i.accepted_by, i.revoked_by, turntree.unix_ms(i.ended_at)
   FROM turntree.invitations i WHERE i.workspace_id = %(workspace)b ORDER BY i.created_at, i.id;
 
+-- name: find_invitee
+SELECT i.invitee FROM turntree.invitations i
+  WHERE i.workspace_id = %(workspace)b AND i.id = %(id)b::text AND i.code_digest = %(digest)b;
+
 -- name: accept_invitation
 SELECT turntree.accept_invitation(%(workspace)b, %(id)b::text, %(digest)b, %(member)b::text, %(at)b::text);
 

@@ -1373,6 +1373,19 @@ class _Invitations:
             InvalidOperation: It was accepted or revoked, or has expired.
             Conflict: The person is a member already.
         """
+    def redeem(self, text: str) -> Member:
+        """Make the person a member for whom an invitation is; it cannot be used again.
+
+        For a server, to which a person shows the code and nothing else. An invitation for an
+        e-mail address makes a person who is called by that address: a name of their own choice
+        could be that of a person who worked here before.
+
+        Raises:
+            PermissionDenied: It is not a code.
+            NotFound: There is no such invitation here.
+            InvalidOperation: It was accepted or revoked, or has expired.
+            Conflict: The person is a member already.
+        """
     def revoke(self, id: str) -> None:
         """End an invitation that was not accepted.
 

@@ -52,6 +52,7 @@ Timestamp = NewType("Timestamp", str)
 RANDOM_BITS = 74
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS = 86_400_000
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {char: value for value, char in enumerate(_ALPHABET)}
 _MS_BITS = 48
@@ -105,6 +106,11 @@ def instant(unix_ms: int) -> Timestamp:
     """Return the timestamp of a number of milliseconds since 1970."""
     moment = _EPOCH + timedelta(milliseconds=unix_ms)
     return Timestamp(moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z")
+
+
+def days_after(moment: Timestamp, days: int) -> Timestamp:
+    """Return the timestamp that is some days after another."""
+    return instant(unix_ms(moment) + days * _DAY_MS)
 
 
 def is_instant(text: str) -> bool:

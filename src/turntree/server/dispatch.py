@@ -20,7 +20,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import Hint, TurntreeError
-from turntree.server.access.caller import ApiCaller, Callers
+from turntree.server.access.caller import Callers
+from turntree.server.access.visitor import Visitor
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.leaving import answer_while_heard
@@ -69,11 +70,15 @@ class Dispatcher:
         route: ApiRoute | None = None
         try:
             route, in_path = self._find(request)
-            context, caller = await self._admit(route, request)
+            if route.right is None:
+                return await self._answer(route, in_path, request, self.callers.welcome(request))
+            caller = await self.callers.identify(request)
+            await caller.require(route.right)
+            context = caller.context
             act = partial(self._answer, route, in_path, request, context)
-            if route.kind == "write" and caller is not None:
+            if route.kind == "write":
                 return await self.answers.once(request, caller, await request.body(), act)
-            if route.is_bounded and caller is not None and not context.is_local:
+            if route.is_bounded and not context.is_local:
                 return await self.streams.hold(caller, act)
             if route.method == "GET" and not context.is_local:
                 return await answer_while_heard(act(), request.receive)
@@ -94,22 +99,6 @@ class Dispatcher:
                 failed = HTTPStatus.PRECONDITION_FAILED
                 problem = replace(problem, status=int(failed), title=failed.phrase)
             return problem_response(problem)
-
-    async def _admit(
-        self, route: ApiRoute, request: Request
-    ) -> tuple[ServerContext, ApiCaller | None]:
-        """Return what the handler works with, and who asks, once the table lets them.
-
-        Of an open route it is not known who asks.
-
-        Raises:
-            Refusal: The caller is unknown, or is not permitted what the route requires.
-        """
-        if route.right is None:
-            return self.callers.welcome(request), None
-        caller = await self.callers.identify(request)
-        await caller.require(route.right)
-        return caller.context, caller
 
     def _find(self, request: Request) -> tuple[ApiRoute, Mapping[str, str]]:
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
@@ -136,7 +125,7 @@ class Dispatcher:
         route: ApiRoute,
         in_path: Mapping[str, str],
         request: Request,
-        context: ServerContext,
+        context: ServerContext | Visitor,
     ) -> Response:
         values = {**await self._read_values(route, request), **in_path}
         answer = await route.handler(context, adapter_of(route.asks).validate_python(values))

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from turntree.server.access import first_admin
 from turntree.server.openapi import describe_api
-from turntree.server.routes import ROUTES
+from turntree.server.routes import ACCOUNT_ROUTES, ROUTES
 
 PREAMBLE: Final = """\
 # The HTTP API
@@ -56,7 +55,7 @@ team](../howto/deploy-for-a-team.md#from-python).
 
 def write_reference() -> str:
     """Return the page."""
-    return "\n".join(_lines(describe_api((*first_admin.ROUTES, *ROUTES))))
+    return "\n".join(_lines(describe_api((*ACCOUNT_ROUTES, *ROUTES))))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

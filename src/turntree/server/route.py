@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 
 from turntree.auth.permissions import Right
 from turntree.core.value import value
-from turntree.server.context import ServerContext
 
-Handler = Callable[[ServerContext, Any], Awaitable[Any]]
+Handler = Callable[[Any, Any], Awaitable[Any]]
+"""Gets the context of its caller, or an unknown caller as a ``Visitor``, and the values."""
 IF_MATCH: Final = "if_match"
 """The header of a write that names the turn at which the client saw a session."""
 OWN_SEND: Final = "turntree.send"
@@ -90,11 +90,17 @@ def check_routes(routes: Sequence[ApiRoute]) -> None:
     """Refuse a table with a route that does not say what it requires.
 
     Raises:
-        ValueError: A route requires nothing and is not open, or is open and requires something.
+        ValueError: A route requires nothing and is not open, or is open and requires something, or
+            is an open write.
     """
     for route in routes:
+        fault = ""
         if (route.right is None) != route.is_open:
             fault = "is open and names a right" if route.is_open else "names no right"
+        elif route.is_open and route.kind == "write":
+            # Its answers would be kept, and with them any stranger could push out those of others.
+            fault = "is open and keeps answers"
+        if fault:
             raise ValueError(f"the route {route.method} {route.path} {fault}")
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from turntree.server import login
-from turntree.server.access import first_admin
+from turntree.server.access import api_keys, first_admin, invitations, members
 from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
     compare,
@@ -50,8 +50,16 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *session_moves.ROUTES,
 )
 
-NETWORK_ROUTES: Final[tuple[ApiRoute, ...]] = (
+ACCOUNT_ROUTES: Final[tuple[ApiRoute, ...]] = (
     *first_admin.ROUTES,
+    *invitations.ROUTES,
+    *members.ROUTES,
+    *api_keys.ROUTES,
+)
+"""Who gets in: for callers over the network, since a local server has one user."""
+
+NETWORK_ROUTES: Final[tuple[ApiRoute, ...]] = (
+    *ACCOUNT_ROUTES,
     *(route for route in ROUTES if not route.is_local),
 )
 """The table of a server on the network, which has no user of its own machine."""

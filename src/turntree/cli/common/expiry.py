@@ -5,9 +5,6 @@ from collections.abc import Callable
 import click
 
 from turntree.cli.command import Function
-from turntree.core.ids import Timestamp, instant, unix_ms
-
-_DAY_MS = 86_400_000
 
 
 def expires_in(*, default: int, maximum: int) -> Callable[[Function], Function]:
@@ -21,8 +18,3 @@ def expires_in(*, default: int, maximum: int) -> Callable[[Function], Function]:
         show_default=True,
         help="Days until it expires.",
     )
-
-
-def days_after(now: Timestamp, days: int) -> Timestamp:
-    """Return the time that is some days after another."""
-    return instant(unix_ms(now) + days * _DAY_MS)

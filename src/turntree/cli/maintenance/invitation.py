@@ -6,17 +6,22 @@ from typing import Any
 
 import click
 
-from turntree.auth.member import ROLES, Invitation, Member, Role, read_role
+from turntree.auth.member import (
+    INVITATION_DAYS_DEFAULT,
+    INVITATION_DAYS_MAX,
+    ROLES,
+    Invitation,
+    Member,
+    Role,
+    read_role,
+)
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.expiry import days_after, expires_in
+from turntree.cli.common.expiry import expires_in
 from turntree.cli.common.secret_input import read_secret
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
-from turntree.core.ids import Timestamp
+from turntree.core.ids import Timestamp, days_after
 from turntree.system.shell_words import positional
-
-DAYS_DEFAULT = 7
-DAYS_MAX = 365
 
 
 @click.group()
@@ -29,7 +34,7 @@ def invitation() -> None:
 @click.option(
     "--role", type=click.Choice(ROLES), default="member", show_default=True, help="Role to give."
 )
-@expires_in(default=DAYS_DEFAULT, maximum=DAYS_MAX)
+@expires_in(default=INVITATION_DAYS_DEFAULT, maximum=INVITATION_DAYS_MAX)
 def create(terminal: Terminal, invitee: str, role: str, days: int) -> None:
     """Print a code that lets one person into the workspace, once.
 

@@ -5,19 +5,16 @@ from typing import Any
 
 import click
 
-from turntree.auth.api_key import ApiKey
+from turntree.auth.api_key import KEY_DAYS_DEFAULT, KEY_DAYS_MAX, ApiKey
 from turntree.auth.permissions import EVERYTHING, Permissions
 from turntree.cli.command import Terminal, verb
-from turntree.cli.common.expiry import days_after, expires_in
+from turntree.cli.common.expiry import expires_in
 from turntree.cli.common.secret_input import read_secret
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
 from turntree.core.errors import Hint, NotFound
-from turntree.core.ids import Timestamp
+from turntree.core.ids import Timestamp, days_after
 from turntree.system.shell_words import quoted
-
-DAYS_DEFAULT = 90
-DAYS_MAX = 3650
 
 
 @click.group()
@@ -37,7 +34,7 @@ def key() -> None:
     help="Permission of the key, by default all of yours; repeatable.",
 )
 @click.option("--agent", metavar="AGENT", help="Agent that acts with it, on your behalf.")
-@expires_in(default=DAYS_DEFAULT, maximum=DAYS_MAX)
+@expires_in(default=KEY_DAYS_DEFAULT, maximum=KEY_DAYS_MAX)
 def create(
     terminal: Terminal, name: str, allow: tuple[str, ...], agent: str | None, days: int
 ) -> None:

@@ -15,6 +15,7 @@ from turntree.auth.permissions import Right
 from turntree.core.canonical import canonical
 from turntree.core.errors import PermissionDenied
 from turntree.core.value import value
+from turntree.server.access.visitor import Visitor
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
 
@@ -62,12 +63,8 @@ class Callers(Protocol):
         """
         ...
 
-    def welcome(self, request: Request) -> ServerContext:
-        """Return what the handler of an open route works with, for any caller.
-
-        Raises:
-            Refusal: Nothing is open there.
-        """
+    def welcome(self, request: Request) -> ServerContext | Visitor:
+        """Return what the handler of an open route works with, for any caller."""
         ...
 
 

@@ -7,15 +7,15 @@ not have. It saves them from typing a command on a machine that may be another o
 from http import HTTPStatus
 from typing import Final
 
-from turntree.core.ids import instant, unix_ms
+from turntree.auth.api_key import KEY_DAYS_DEFAULT
+from turntree.core.ids import days_after
 from turntree.core.value import value
-from turntree.server.context import ServerContext
+from turntree.server.access.visitor import Visitor
 from turntree.server.problems import Refusal
 from turntree.server.route import ApiRoute
+from turntree.wire.accounts import NewKey
 
 KEY_NAME: Final = "one-time link"
-KEY_LIFE_DAYS: Final = 90
-_DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 @value
@@ -25,40 +25,33 @@ class CodeExchange:
     code: str
 
 
-@value
-class FirstKey:
-    """An API key, which is shown this once."""
-
-    key: str
-    id: str
-    holder: str
-    """The person whose rights it has: ``human:ana``."""
-    expires_at: str
-
-
-async def exchange_code(context: ServerContext, asked: CodeExchange) -> FirstKey:
+async def exchange_code(visitor: Visitor, asked: CodeExchange) -> NewKey:
     """Return a new API key of the person who started the server.
 
     Raises:
-        Refusal: The code was used before, is too old, or is not one of this server's.
+        Refusal: The code was used before, is too old, or is not one of this server's, or the
+            server was started for another workspace than the path names.
         PermissionDenied: The person is no member of the workspace.
     """
-    if context.keys.redeem_key(asked.code) is None:
+    context = visitor.base
+    # Not redeemed for another workspace, which may exist or not: the link is used up there only
+    # where it leads.
+    if not visitor.is_at_own or context.keys.redeem_key(asked.code) is None:
         raise Refusal(
             HTTPStatus.FORBIDDEN,
             "key-refused",
-            "this link was used before, or is too old",
+            "this link was used before, is too old, or is for another workspace",
             "ask the person who runs this server for a new link",
         )
-    expires_at = instant(unix_ms(context.clock.now()) + KEY_LIFE_DAYS * _DAY_MS)
+    expires_at = days_after(context.clock.now(), KEY_DAYS_DEFAULT)
     made, key = await context.tree.keys.create(KEY_NAME, expires_at=expires_at)
-    return FirstKey(key, made.id, made.holder, made.expires_at)
+    return NewKey(key, made.id, made.holder, made.expires_at)
 
 
 ROUTES: Final = (
     ApiRoute(
         "POST", "/first-key", None, exchange_code,
         "Exchange the code of the one-time link for an API key.",
-        CodeExchange, FirstKey, is_open=True,
+        CodeExchange, NewKey, is_open=True,
     ),
 )  # fmt: skip

@@ -32,6 +32,7 @@ from turntree.core.ids import Timestamp
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.server.access.caller import ApiCaller
+from turntree.server.access.visitor import Visitor
 from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.server.api_hints import step_finder
 from turntree.server.context import ServerContext, StreamHandle
@@ -86,15 +87,9 @@ class NetworkCallers:
         )
         return ApiCaller(replace(context, listening=StreamHandle(stream, reader)), acting)
 
-    def welcome(self, request: Request) -> ServerContext:
-        """Return the context of the process's own user, in the workspace that it serves.
-
-        Raises:
-            Refusal: The path names another workspace, which may exist or not.
-        """
-        if workspace_in(request) != self.workspaces.own.name:
-            raise _unknown("this server lets no first admin in there")
-        return self.base
+    def welcome(self, request: Request) -> Visitor:
+        """Return a caller of whom nothing is known."""
+        return Visitor(workspace_in(request), self.base, self.workspaces)
 
     def _stream_of(self, workspace: ServedWorkspace) -> WorkspaceStream:
         if workspace.id not in self._streams:
