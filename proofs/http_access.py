@@ -4,9 +4,10 @@
 
 Every route of the network's table is called by every kind of caller: without a key, with a key of
 another workspace, as a guest, a member, the owner of what is asked for, an admin, an agent on the
-owner's behalf, with keys that permit less, and with keys that expired, were revoked, or whose
-holder was removed. What is asked for is always a private session of the owner, by label, by address
-and by digest, with the owner's ETag and the owner's Idempotency-Key. What each call must answer
+owner's behalf, with keys that permit less, with the cookie of a login session, and with keys and
+cookies that expired, were revoked, or whose holder was removed. What is asked for is always a
+private session of the owner, by label, by address and by digest, with the owner's ETag and the
+owner's Idempotency-Key. What each call must answer
 follows from the right in the table and from one row a route, below: a route without a row falls
 short. No answer to another caller may contain a text, an address or a digest of the private
 session. Every denial of a known principal must be an event.
@@ -44,6 +45,7 @@ from turntree.auth.api_key import ApiKey
 from turntree.auth.api_keys import workspace_of_key
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.logins.login_session import LoginSession
 from turntree.auth.member import CREATE_KEYS, MANAGE_MEMBERS, RIGHTS, Role
 from turntree.auth.permissions import EVERYTHING, Permissions, Right, actions
 from turntree.boot.open import tree_on
@@ -62,17 +64,21 @@ from turntree.system.clock import SystemClock
 
 QUICK_SERVER: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 WRONG_SHOWN_MAX: Final = 12
-UNKNOWN: Final = ("anonymous", "expired", "revoked", "removed", "garbled")
+UNKNOWN: Final = (
+    "anonymous", "expired", "revoked", "removed", "garbled", "logged out",
+    "logged in, then removed",
+)  # fmt: skip
 PERMITTED: Final[Mapping[str, Permissions]] = {
     "owner": RIGHTS["member"],
     "member": RIGHTS["member"],
     "guest": RIGHTS["guest"],
     "admin": RIGHTS["admin"],
+    "logged in": RIGHTS["member"],
     "agent on behalf": RIGHTS["member"],
     "narrowed to reading": Permissions(actions("read")),
     "narrowed to sending": Permissions(actions("invoke")),
 }
-"""What each caller with a valid key may do at most."""
+"""What each caller with a valid key or login session may do at most."""
 CALLERS: Final = ("owner", *(name for name in PERMITTED if name != "owner"), "other workspace",
                   *UNKNOWN)  # fmt: skip
 """The owner first: others then try the owner's ETag and Idempotency-Key."""
@@ -96,6 +102,8 @@ class Row:
     """Whether it is asked by label, by address and by digest."""
     is_for_people: bool = False
     """Whether an agent is refused, whatever it may do."""
+    takes_cookies: bool = True
+    """Whether callers send the cookies that they have."""
 
 
 def _nothing(_: Vault, __: str) -> Mapping[str, Any]:
@@ -123,6 +131,16 @@ ROWS: Final[Mapping[str, Row]] = {
     "POST /invitations": Row(lambda vault, _: {"invitee": f"new-{vault.label}"}, hidden=OK),
     "POST /invitations/{invitation}/revoke": Row(
         lambda vault, _: {"invitation": vault.invitation}, hidden=frozenset({204})
+    ),
+    "POST /login-sessions": Row(
+        lambda _, __: {"key": "guessed"}, frozenset({403}), frozenset({403})
+    ),
+    # Who is logged in and logs out is another caller from then on: they send no cookie here.
+    "POST /logout": Row(_nothing, frozenset({204}), frozenset({204}), takes_cookies=False),
+    "GET /login-sessions": _list(),
+    # The owner has ended it when the others try.
+    "POST /login-sessions/{login}/end": Row(
+        lambda vault, _: {"login": vault.login}, frozenset({204})
     ),
     "GET /members": _list(),
     "POST /members": Row(lambda vault, _: {"name": f"new-{vault.label}"}, hidden=OK),
@@ -255,6 +273,8 @@ async def make_calls(team: Team, routes: Sequence[ApiRoute]) -> AsyncGenerator[C
             await team.tree.members.add(f"in-{vault.label}")
         if "{key}" in route.path:
             vault = await team.add_key(vault)
+        if "{login}" in route.path:
+            vault = await team.add_login(vault)
         if "{invitation}" in route.path:
             vault = await team.add_invitation(vault)
         revisions = [vault.label]
@@ -290,7 +310,10 @@ async def _send(
     client: httpx2.AsyncClient, team: Team, call: Call, caller: str, tag: str
 ) -> httpx2.Response:
     method, path, body = call.request()
-    headers = {**team.headers(caller), "content-type": "application/json"}
+    url = str(client.base_url).rstrip("/")
+    headers = {**team.headers(caller, url), "content-type": "application/json"}
+    if not call.row.takes_cookies:
+        headers.pop("cookie", None)
     if method == "POST":
         # The same for all: one caller's answer must not be another's.
         headers["idempotency-key"] = f"{call.vault.label}-{call.number}"
@@ -388,7 +411,7 @@ def _see_all(_: Principal) -> viewer.Sight:
     return viewer.EVERYTHING
 
 
-def _stay_valid(_: ApiKey, __: Timestamp) -> str:
+def _stay_valid(_: ApiKey | LoginSession, __: Timestamp) -> str:
     return "valid"
 
 
@@ -410,6 +433,7 @@ PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[object]]]] = {
         "turntree.api.sight_of", lambda by: sight_of(by.person or by)
     ),
     "keys never end": lambda: mock.patch.object(ApiKey, "state_at", _stay_valid),
+    "login sessions never end": lambda: mock.patch.object(LoginSession, "state_at", _stay_valid),
     "a key opens every workspace": lambda: mock.patch.object(
         NetworkCallers, "_verify_key", _forget_workspace
     ),

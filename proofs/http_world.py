@@ -25,9 +25,11 @@ from turntree.auth.permissions import EVERYTHING, actions
 from turntree.boot.open import connect, engine_on, tree_on
 from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
 from turntree.db.database import Database
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.server.access.network_callers import make_callers
+from turntree.server.access.session_cookie import cookie_name
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
 from turntree.server.route import ApiRoute
@@ -56,6 +58,8 @@ class Vault:
     """The id of an API key of the owner, for routes that end one."""
     invitation: str = ""
     """The id of an open invitation, for routes that end one."""
+    login: str = ""
+    """The id of a login session of the owner, for routes that end one."""
 
 
 @dataclass(slots=True)
@@ -68,11 +72,28 @@ class Team:
     engine: LazyEngine
     keys: dict[str, str] = field(default_factory=dict[str, str])
     """By caller; those who have none are not listed."""
+    logins: dict[str, str] = field(default_factory=dict[str, str])
+    """The codes of login sessions, by caller."""
 
-    def headers(self, caller: str) -> dict[str, str]:
-        """Return the headers with which a caller says who they are."""
+    def headers(self, caller: str, url: str = "") -> dict[str, str]:
+        """Return the headers with which a caller says who they are, to a server at an address."""
+        if caller in self.logins:
+            name = cookie_name("login", url.removeprefix("http://"), TEAM)
+            return {"cookie": f"{name}={self.logins[caller]}", "origin": url}
         key = self.keys.get(caller)
         return {} if key is None else {"authorization": f"Bearer {key}"}
+
+    async def log_in(self, caller: str, person: str) -> str:
+        """Begin a login session for a caller, and return its id."""
+        made, self.logins[caller] = await self.tree.login_sessions.begin(
+            Principal("human", person), method="invitation", verified_at=SystemClock().now()
+        )
+        return made.id
+
+    async def add_login(self, vault: Vault) -> Vault:
+        """Return a vault with a login session of the owner, as if in another browser."""
+        id = await self.log_in(vault.label, OWNER)
+        return replace(vault, login=id, secrets=(*vault.secrets, self.logins.pop(vault.label)))
 
     async def add_vault(self, number: int) -> Vault:
         """Return a new private session of the owner, with two turns."""
@@ -91,13 +112,13 @@ class Team:
 
     async def add_key(self, vault: Vault) -> Vault:
         """Return a vault with a new API key of the owner."""
-        made, key = await self.of(OWNER).keys.create(vault.label, expires_at=_later(HOUR_MS))
+        made, key = await self.of(OWNER).keys.create(vault.label, expires_at=later(HOUR_MS))
         return replace(vault, key=made.id, secrets=(*vault.secrets, key))
 
     async def add_invitation(self, vault: Vault) -> Vault:
         """Return a vault with an open invitation."""
         made, code = await self.tree.invitations.create(
-            f"for-{vault.label}", expires_at=_later(HOUR_MS)
+            f"for-{vault.label}", expires_at=later(HOUR_MS)
         )
         return replace(vault, invitation=made.id, secrets=(*vault.secrets, code))
 
@@ -134,7 +155,7 @@ async def a_team(conninfo: str, home: Path) -> AsyncGenerator[Team, None]:
         await team.tree.members.remove("rex")
         zoe = tree_on(elsewhere, replace(settings, workspace=OTHER, user="zoe"), clock)
         await zoe.turns.record("away", [user("hello")], [assistant("good night")])
-        _, team.keys["other workspace"] = await zoe.keys.create("zoe", expires_at=_later(HOUR_MS))
+        _, team.keys["other workspace"] = await zoe.keys.create("zoe", expires_at=later(HOUR_MS))
         yield team
 
 
@@ -148,7 +169,7 @@ async def _issue_keys(team: Team) -> None:
         life_ms: int = HOUR_MS,
     ) -> str:
         made, key = await team.of(person).keys.create(
-            caller, expires_at=_later(life_ms), scopes=scopes, agent=agent
+            caller, expires_at=later(life_ms), scopes=scopes, agent=agent
         )
         team.keys[caller] = key
         return made.id
@@ -163,18 +184,21 @@ async def _issue_keys(team: Team) -> None:
     await issue("removed", "rex")
     await issue("expired", OWNER, life_ms=BRIEF_MS)
     await team.of(OWNER).keys.revoke(await issue("revoked", OWNER), reason="a proof")
+    await team.log_in("logged in", "mia")
+    await team.tree.login_sessions.end(await team.log_in("logged out", OWNER))
+    await team.log_in("logged in, then removed", "rex")
     await asyncio.sleep(2 * BRIEF_MS / 1000)
 
 
-def _later(ms: int) -> Timestamp:
+def later(ms: int = HOUR_MS) -> Timestamp:
     return instant(unix_ms(SystemClock().now()) + ms)
 
 
 @contextlib.asynccontextmanager
 async def serving_here(
-    team: Team, routes: Sequence[ApiRoute] = NETWORK_ROUTES
+    team: Team, routes: Sequence[ApiRoute] = NETWORK_ROUTES, *, names: Sequence[str] = ()
 ) -> AsyncGenerator[str, None]:
-    """Run the application in this process, and yield where it is."""
+    """Run the application in this process, and yield where it is; ``names`` are more host names."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), "proof", port, time.time)
@@ -185,7 +209,9 @@ async def serving_here(
             return True
 
         door = make_network_door(
-            make_network_app(callers, is_ready, routes=routes), keys, {f"127.0.0.1:{port}"}
+            make_network_app(callers, is_ready, routes=routes),
+            keys,
+            {f"127.0.0.1:{port}", *names},
         )
         server = uvicorn.Server(
             uvicorn.Config(

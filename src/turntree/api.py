@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.execution_context import ExecutionContext
     from turntree.auth.invitations import Invitations
+    from turntree.auth.logins.service import LoginSessions
     from turntree.auth.members import Members
     from turntree.auth.passwords import Passwords
     from turntree.auth.personas import Personas
@@ -391,6 +392,16 @@ class Tree:
         from turntree.auth.api_keys import ApiKeys
 
         return ApiKeys(self.members.store, self._on.clock, self.authority.own)
+
+    @cached_property
+    def login_sessions(self) -> LoginSessions:
+        """Browsers in which people have logged in to a server."""
+        from turntree.auth.logins.service import LoginSessions
+        from turntree.auth.logins.store import LoginStore
+
+        return LoginSessions(
+            LoginStore(self._on.database), self.members.store, self._on.clock, self.authority.own
+        )
 
     @cached_property
     def passwords(self) -> Passwords:

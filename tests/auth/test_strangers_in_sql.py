@@ -77,7 +77,7 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "event_links", "handles", "import_cursors", "members", "object_writers",
+    "event_links", "handles", "import_cursors", "login_sessions", "members", "object_writers",
     "passwords", "plans", "program_refs", "raw_blocks", "resource_attachments", "resource_leases",
     "resource_liveness", "resources", "search_progress", "session_plans", "snapshots",
     "transcripts", "turn_snapshots", "turn_sources", "workers",

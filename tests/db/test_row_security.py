@@ -64,15 +64,15 @@ FACTS = {
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "api_keys", "import_cursors", "invitations", "members", "object_holders", "passwords", "plans",
-    "program_grants", "programs",
+    "api_keys", "import_cursors", "invitations", "login_sessions", "members", "object_holders",
+    "passwords", "plans", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "workers",
 }  # fmt: skip
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
-SECRET = {"api_keys", "invitations", "passwords"}
+SECRET = {"api_keys", "invitations", "login_sessions", "passwords"}
 """The tables that people who query with SQL cannot read at all."""
 
 CHANGES = {
@@ -129,6 +129,8 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await tree.invitations.create("carl", expires_at=later)
     await tree.keys.create("ci", expires_at=later)
     await tree.passwords.set("correct horse battery")
+    ana = Principal("human", "ana")
+    await tree.login_sessions.begin(ana, method="invitation", verified_at=later)
     return tree
 
 

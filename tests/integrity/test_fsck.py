@@ -26,6 +26,7 @@ from turntree.core.message import (
     tool,
     user,
 )
+from turntree.core.principal import Principal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.usage import to_json as call_to_json
 from turntree.core.viewer import EVERYTHING
@@ -88,6 +89,8 @@ async def tell(tree: Tree) -> None:
     await tree.invitations.create("carl", expires_at=LATER)
     await tree.keys.create("ci", expires_at=LATER)
     await tree.passwords.set("correct horse battery")
+    ana = Principal("human", "ana")
+    await tree.login_sessions.begin(ana, method="invitation", verified_at=LATER)
 
 
 @pytest.fixture(scope="module")
@@ -481,6 +484,9 @@ FAULTS = {
     ),
     "the key is not the one that the events describe": (
         "I69 UPDATE turntree.api_keys SET scopes = jsonb_build_object('tools', 'all')"
+    ),
+    "the login session is not the one that the events describe": (
+        "I69 UPDATE turntree.login_sessions SET expires_at = expires_at + interval '1 day'"
     ),
     "the events and the table disagree about a password": (
         "I69 UPDATE turntree.passwords SET principal = 'human:eve'"

@@ -9,11 +9,16 @@ from typing import Any
 import httpx2
 
 from proofs.http_world import TEAM, Team
+from tests.workshop import Workshop
 from turntree.boot.open import tree_on
 from turntree.core.ids import Timestamp, WorkspaceId, instant, unix_ms
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database
+from turntree.runs.engines.inline import InlineEngine
+from turntree.runs.inbox_store import InboxStore
+from turntree.runs.worker_store import WorkerStore
 from turntree.system.clock import SystemClock
+from turntree.testing.fakes import FakeClock
 
 SOON_S = 10.0
 API = f"/w/{TEAM}/api/v1"
@@ -92,3 +97,15 @@ async def denials(team: Team, workspace: str = TEAM) -> set[tuple[str, str]]:
 
 def later(ms: int = 60_000) -> Timestamp:
     return instant(unix_ms(SystemClock().now()) + ms)
+
+
+async def answer_all(team: Team, label: str) -> None:
+    """Answer what waits in a session, as a worker does."""
+    session = await team.tree.sessions.get(label)
+    database = team.database.seen_by(EVERYTHING)
+    engine = InlineEngine(database.lend)
+    shop = Workshop(
+        team.tree, database, FakeClock(), engine, InboxStore(database, engine),
+        WorkerStore(database, engine), session.id,
+    )  # fmt: skip
+    await shop.actor().handle(session.id)

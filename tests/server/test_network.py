@@ -10,18 +10,13 @@ import httpx2
 import pytest
 
 from proofs.http_world import OTHER, OWNER, TEAM, Team, serving_here
-from tests.server.network import API, SOON_S, Client, denials, later, problem
-from tests.workshop import Workshop
+from tests.server.network import API, SOON_S, Client, answer_all, denials, later, problem
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions, actions
 from turntree.boot.open import load_token_key
 from turntree.core.errors import Hint
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
-from turntree.core.viewer import EVERYTHING
-from turntree.runs.engines.inline import InlineEngine
-from turntree.runs.inbox_store import InboxStore
-from turntree.runs.worker_store import WorkerStore
 from turntree.server import dispatch
 from turntree.server.access.caller import LocalCallers
 from turntree.server.access.rights import READ
@@ -34,7 +29,6 @@ from turntree.server.reads.runs import ADMITTED_S
 from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.server.security import BODY_BYTES_MAX
-from turntree.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -257,18 +251,6 @@ async def test_lists_come_in_pages_without_a_gap(client: Client, team: Team) -> 
     assert tags == sorted(tags, key=lambda one: (one["tag"], one["turn"]))
     for path in ("/sessions", "/tags", "/runs"):
         assert problem(await client.get("member", f"{path}?cursor=x")) == "refused"
-
-
-async def answer_all(team: Team, label: str) -> None:
-    """Answer what waits in a session, as a worker does."""
-    session = await team.tree.sessions.get(label)
-    database = team.database.seen_by(EVERYTHING)
-    engine = InlineEngine(database.lend)
-    shop = Workshop(
-        team.tree, database, FakeClock(), engine, InboxStore(database, engine),
-        WorkerStore(database, engine), session.id,
-    )  # fmt: skip
-    await shop.actor().handle(session.id)
 
 
 async def test_stream_that_is_cut_resumes_without_gap_or_repeat(client: Client, team: Team) -> None:

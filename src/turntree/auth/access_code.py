@@ -1,4 +1,4 @@
-"""Access codes: the form of API keys and of invitations.
+"""Access codes: the form of API keys, of invitations, and of the cookies of login sessions.
 
     ttk_<workspace>_<id>_<secret><checksum>
 
@@ -20,9 +20,10 @@ from turntree.core.errors import PermissionDenied
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
 
-Prefix = Literal["ttk", "tti"]
+Prefix = Literal["ttk", "tti", "tts"]
 KEY: Final[Prefix] = "ttk"
 INVITATION: Final[Prefix] = "tti"
+LOGIN: Final[Prefix] = "tts"
 
 WORKSPACE_CHARS: Final = 22
 ID_CHARS: Final = 12

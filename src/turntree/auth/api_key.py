@@ -53,9 +53,14 @@ class ApiKey:
 class VerifiedKey:
     """Who acts with a key, where, and what they may do."""
 
-    id: str
+    record: ApiKey
     workspace: WorkspaceId
     chain: DelegationChain
+
+    @property
+    def id(self) -> str:
+        """The public id of the key."""
+        return self.record.id
 
     @property
     def principal(self) -> Principal:

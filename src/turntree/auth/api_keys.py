@@ -127,7 +127,7 @@ class ApiKeys(Facet):
         else:
             if key.last_used_at is None or unix_ms(key.last_used_at) + USE_NOTED_MS <= unix_ms(now):
                 await self.store.touch_key(code.id, at=now)
-            return VerifiedKey(code.id, code.workspace, key.chain_as(role))
+            return VerifiedKey(key, code.workspace, key.chain_as(role))
         await self.store.note_denial(key.holder, "key.use", f"key {code.id}: {reason}")
         raise PermissionDenied(shown)
 

@@ -1,7 +1,7 @@
 """``tree.passwords``: a password for an admin.
 
-Only admins have one: it is meant for the first person, who logs in before an identity provider is
-set up. No route of the server takes it yet. A hash never leaves the database, and no event has one.
+Only admins have one: it is meant for the first person, who logs in to a server before others are
+invited. A hash never leaves the database, and no event has one.
 """
 
 from typing import Final

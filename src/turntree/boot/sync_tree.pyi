@@ -8,6 +8,7 @@ from typing import IO, Self, Unpack
 from turntree.auth.api_key import ApiKey, VerifiedKey
 from turntree.auth.audit import Audit, Fact, FactPage, FactPosition
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.logins.login_session import LoginSession, Method, VerifiedLogin
 from turntree.auth.member import Invitation, Member, Role
 from turntree.auth.permissions import Decision, Permissions
 from turntree.auth.permissions import Right as PermissionsRight
@@ -1433,6 +1434,49 @@ class _ApiKeys:
                 holder was removed. If its id is known, the denial is recorded.
         """
 
+class _LoginSessions:
+    def begin(
+        self,
+        person: Principal,
+        *,
+        method: Method,
+        verified_at: Timestamp,
+        scopes: Permissions = ...,
+        key: str | None = ...,
+        expires_at: Timestamp | None = ...,
+    ) -> tuple[LoginSession, str]:
+        """Return a new session's record, and the code for its cookie, which is not stored.
+
+        For a server that has verified who logs in. ``verified_at`` is when it began to: what was
+        changed or revoked since then opens nothing.
+
+        Raises:
+            PermissionDenied: The person is not a member, or what they logged in with is no longer
+                valid.
+        """
+    def list_all(self) -> list[LoginSession]:
+        """Return the open sessions of the acting person, or of all if that is an admin.
+
+        A context that may not manage keys shows an admin their own only.
+        """
+    def end(self, id: str) -> None:
+        """End a session: from now on its cookie opens nothing.
+
+        Raises:
+            NotFound: There is no such session, it has ended, or it is another person's.
+        """
+    def log_out(self, text: str) -> None:
+        """End the session whose code this is, if it is one of this workspace."""
+    def verify(self, text: str, *, is_use: bool = ...) -> VerifiedLogin:
+        """Return who acts in a session, and what they may do.
+
+        Unless ``is_use``, its holder does nothing: a stream asks whether its reader still may.
+
+        Raises:
+            PermissionDenied: It is no session of this workspace, has ended or expired, or its
+                holder was removed. A wrong code for a known id is recorded.
+        """
+
 class _Passwords:
     def set(self, password: str) -> None:
         """Set the password of the acting person.
@@ -1956,6 +2000,9 @@ class SyncTree:
     @property
     def keys(self) -> _ApiKeys:
         """API keys, with which programs act for a person."""
+    @property
+    def login_sessions(self) -> _LoginSessions:
+        """Browsers in which people have logged in to a server."""
     @property
     def passwords(self) -> _Passwords:
         """Passwords of admins."""

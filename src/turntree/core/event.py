@@ -77,6 +77,8 @@ KINDS: Mapping[str, Group] = {
     "invitation.revoked": "transition",
     "api_key.created": "transition",
     "api_key.revoked": "transition",
+    "login_session.created": "transition",
+    "login_session.ended": "transition",
     "policy.activated": "transition",
     "policy.proposed": "transition",
     "run.parked": "transition",

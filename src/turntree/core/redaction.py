@@ -61,7 +61,7 @@ _SIGNS: Final = (
         rb"_(?<=[pourstmfkec18ain]_)(?=[A-Za-z0-9+/]{16})(?:(?<=gh[pousr]_)|(?<=github_pat_)"
         rb"|(?<=[sr]k_live_)|(?<=[sr]k_test_)|(?<=whsec_)|(?<=npm_)|(?<=hf_)|(?<=gsk_)"
         rb"|(?<=dop_v1_)|(?<=r8_)|(?<=shp[a-z][a-z]_)|(?<=dckr_pat_)|(?<=lin_api_)|(?<=ntn_)"
-        rb"|(?<=glsa_)|(?<=sbp_)|(?<=pscale_tkn_)|(?<=tt[ki]_))"
+        rb"|(?<=glsa_)|(?<=sbp_)|(?<=pscale_tkn_)|(?<=tt[kis]_))"
     ),
     pattern(
         rb"\.(?<=[1sbr9G]\.)(?=[A-Za-z0-9_-]{8})(?:(?<=tt1\.)|(?<=hv[sbr]\.)|(?<=ya29\.)"
@@ -113,9 +113,9 @@ _KEY: Final = pattern(
     rb"|pplx-[A-Za-z0-9]{40,}"
     rb"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}"
     rb"|NRAK-[A-Z0-9]{27}"
-    # Our own tokens, API keys and invitations.
+    # Our own tokens, API keys, invitations and login sessions.
     rb"|tt1\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{8,})+"
-    rb"|tt[ki]_[A-Za-z0-9]{22}_[a-f0-9]{12}_[A-Za-z0-9]{49}"
+    rb"|tt[kis]_[A-Za-z0-9]{22}_[a-f0-9]{12}_[A-Za-z0-9]{49}"
     rb")(?![A-Za-z0-9])"
     rb"|https://hooks\.slack\.com/services/T[A-Za-z0-9]{6,}/B[A-Za-z0-9]{6,}/[A-Za-z0-9]{20,}"
     # JSON inside of JSON writes a line break with several backslashes.

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 54
-DIGEST: Final = "9c3c5935211d212f7cf8e3be918fe25fd228963b9d0b2ea14a6fd7ea40e7430a"
+NUMBER: Final = 55
+DIGEST: Final = "1349289e2074b93786c75a705a2ebad8574aa3e49450ce820f57ddc89c4db660"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

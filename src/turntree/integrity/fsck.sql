@@ -799,6 +799,26 @@ SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id
     IS DISTINCT FROM (t.id, t.holder, t.agent, t.scopes, t.expires_at, t.revoked_by)
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i69_login_sessions
+-- Who is logged in, with what and until when, and whether the session was ended.
+WITH events AS (
+  SELECT e.kind, turntree.document(e.body) -> 'data' AS j FROM turntree.events e
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream()
+      AND e.kind IN ('login_session.created', 'login_session.ended')
+), told AS (
+  SELECT c.j ->> 'login_session' AS id, c.j ->> 'by' AS holder, c.j ->> 'method' AS method, c.j ->> 'key' AS key_id,
+      c.j -> 'scopes' AS scopes, (c.j ->> 'expires_at')::timestamptz AS expires_at, n.j ->> 'by' AS ended_by
+    FROM events c LEFT JOIN events n ON n.kind = 'login_session.ended' AND n.j ->> 'login_session' = c.j ->> 'login_session'
+    WHERE c.kind = 'login_session.created'
+), kept AS (
+  SELECT s.id, s.holder, s.method, s.key_id, s.scopes, s.expires_at, s.ended_by FROM turntree.login_sessions s
+    WHERE s.workspace_id = %(workspace)b
+)
+SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id
+  WHERE (k.id, k.holder, k.method, k.key_id, k.scopes, k.expires_at, k.ended_by)
+    IS DISTINCT FROM (t.id, t.holder, t.method, t.key_id, t.scopes, t.expires_at, t.ended_by)
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i69_passwords
 -- Whether a person has a password; which, no event says.
 WITH told AS (

@@ -49,13 +49,19 @@ _SCHEMES: Final = {
         "scheme": "bearer",
         "description": "An API key, ttk_…, or a token with the audience server:WORKSPACE.",
     },
+    "login": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "__Host-turntree-login-WORKSPACE",
+        "description": "Set by POST /login-sessions; the name ends in a digest of the workspace's.",
+    },
 }
 
 
 def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dict[str, Any]:
     """Return the description of the routes, with one schema per type that travels.
 
-    Over the network a path begins with the workspace, and a caller has a key instead of a cookie.
+    Over the network a path begins with the workspace, and a caller has a key or a login session.
     """
     inputs: list[tuple[Any, Mode, TypeAdapter[Any]]] = [
         (Problem, "serialization", adapter_of(Problem))
@@ -68,7 +74,7 @@ def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dic
     components: dict[str, Any] = shared.get("$defs", {})
     asked = {_name_of(schema) for (_, mode), schema in schemas.items() if mode == "validation"}
     beginning = f"/w/{{workspace}}{PREFIX}" if is_network else PREFIX
-    scheme = "bearer" if is_network else "cookie"
+    accepted = ("bearer", "login") if is_network else ("cookie",)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         asks = schemas[(route.asks, "validation")]
@@ -98,9 +104,9 @@ def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dic
                 }
                 for status, why in _REFUSALS.items()
             },
-            "securitySchemes": {scheme: _SCHEMES[scheme]},
+            "securitySchemes": {scheme: _SCHEMES[scheme] for scheme in accepted},
         },
-        "security": [{scheme: []}],
+        "security": [{scheme: []} for scheme in accepted],
     }
 
 

@@ -22,11 +22,13 @@ below `/api/v1`. Routes that work with the files of the machine are served by `u
 release.
 
 Over the network a request carries `Authorization: Bearer`, with an API key of the workspace
-(`ttk_…`) or a token whose audience is `server:WORKSPACE`. Each route names the right that it
-requires: the scopes of the key and the role of its holder must both permit it. A caller who is not
-known gets 401, one who lacks the right 403, and what a caller may not see is absent: 404. A
-request to `ui` needs the cookie that `POST /session-key` sets for the key behind the `#` of the
-printed address, and a `POST` names its `Origin`.
+(`ttk_…`) or a token whose audience is `server:WORKSPACE`, or the cookie that `POST /login-sessions`
+sets. With the cookie, and to log in, a request comes from the server's own pages: a foreign
+`Origin` or `Sec-Fetch-Site` is refused, and a `POST` with the cookie names its `Origin`. Each route
+names the right that it requires: the scopes of the key and the role of its holder must both permit
+it. A caller who is not known gets 401, one who lacks the right 403, and what a caller may not see
+is absent: 404. A request to `ui` needs the cookie that `POST /session-key` sets for the key behind
+the `#` of the printed address, and a `POST` names its `Origin`.
 
 A `POST` is `application/json` and has at most 1,000,000 bytes. One that changes something has an
 `Idempotency-Key`: the same key of the same caller gets the same answer, and nothing is done twice.

@@ -3,7 +3,7 @@
 from typing import Final
 
 from turntree.server import login
-from turntree.server.access import api_keys, first_admin, invitations, members
+from turntree.server.access import api_keys, first_admin, invitations, logins, members
 from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
     compare,
@@ -55,6 +55,7 @@ ACCOUNT_ROUTES: Final[tuple[ApiRoute, ...]] = (
     *invitations.ROUTES,
     *members.ROUTES,
     *api_keys.ROUTES,
+    *logins.ROUTES,
 )
 """Who gets in: for callers over the network, since a local server has one user."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turntree.core.value import value
+from turntree.server.access.session_cookie import origin_of
 from turntree.server.dispatch import JSON, PREFIX
 from turntree.server.keys import AccessKeys
 from turntree.server.problems import make_problem, problem_response
@@ -64,6 +65,16 @@ class RequestHead:
     def is_api(self) -> bool:
         """Whether it asks for data rather than for the page."""
         return self.path == PREFIX or self.path.startswith((f"{PREFIX}/", "/w/"))
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is for a route of a workspace, over the network.
+
+        A page of the server is not one. The path is unescaped here, and the name of a workspace
+        may contain a slash: so no part of it may decide.
+        """
+        is_page = self.method in ("GET", "HEAD") and f"{PREFIX}/" not in self.path
+        return self.path.startswith("/w/") and not is_page
 
     @property
     def fetch_site(self) -> str | None:
@@ -161,8 +172,33 @@ def check_network_host(head: RequestHead, entrance: Entrance) -> Problem | None:
     return None if head.path in HEALTH_PATHS else check_host(head, entrance)
 
 
-NETWORK_CHECKS: tuple[Check, ...] = (check_network_host, check_media)
-"""For callers with a key. A page of another site has none that its browser would send by itself."""
+def check_browser(head: RequestHead, _: Entrance) -> Problem | None:
+    """Refuse what another site lets a browser send that is logged in, or that is to log in.
+
+    A key stands in a header that no other site can set; a name and password in an address, which
+    one can, become another header of that name.
+    """
+    sent = head.headers.get("authorization", ())
+    if any(text.lower().startswith("bearer ") for text in sent) or not head.is_call:
+        return None
+    ours = origin_of(head.headers.get("host", ("",))[0])
+    is_safe = head.method in ("GET", "HEAD")
+    if any(origin.lower() != ours for origin in head.headers.get("origin", ())):
+        return make_problem(
+            HTTPStatus.FORBIDDEN, "foreign-origin", "another site sent this request"
+        )
+    # "none" is an address that the user typed, or a bookmark.
+    if head.fetch_site not in ({None, "same-origin", "none"} if is_safe else {None, "same-origin"}):
+        return make_problem(HTTPStatus.FORBIDDEN, "foreign-site", "another site sent this request")
+    if is_safe or "cookie" not in head.headers or "origin" in head.headers:
+        return None
+    if head.fetch_site == "same-origin":
+        return None
+    return make_problem(HTTPStatus.FORBIDDEN, "no-origin", "a write has to name its origin")
+
+
+NETWORK_CHECKS: tuple[Check, ...] = (check_network_host, check_browser, check_media)
+"""For callers with a key, and for browsers that are logged in."""
 
 
 class Door:

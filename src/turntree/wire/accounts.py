@@ -1,4 +1,4 @@
-"""Who belongs to a workspace: members, invitations and API keys."""
+"""Who belongs to a workspace: members, invitations, API keys and login sessions."""
 
 from turntree.core.value import value
 
@@ -95,3 +95,25 @@ class NewInvitation:
 
     code: str
     invitation: InvitationDocument
+
+
+@value
+class LoginDocument:
+    """A login session, without the code in its cookie."""
+
+    id: str
+    holder: str
+    """The person who logged in: ``human:ana``."""
+    method: str
+    """``password``, ``key`` or ``invitation``."""
+    created_at: str
+    expires_at: str
+    last_used_at: str
+    """To the minute."""
+
+
+@value
+class LoginList:
+    """Login sessions that are open, in the order in which they began."""
+
+    login_sessions: tuple[LoginDocument, ...]

@@ -102,8 +102,8 @@ def set_role(terminal: Terminal, name: str, role: str) -> None:
 def password(terminal: Terminal, removes: bool) -> None:
     """Set a password for your own name; only an admin has one.
 
-    No server accepts it yet: use an API key. It is asked for twice, or read from the input if that
-    is not a terminal.
+    With it you log in to a server. It is asked for twice, or read from the input if that is not a
+    terminal. Every login session of yours ends.
     """
     text = None if removes else read_secret("Password", confirms=True)
     name, is_changed = with_ledger(terminal, partial(_set_password, text=text), waits=False)

@@ -24,6 +24,7 @@ from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
 from turntree.server.access.network_callers import make_callers
+from turntree.server.access.session_cookie import LOOPBACK_NAMES
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
 
@@ -32,7 +33,6 @@ PORT_DEFAULT: Final = 8744
 DRAIN_S: Final = 20.0
 READY_S_MAX: Final = 2.0
 """A database that takes longer to answer counts as one that does not."""
-LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 @value

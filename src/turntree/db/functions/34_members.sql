@@ -132,6 +132,7 @@ BEGIN
     -- Otherwise they would open the workspace again when the person comes back, unnoticed.
     PERFORM turntree.end_api_key(p_ws, k.id, 'its holder was removed', p_by, p_at) FROM turntree.api_keys k
       WHERE k.workspace_id = p_ws AND k.revoked_at IS NULL AND k.holder = p_member;
+    PERFORM turntree.end_login_sessions(p_ws, p_member, NULL, p_by, p_at);
   END IF;
   PERFORM turntree.record_member(p_ws, p_member, v_before, p_role, p_by, p_at);
   RETURN v_before;
@@ -290,6 +291,8 @@ BEGIN
   PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'api_key.revoked', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"key":' || turntree.canonical_text(p_id) || ',"reason":'
       || turntree.canonical_text(p_reason) || '}');
+  PERFORM turntree.end_login_sessions(p_ws, k.holder, p_id, p_by, p_at) FROM turntree.api_keys k
+    WHERE k.workspace_id = p_ws AND k.id = p_id;
 END $$;
 
 -- Revokes an API key. The policy of the table shows a person their own keys, and an admin all.
@@ -329,8 +332,69 @@ BEGIN
         WHERE m.workspace_id = p_ws AND m.principal = p_member)))
       ON CONFLICT (workspace_id, principal) DO UPDATE SET hash = excluded.hash, changed_at = excluded.changed_at;
   END IF;
+  PERFORM turntree.end_login_sessions(p_ws, p_member, NULL, p_by, p_at);
   PERFORM turntree.record_event(p_ws, turntree.workspace_stream(),
     CASE WHEN p_hash IS NULL THEN 'member.password_removed' ELSE 'member.password_set' END, p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"member":' || turntree.canonical_text(p_member) || '}');
   RETURN true;
+END $$;
+
+-- Records a login session, and that it began. Run it as the system: the person acts only once there is one. What they logged
+-- in with was verified outside of this transaction: whatever was changed or revoked after p_verified opens nothing.
+CREATE OR REPLACE FUNCTION turntree.create_login_session(
+  p_ws uuid, p_id text, p_digest bytea, p_holder text, p_method text, p_scopes text, p_key text, p_expires text, p_at text,
+  p_verified text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM turntree.lock_members();
+  IF NOT EXISTS (SELECT FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_holder AND m.role IS NOT NULL)
+    OR p_method = 'password' AND NOT EXISTS (SELECT FROM turntree.passwords p WHERE p.workspace_id = p_ws
+      AND p.principal = p_holder AND p.changed_at <= p_verified::timestamptz)
+    OR p_method = 'key' AND NOT EXISTS (SELECT FROM turntree.api_keys k WHERE k.workspace_id = p_ws AND k.id = p_key
+      AND k.holder = p_holder AND k.revoked_at IS NULL) THEN
+    RAISE EXCEPTION '% can no longer log in with this', p_holder USING ERRCODE = '42501',
+      DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_holder, 'right', 'login.create',
+        'reason', 'it was changed or revoked meanwhile')::text;
+  END IF;
+  INSERT INTO turntree.login_sessions
+      (workspace_id, id, code_digest, holder, method, scopes, key_id, created_at, expires_at, last_used_at)
+    VALUES (p_ws, p_id, p_digest, p_holder, p_method, p_scopes::jsonb, p_key, p_at::timestamptz, p_expires::timestamptz,
+      p_at::timestamptz);
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'login_session.created', p_at,
+    '{"by":' || turntree.canonical_text(p_holder) || ',"expires_at":' || turntree.canonical_text(p_expires)
+      || coalesce(',"key":' || turntree.canonical_text(p_key), '') || ',"login_session":' || turntree.canonical_text(p_id)
+      || ',"method":' || turntree.canonical_text(p_method) || ',"scopes":' || p_scopes || '}');
+END $$;
+
+-- Ends a login session that is open. The caller holds the lock of the stream, and may do so.
+CREATE OR REPLACE FUNCTION turntree.end_login_session(p_ws uuid, p_id text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE turntree.login_sessions SET ended_by = p_by, ended_at = p_at::timestamptz WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'login_session.ended', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"login_session":' || turntree.canonical_text(p_id) || '}');
+END $$;
+
+-- Ends the open login sessions of a person: all, or those that were begun with one API key.
+CREATE OR REPLACE FUNCTION turntree.end_login_sessions(p_ws uuid, p_holder text, p_key text, p_by text, p_at text)
+RETURNS void LANGUAGE sql AS $$
+  SELECT turntree.end_login_session(p_ws, s.id, p_by, p_at) FROM turntree.login_sessions s
+    WHERE s.workspace_id = p_ws AND s.holder = p_holder AND s.ended_at IS NULL AND (p_key IS NULL OR s.key_id = p_key)
+    ORDER BY s.id
+$$;
+
+-- Ends a login session. The policy of the table shows a person their own, and an admin all.
+CREATE OR REPLACE FUNCTION turntree.revoke_login_session(p_ws uuid, p_id text, p_by text, p_at text, p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_holder text;
+BEGIN
+  PERFORM turntree.lock_members();
+  SELECT s.holder INTO v_holder FROM turntree.login_sessions s
+    WHERE s.workspace_id = p_ws AND s.id = p_id AND s.ended_at IS NULL FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no login session %', p_id USING ERRCODE = 'TT002';
+  ELSIF v_holder <> p_by THEN
+    PERFORM turntree.require_role(p_ws, p_by, 'key.manage', p_roles);
+  END IF;
+  PERFORM turntree.end_login_session(p_ws, p_id, p_by, p_at);
 END $$;

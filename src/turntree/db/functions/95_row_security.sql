@@ -71,6 +71,8 @@ BEGIN
     UNION ALL
     SELECT 'visible_to_app', 'api_keys', 'turntree_app', '(SELECT turntree.is_admin()) OR holder = (SELECT turntree.viewer())'
     UNION ALL
+    SELECT 'visible_to_app', 'login_sessions', 'turntree_app', '(SELECT turntree.is_admin()) OR holder = (SELECT turntree.viewer())'
+    UNION ALL
     SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())
       OR turntree.reader_can_see_segment(workspace_id, id, fork_depth)'
     UNION ALL

@@ -1,12 +1,14 @@
-"""Callers over the network: an API key or a token says who they are, and in which workspace.
+"""Callers over the network: an API key, a token or a login session says who they are, and where.
 
     Authorization: Bearer ttk_…        an API key of the workspace
     Authorization: Bearer <token>      a token with the audience server:NAME
+    Cookie: …turntree-login-…=tts_…    the login session of a browser
 
 The workspace is in the path, and in the key or the audience. Without credentials nothing is looked
 up, so that a stranger cannot learn which workspaces there are.
 """
 
+import hmac
 import re
 import secrets
 from collections.abc import Awaitable, Callable
@@ -14,6 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from http import HTTPStatus
+from time import monotonic
 from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
@@ -22,7 +25,7 @@ from starlette.requests import Request
 
 from turntree.api import Tree
 from turntree.auth import token
-from turntree.auth.access_code import KEY
+from turntree.auth.access_code import KEY, LOGIN, parse_code
 from turntree.auth.api_keys import workspace_of_key
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import RIGHTS
@@ -32,6 +35,8 @@ from turntree.core.ids import Timestamp
 from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.server.access.caller import ApiCaller
+from turntree.server.access.login_tries import LoginTries
+from turntree.server.access.session_cookie import cookie_name, read_cookie
 from turntree.server.access.visitor import Visitor
 from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.server.api_hints import step_finder
@@ -48,7 +53,9 @@ CREDENTIAL_CHARS_MAX: Final = 16_384
 _PLACE: Final = re.compile(r"/w/(?P<workspace>[^/]+)/")
 _BEARER: Final = re.compile(r"Bearer +(?P<credential>[!-~]+)", re.IGNORECASE)
 _LONG_AGO: Final = Timestamp("1970-01-01T00:00:00.000Z")
-_STEP: Final = "send the header Authorization: Bearer ttk_…, with an API key of this workspace"
+_STEP: Final = (
+    "send the header Authorization: Bearer ttk_…, with an API key of this workspace, or log in"
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +66,7 @@ class NetworkCallers:
     """That of the process's own user and workspace."""
     workspaces: Workspaces
     token_key: Callable[[], bytes]
+    tries: LoginTries
     is_draining: Callable[[], bool] = lambda: False
     _server: str = field(default_factory=lambda: secrets.token_hex(8))
     _streams: dict[UUID, WorkspaceStream] = field(default_factory=dict[UUID, WorkspaceStream])
@@ -69,12 +77,22 @@ class NetworkCallers:
         Raises:
             Refusal: There is no valid key or token for this workspace.
         """
-        name, credential = workspace_in(request), _credential_in(request)
-        workspace, acting = await self._verify(name, credential)
+        name = workspace_in(request)
+        bearer = _find_bearer(request)
+        credential = bearer or _find_login(request, name)
+        if credential is None:
+            raise _unknown("this request does not say who sends it")
+
+        async def verify(*, is_use: bool) -> tuple[ServedWorkspace, ExecutionContext]:
+            if bearer is None:
+                return await self._verify_login(name, credential, is_use=is_use)
+            return await self._verify(name, bearer)
+
+        workspace, acting = await verify(is_use=True)
 
         async def is_admitted() -> bool:
             try:
-                _, again = await self._verify(name, credential)
+                _, again = await verify(is_use=False)
             except Refusal:
                 return False
             # A role that was changed is another set of rights.
@@ -89,7 +107,15 @@ class NetworkCallers:
 
     def welcome(self, request: Request) -> Visitor:
         """Return a caller of whom nothing is known."""
-        return Visitor(workspace_in(request), self.base, self.workspaces)
+        return Visitor(
+            workspace_in(request),
+            request.headers.get("host", ""),
+            "" if request.client is None else request.client.host,
+            tuple(request.headers.getlist("cookie")),
+            self.base,
+            self.workspaces,
+            self.tries,
+        )
 
     def _stream_of(self, workspace: ServedWorkspace) -> WorkspaceStream:
         if workspace.id not in self._streams:
@@ -118,6 +144,20 @@ class NetworkCallers:
             )
             step = f"ask below /w/{workspace.name}/api/v1"
             raise Refusal(HTTPStatus.FORBIDDEN, "other-workspace", reason, step)
+        return workspace, ExecutionContext(verified.chain)
+
+    async def _verify_login(
+        self, name: str, code: str, *, is_use: bool
+    ) -> tuple[ServedWorkspace, ExecutionContext]:
+        # The same words, whether the workspace is missing or the session is not one of it.
+        refused = _unknown("this login session has ended")
+        try:
+            workspace = await self.workspaces.find(UUID(parse_code(LOGIN, code).workspace))
+            if workspace is None or workspace.name != name:
+                raise refused
+            verified = await workspace.tree.login_sessions.verify(code, is_use=is_use)
+        except PermissionDenied as error:
+            raise refused from error
         return workspace, ExecutionContext(verified.chain)
 
     async def _verify_token(self, name: str, text: str) -> tuple[ServedWorkspace, ExecutionContext]:
@@ -204,7 +244,10 @@ async def make_callers(
         is_local=False,
     )
     workspaces = Workspaces(own, settings, clock, closing)
-    return NetworkCallers(base, workspaces, cache(partial(load_token_key, settings)), is_draining)
+    token_key = cache(partial(load_token_key, settings))
+    # The same after a restart: a browser that is known stays so.
+    tries = LoginTries(hmac.digest(token_key(), b"turntree.known-browsers", "sha256"), monotonic)
+    return NetworkCallers(base, workspaces, token_key, tries, is_draining)
 
 
 def workspace_in(request: Request) -> str:
@@ -214,14 +257,26 @@ def workspace_in(request: Request) -> str:
     return "" if found is None else unquote(found["workspace"])
 
 
-def _credential_in(request: Request) -> str:
+def _find_bearer(request: Request) -> str | None:
+    """Return the key or token of a request, or None if it sends no such header.
+
+    Raises:
+        Refusal: The header says nothing that could be one.
+    """
     sent = request.headers.getlist("authorization")
+    if not sent:
+        return None
     found = _BEARER.fullmatch(sent[0]) if len(sent) == 1 else None
     if found is None:
         raise _unknown("this request does not say who sends it")
     if len(found["credential"]) > CREDENTIAL_CHARS_MAX:
         raise _unknown("this is neither an API key nor a token")
     return found["credential"]
+
+
+def _find_login(request: Request, workspace: str) -> str | None:
+    name = cookie_name("login", request.headers.get("host", ""), workspace)
+    return read_cookie(name, request.headers.getlist("cookie"))
 
 
 def _unknown(detail: str) -> Refusal:

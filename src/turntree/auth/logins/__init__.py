@@ -1,0 +1,1 @@
+"""Login sessions: browsers in which people have logged in to a server."""
