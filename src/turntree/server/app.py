@@ -27,9 +27,14 @@ from turntree.server.security import (
 )
 
 WELCOME: Final = Path(__file__).parent / "access" / "welcome"
-"""The page that a one-time link opens."""
-_WELCOME_FILES: Final = {"welcome": ("index.html", "text/html"),
-                         "welcome.js": ("welcome.js", "text/javascript")}  # fmt: skip
+"""The page that a one-time link opens, and the page with which people log in."""
+_WELCOME_FILES: Final = {
+    "welcome": ("index.html", "text/html"),
+    "welcome.js": ("welcome.js", "text/javascript"),
+    "login": ("login.html", "text/html"),
+    "login.css": ("login.css", "text/css"),
+    "login.js": ("login.js", "text/javascript"),
+}
 
 
 def make_app(

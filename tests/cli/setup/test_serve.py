@@ -198,8 +198,32 @@ def test_server_is_not_started_with_a_token(bare: Call) -> None:
     assert "cannot run with a token" in answer.err
 
 
-def test_welcome_page_runs_no_inline_script() -> None:
-    page = Path(__file__).parents[3] / "src/turntree/server/access/welcome/index.html"
-    text = page.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "script"), [
+    ("index.html", "welcome.js"), ("login.html", "login.js"),
+])  # fmt: skip
+def test_pages_run_no_inline_script_and_have_no_inline_style(page: str, script: str) -> None:
+    folder = Path(__file__).parents[3] / "src/turntree/server/access/welcome"
+    text = (folder / page).read_text(encoding="utf-8")
     assert "<script>" not in text
-    assert json.dumps("welcome.js") in text
+    assert "style=" not in text
+    assert json.dumps(script) in text
+    # Text that a server or a person wrote never becomes elements.
+    assert "innerHTML" not in (folder / script).read_text(encoding="utf-8")
+
+
+async def test_login_page_is_the_same_for_every_workspace(
+    served: ServeProcess, http: httpx2.AsyncClient
+) -> None:
+    pages = [await http.get(f"/w/{name}/login") for name in ("tests", "none")]
+    assert [page.status_code for page in pages] == [200, 200]
+    assert pages[0].text == pages[1].text
+    assert pages[0].headers["content-type"].startswith("text/html")
+    policy = pages[0].headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    for name, media in (("login.js", "text/javascript"), ("login.css", "text/css")):
+        file = await http.get(f"/w/tests/{name}")
+        assert file.headers["content-type"].startswith(media)
+        assert file.headers["x-content-type-options"] == "nosniff"
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    assert (await http.get("/w/tests/login", headers=link)).status_code == 200
