@@ -273,6 +273,19 @@ async def test_client_that_falls_too_far_behind_is_cut_off(
         assert stream.clients == 0
 
 
+async def test_reader_who_is_refused_while_joining_gets_nothing(team: Team) -> None:
+    stream, connection = WorkspaceStream(team.database, "proof"), SlowConnection()
+
+    async def is_admitted() -> bool:
+        return False
+
+    reader = StreamReader("key", "human:mia", Sight("human:mia"), is_admitted)
+    send = connection.send
+    async with asyncio.timeout(SOON_S):
+        await stream.serve(reader, BEGINNING, connection.receive, send, send)
+    assert (connection.text, stream.clients) == ("", 0)
+
+
 async def test_server_that_drains_ends_its_streams(team: Team) -> None:
     is_draining = False
     stream, slow = WorkspaceStream(team.database, "proof", lambda: is_draining), SlowConnection()

@@ -129,6 +129,11 @@ class WorkspaceStream:
         client, greeting = await self._join(new, after, send)
         try:
             await send_start({**_START})
+            # Once more, now that every later event comes here: a key that was revoked between its
+            # verification and this point would be missed by both.
+            if not await new.is_admitted():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
             client.waiting = client.waiting or deque[bytes]()
             client.waiting.appendleft(greeting)
             await self._send_waiting(client)
