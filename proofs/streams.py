@@ -45,6 +45,8 @@ SOON_S: Final = 120.0
 BYTES_MAX, COST_MAX, IDLE_MAX, REVOKED_MAX_S = 16_384, 3.0, 0.05, 1.0
 REVOKED_FOR_S: Final = 3.0
 """How long turns are recorded after a key was revoked."""
+BARE_MAX: Final = 2_000
+"""Connections of the bare writer: a process may not open any number of files."""
 FILES_OPEN: Final = 1_000
 """Besides the connections."""
 
@@ -255,7 +257,9 @@ async def prove_cost(proof: Proof, place: Place, streams: int) -> None:
     proof.at_most("processor of streams without news", idle, "of a core", IDLE_MAX, of="time")
     listeners += warm
     async with bare_writer() as (bare_pid, bare_port):
-        others = await open_many(len(listeners), bare_port, [{}], is_read=False, path="/")
+        others = await open_many(
+            min(len(listeners), BARE_MAX), bare_port, [{}], is_read=False, path="/"
+        )
         costs = await interleave(
             ROUNDS,
             [
