@@ -59,6 +59,8 @@ HERE: Final = frozenset({
     "key store", "key forget",
 })  # fmt: skip
 """Commands that concern this machine alone, and so mean the same with a server."""
+_NO_COMMAND: Final = "none"
+"""An action without a command, which keeps an error from suggesting one of this machine."""
 _GAP: Final = " " * 5
 """What stands between the commands of a hint."""
 
@@ -109,7 +111,7 @@ def choose_hint(error: TurntreeError, terminal: Terminal) -> Hint:
     if not commands and isinstance(error, NotFound):
         commands = ["turntree session list"]
     # Without a command, an action that stands for none.
-    return command_hint(terminal.address(_GAP.join(commands))) if commands else Hint("server")
+    return command_hint(terminal.address(_GAP.join(commands))) if commands else Hint(_NO_COMMAND)
 
 
 def _works(command: str) -> bool:
