@@ -19,12 +19,12 @@ from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.server import dispatch
 from turntree.server.access.caller import LocalCallers
+from turntree.server.access.open_streams import OpenStreams
 from turntree.server.access.rights import READ
 from turntree.server.api_hints import STEPS, step_finder
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import Dispatcher
 from turntree.server.idempotency import IdempotentAnswers
-from turntree.server.open_streams import OpenStreams
 from turntree.server.reads.runs import ADMITTED_S
 from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES

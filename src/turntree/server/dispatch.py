@@ -21,11 +21,11 @@ from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import Hint, TurntreeError
 from turntree.server.access.caller import Callers
+from turntree.server.access.open_streams import OpenStreams
 from turntree.server.access.visitor import Visitor
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
 from turntree.server.leaving import answer_while_heard
-from turntree.server.open_streams import OpenStreams
 from turntree.server.problems import (
     Refusal,
     make_problem,
