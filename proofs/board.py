@@ -13,6 +13,7 @@ The control judges what is shown again as if waits had not been told.
 """
 
 import json
+import math
 import os
 import random
 import subprocess
@@ -75,7 +76,8 @@ class Turn:
 
     begun: float
     ended: float | None = None
-    files: set[str] = field(default_factory=set[str])
+    files: dict[str, float] = field(default_factory=dict[str, float])
+    """When it first edited each file."""
 
 
 @dataclass(slots=True)
@@ -123,7 +125,7 @@ def _judge(proof: Proof, stage: "Playhouse", screen: "Screen") -> None:
     proof.at_most("wrong in the end", wrong, "sessions", 0)
     expected, shown = _real_overlaps(stage.sessions), _shown_overlaps(seen)
     proof.at_least("files edited by two at once", len(expected), "overlaps", 1)
-    proof.at_most("overlaps that were not named", len(expected - shown), "overlaps", 0)
+    proof.at_most("overlaps that were not named", len(expected.keys() - shown), "overlaps", 0)
     proof.at_most("overlaps that were none", _count_false(seen, expected), "overlaps", 0)
     proof.at_most("processor of the watcher", 100 * screen.cpu_share, "%", 1.0, of="time")
     deaf = [(at, _without_waits(document)) for at, document in seen]
@@ -213,8 +215,9 @@ class Playhouse:
                 self._report(session, "begin")
                 session.transcript.ask("Go on.")
             case "agree" | "edit":
-                session.transcript.edit(str(self.shop / file))
-                session.turns[-1].files.add(str(self.shop / file))
+                path = str(self.shop / file)
+                session.turns[-1].files.setdefault(path, time.monotonic())
+                session.transcript.edit(path)
             case "end":
                 session.transcript.answer("Done.")
                 self._report(session, "end")
@@ -318,9 +321,9 @@ def _is_right(change: Change, seen: Sequence[tuple[float, Mapping[str, Any]]]) -
     return states.get(change.session) == change.state
 
 
-def _real_overlaps(sessions: Sequence[PlayedSession]) -> set[tuple[str, str, str]]:
-    """Return each file with two sessions that edited it in turns at the same time."""
-    found: set[tuple[str, str, str]] = set()
+def _real_overlaps(sessions: Sequence[PlayedSession]) -> dict[tuple[str, str, str], float]:
+    """Return since when two sessions have edited the same file in turns at the same time."""
+    found: dict[tuple[str, str, str], float] = {}
     for one in sessions:
         for other in sessions:
             if one.id >= other.id:
@@ -328,8 +331,12 @@ def _real_overlaps(sessions: Sequence[PlayedSession]) -> set[tuple[str, str, str
             for mine in one.turns:
                 for theirs in other.turns:
                     ends = mine.ended or time.monotonic(), theirs.ended or time.monotonic()
-                    if mine.begun <= ends[1] and theirs.begun <= ends[0]:
-                        found |= {(path, one.id, other.id) for path in mine.files & theirs.files}
+                    if mine.begun > ends[1] or theirs.begun > ends[0]:
+                        continue
+                    for path in mine.files.keys() & theirs.files.keys():
+                        since = max(mine.files[path], theirs.files[path])
+                        overlap = (path, one.id, other.id)
+                        found[overlap] = min(since, found.get(overlap, since))
     return found
 
 
@@ -345,16 +352,23 @@ def _shown_overlaps(
 
 
 def _count_false(
-    seen: Sequence[tuple[float, Mapping[str, Any]]], expected: set[tuple[str, str, str]]
+    seen: Sequence[tuple[float, Mapping[str, Any]]], expected: Mapping[tuple[str, str, str], float]
 ) -> int:
-    """Return how often a session was named for a file that it edited beside none of the others."""
-    pairs = expected | {(path, b, a) for path, a, b in expected}
-    named: set[tuple[str, str, tuple[str, ...]]] = set()
-    for _, document in seen:
+    """Return how often a session was named for a file that it had edited beside none of the others.
+
+    By then: later on, most sessions have met most others.
+    """
+    since = {**expected, **{(path, b, a): at for (path, a, b), at in expected.items()}}
+    named: dict[tuple[str, str, tuple[str, ...]], float] = {}
+    for at, document in seen:
         for overlap in document["overlaps"]:
             ids = tuple(one["session"] for one in overlap["sessions"])
-            named |= {(overlap["path"], id, ids) for id in ids}
-    return sum(all((path, id, b) not in pairs for b in ids) for path, id, ids in named)
+            for id in ids:
+                named.setdefault((overlap["path"], id, ids), at)
+    return sum(
+        all(since.get((path, id, b), math.inf) > at for b in ids)
+        for (path, id, ids), at in named.items()
+    )
 
 
 def _without_waits(document: Mapping[str, Any]) -> dict[str, Any]:
