@@ -4,9 +4,11 @@ Paths are matched as they were sent, still escaped: a label may contain a slash,
 unescapes first could not tell from the one that separates two parameters.
 """
 
+import asyncio
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -25,7 +27,6 @@ from turntree.server.access.open_streams import OpenStreams
 from turntree.server.access.visitor import Visitor
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import IdempotentAnswers
-from turntree.server.leaving import answer_while_heard
 from turntree.server.problems import (
     Refusal,
     make_problem,
@@ -81,7 +82,7 @@ class Dispatcher:
             if route.is_bounded and not context.is_local:
                 return await self.streams.hold(caller, act)
             if route.method == "GET" and not context.is_local:
-                return await answer_while_heard(act(), request.receive)
+                return await _answer_while_heard(act(), request.receive)
             return await act()
         except Refusal as refusal:
             response = problem_response(refusal.problem)
@@ -162,6 +163,31 @@ class Dispatcher:
             if (text := request.headers.get(name.replace("_", "-"))) is not None:
                 given[name] = text
         return given
+
+
+async def _answer_while_heard(answer: Coroutine[Any, Any, Response], receive: Receive) -> Response:
+    """Return the answer to a request without a body, or one that is not sent if its client left.
+
+    Otherwise requests that are sent and abandoned in a loop line up for the connections of the
+    database, and every other caller waits behind answers that no client reads.
+    """
+    answering = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return answering.result()
+        return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
+    finally:
+        for task in (answering, leaving):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await leaving
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _tagged(response: Response, request: Request) -> Response:
