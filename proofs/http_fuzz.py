@@ -14,6 +14,7 @@ import asyncio
 import json
 import math
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
+from hypothesis.errors import Unsatisfiable
 from jsonschema import Draft202012Validator
 from schemathesis.generation import GenerationMode
 from starlette.responses import PlainTextResponse
@@ -70,8 +72,22 @@ FILES_MAX: Final = 3
 APART_SHARE: Final = 0.25
 """Of the requests, how many name things that need not belong together."""
 OK_SHARE_MIN: Final = 0.25
-UNREACHABLE: Final = frozenset({"POST /w/{workspace}/api/v1/first-key"})
-"""What no generated value opens: a code of the one-time link."""
+UNREACHABLE: Final = frozenset(
+    f"POST /w/{{workspace}}/api/v1/{path}"
+    for path in (
+        "first-key", "accepted-invitations", "logout",
+        "login-sessions", "login-sessions/{login}/end",
+    )
+)  # fmt: skip
+"""What no generated value opens: a code, a password, and what only a browser that logged in has."""
+MANAGED: Final = re.compile("/(members|keys|invitations)")
+"""Routes that only admins may call, or that list one's own: their cases are an admin's."""
+LISTS: Final = {
+    "member": ("members", "name"),
+    "key": ("keys", "id"),
+    "invitation": ("invitations", "id"),
+}
+"""By parameter the route that lists what it names, and the member of a row that it takes."""
 SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large,
                      HealthCheck.large_base_example)  # fmt: skip
 """What hypothesis would say of any schema with a body."""
@@ -96,6 +112,10 @@ class World:
     labels: Sequence[str] = ()
     files: Sequence[tuple[str, str]] = ()
     """Turns, and a file that each left."""
+    known: set[str] = field(default_factory=set[str])
+    """Members and keys with which cases are sent; none of them is removed."""
+    accounts: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Members, keys and invitations that cases have made, by parameter."""
 
     def refresh(self, session: requests.Session) -> None:
         """Read the names of sessions again; those that were archived keep theirs."""
@@ -105,6 +125,23 @@ class World:
             timeout=ANSWER_S_MAX,
         )
         self.labels = [row["label"] for row in answer.json()["sessions"]]
+        self.accounts = {
+            name: [one for one in self._list_accounts(session, name) if one not in self.known]
+            for name in LISTS
+        }
+
+    def keep_accounts(self, session: requests.Session) -> None:
+        """Remember who sends the cases, and with which keys."""
+        self.known = {one for name in LISTS for one in self._list_accounts(session, name)}
+
+    def _list_accounts(self, session: requests.Session, name: str) -> list[str]:
+        path, member = LISTS[name]
+        answer = session.get(
+            f"{self.url}/w/{TEAM}/api/v1/{path}",
+            headers=dict(self.headers("admin")),
+            timeout=ANSWER_S_MAX,
+        )
+        return [row[member] for row in answer.json()[path]]
 
     def find_files(self, session: requests.Session) -> None:
         """Read which files the turns left."""
@@ -142,6 +179,8 @@ class World:
             return ",".join(by.sample(list(self.turns), 2))
         if name in {"message", "part", "low", "high"}:
             return by.choice((0, 0, 1, 2))
+        if name in LISTS:
+            return by.choice(self.accounts[name]) if self.accounts.get(name) else None
         if name == "idempotency-key":
             # A key of an earlier request now and then, which then has another body.
             return f"{by.randrange(500)}"
@@ -177,9 +216,11 @@ class Fuzzer:
         schema: Any = schemathesis.openapi.from_dict({**self.judge.document})
         operations: list[Any] = [it.ok() for it in schema.get_all_operations()]
         self.world.find_files(self.session)
+        self.world.keep_accounts(self.session)
         chosen = [it for it in operations if only in it.label]
         each = math.ceil(cases / len(chosen) / len(GenerationMode))
         for number, operation in enumerate(chosen):
+            self.world.refresh(self.session)
             for mode in GenerationMode:
                 self._try_operation(operation, mode, each, f"{self.seed}-{number}-{mode.name}")
             for more in range(MORE_MAX):
@@ -208,7 +249,12 @@ class Fuzzer:
         def send(case: Any) -> None:
             self._send(case, by)
 
-        send()
+        try:
+            send()
+        except Unsatisfiable:
+            # A route that takes no values cannot be given wrong ones.
+            if mode is GenerationMode.POSITIVE:
+                raise
 
     def _send(self, case: Any, by: random.Random) -> None:
         if self.findings.cases % REFRESH_CASES == 0:
@@ -216,6 +262,9 @@ class Fuzzer:
         self.findings.cases += 1
         self._name_real_things(case, by)
         caller = by.choice(CALLERS)
+        if caller == "owner" and MANAGED.search(case.operation.path):
+            # The owner of sessions is an ordinary member.
+            caller = "admin"
         sent = case.as_transport_kwargs(base_url=self.world.url)
         sent["url"] = write_url(self.world.url, case) or sent["url"]
         headers = {k: v for k, v in sent["headers"].items() if k.lower() != "authorization"}

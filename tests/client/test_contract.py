@@ -64,9 +64,26 @@ OTHER_PARAMETERS: Final[Mapping[str, tuple[set[str], str]]] = {
     "causes.explain": (set(), ""),
 }
 """The parameters that only a verb of the client has, and why."""
+LOGIN: Final = "Browsers log in and out with it; a client has a key."
+ADMIN: Final = "The page and the commands of admins use it; a client has no facet for members yet."
 WITHOUT_A_VERB: Final[Mapping[str, str]] = {
     "POST /first-key": "It makes the key that a client begins with; the page of the link calls it.",
+    "POST /accepted-invitations": "It makes the key that a client begins with.",
     "GET /stream": "It says what to read again on a page; a program follows runs.",
+    "GET /login-sessions": LOGIN,
+    "POST /login-sessions": LOGIN,
+    "POST /login-sessions/{login}/end": LOGIN,
+    "POST /logout": LOGIN,
+    "GET /invitations": ADMIN,
+    "POST /invitations": ADMIN,
+    "POST /invitations/{invitation}/revoke": ADMIN,
+    "GET /keys": ADMIN,
+    "POST /keys": ADMIN,
+    "POST /keys/{key}/revoke": ADMIN,
+    "GET /members": ADMIN,
+    "POST /members": ADMIN,
+    "POST /members/{member}/remove": ADMIN,
+    "POST /members/{member}/role": ADMIN,
 }
 """The routes that no verb reaches, and why."""
 
