@@ -3,10 +3,11 @@
     python -m proofs.acting [--quick]
 
 Two people and three agents, one of them private, work with a scripted model; a worker in another
-process answers. Everything is typed: no library call, no event written by hand. Then every column
-of the ledger's views, every kind of event and every kind of edge is counted. A name without a row
-must be on the list of names that only a later version produces (``docs/reference/conformance.md``).
-Every turn must name the agent that acted and the person on whose behalf.
+process answers. Everything is typed: no library call, no event written by hand. At the end one
+person logs in at a server and out again, as a browser does. Then every column of the ledger's
+views, every kind of event and every kind of edge is counted. A name without a row must be on the
+list of names that only a later version produces (``docs/reference/conformance.md``). Every turn
+must name the agent that acted and the person on whose behalf.
 """
 
 import json
@@ -19,16 +20,20 @@ import tempfile
 import time
 from collections.abc import Generator, Mapping
 from contextlib import chdir, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import httpx2
 import psycopg
 from anyio.to_thread import run_sync
 from click.testing import CliRunner
 from psycopg import sql
 
 from proofs.figures import Proof, run, temporary_server
+from proofs.http_world import serving_apart
 from proofs.transcripts import claude_code, codex, opencode
+from turntree.boot.open import Settings
 from turntree.cli.root import root
 from turntree.core.event import KINDS
 from turntree.ledger.graph.edge import EdgeKind
@@ -212,6 +217,7 @@ ana: key revoke {id}
 dan! member password <= correct horse battery
 ana: member password <= correct horse battery
 ana: member password --remove
+ana: key create browser => key
 ana: fsck
 """
 """Who types which line; an exclamation mark says that it has to be refused. ``=>`` names what of
@@ -233,11 +239,14 @@ async def prove(proof: Proof) -> None:
             CODEX_HOME=str(place / "codex"),
             PYTHONPATH=f"{place}:{os.environ.get('PYTHONPATH', '')}",
         )
-        await run_sync(_tell, proof, place)
+        known = await run_sync(_tell, proof, place)
+        settings = Settings(place / "home", server, workspace="acting", user="ana")
+        await _log_in_and_out(proof, settings, known["key"])
         await run_sync(_count, proof, server)
 
 
-def _tell(proof: Proof, folder: Path) -> None:
+def _tell(proof: Proof, folder: Path) -> Mapping[str, str]:
+    """Have every line typed, and return what of the output was kept."""
     # The embedded server's account may be another than ours, and must pass through.
     folder.chmod(0o755)
     work = folder / "work"
@@ -274,6 +283,23 @@ def _tell(proof: Proof, folder: Path) -> None:
                     f"{line}: {ended.exit_code} {ended.stderr or ended.exception}", file=sys.stderr
                 )
     proof.at_least("lines that ended as they should", right, f"of {len(lines)}", len(lines))
+    return known
+
+
+async def _log_in_and_out(proof: Proof, settings: Settings, key: str) -> None:
+    """Log in at a server with a key, as its page does, and out again."""
+    async with serving_apart(settings, "--no-worker") as served:
+        headers = {"origin": served.url}
+        async with httpx2.AsyncClient(base_url=f"{served.url}/w/acting/api/v1") as browser:
+            answers = [
+                await browser.post("/login-sessions", json={"key": key}, headers=headers),
+                await browser.get("/login-sessions"),
+                await browser.post("/logout", json={}, headers=headers),
+                await browser.get("/login-sessions"),
+            ]
+    statuses = [answer.status_code for answer in answers]
+    wanted = [HTTPStatus.OK, HTTPStatus.OK, HTTPStatus.NO_CONTENT, HTTPStatus.UNAUTHORIZED]
+    proof.at_least(f"logins that began and ended {statuses}", int(statuses == wanted), "logins", 1)
 
 
 def _write_sessions(folder: Path) -> Path:

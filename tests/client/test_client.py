@@ -10,7 +10,7 @@ import pytest
 from proofs.http_world import TEAM, Team
 from tests.client.conftest import Connect
 from tests.client.unsteady import unsteady
-from tests.server.test_network import answer_all
+from tests.server.network import answer_all
 from turntree.client import Client
 from turntree.client.documents import read_document
 from turntree.client.problems import SessionMoved, error_of
