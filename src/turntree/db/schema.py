@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 55
-DIGEST: Final = "1349289e2074b93786c75a705a2ebad8574aa3e49450ce820f57ddc89c4db660"
+NUMBER: Final = 56
+DIGEST: Final = "2736ef1280be2499a6c61ab187b0f741d346cf8ae7d5668c41672124de6fb913"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
