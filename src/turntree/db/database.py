@@ -601,7 +601,11 @@ class _TransactionConnection(AbstractAsyncContextManager[ScopedConnection]):
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         connection, scopes = self._connection, self._kept.scopes
         scopes.pop()
-        # The block around this one holds the same connection, and goes on as its own viewer.
+        if connection.is_busy():
+            # A command was canceled and did not end. As whom the block around this one would go on
+            # is not certain, so it does not.
+            await connection.close()
+        # That block holds the same connection, and goes on as its own viewer.
         if scopes and not connection.closed and not connection.has_failed():
             await connection.enter(scopes[-1])
         _raise_translated(error)

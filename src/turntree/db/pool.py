@@ -101,6 +101,10 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
         """Return whether all that the current transaction can still do is to roll back."""
         return self.pgconn.transaction_status == TransactionStatus.INERROR
 
+    def is_busy(self) -> bool:
+        """Return whether a command is in progress that no task waits for any more."""
+        return self.pgconn.transaction_status == TransactionStatus.ACTIVE
+
 
 class Connections(Protocol):
     """A source of connections, such as a pool."""
