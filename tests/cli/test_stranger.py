@@ -165,7 +165,7 @@ ELSEWHERE = {
     "import", "demo", "init", "on", "off", "ps", "down", "ui", "serve", "completion", "config",
     "config add", "config get", "config list", "config set", "config unset", "hook sync",
     "hook install", "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall",
-    "uninstall", "remote", "remote add", "remote list", "remote remove",
+    "uninstall", "remote", "remote add", "remote list", "remote remove", "key store", "key forget",
     *(f"{kind} create" for kind in STATES),
 }  # fmt: skip
 """What asks nothing of the ledger, or never ends."""

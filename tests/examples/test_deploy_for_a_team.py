@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ PAGE = ROOT / "docs/howto/deploy-for-a-team.md"
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )?turntree .*$", re.MULTILINE)
 REQUEST = re.compile(r"^curl .*$", re.MULTILINE)
 SERVER = "http://127.0.0.1:8744"
+REMOTE = "## From the command line"
+"""The section whose commands work over a server."""
+NAMED = "https://turntree.example.net"
 SOON_S = 60.0
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -46,7 +50,7 @@ def settings(shell: Shell, place: Path, conninfo: str) -> Settings:
 
 
 def test_commands_of_the_page_can_be_typed_twice(shell: Shell) -> None:
-    commands = COMMAND.findall(PAGE.read_text(encoding="utf-8"))
+    commands = COMMAND.findall(PAGE.read_text(encoding="utf-8").partition(REMOTE)[0])
     assert "turntree serve" in commands
     for good in ((0,), (0, 1, 3, 4)):
         for command in commands:
@@ -60,31 +64,71 @@ def test_commands_of_the_page_can_be_typed_twice(shell: Shell) -> None:
                 check_again(command, lines)
 
 
-async def test_requests_of_the_page_are_answered(settings: Settings) -> None:
+async def test_requests_of_the_page_are_answered(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     requests = REQUEST.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(requests) == 5
+    assert len(requests) == 10
     known = {"CODE": "", "KEY": "", "RUN": ""}
     async with serving_apart(settings) as served:
         known["CODE"] = served.told["link"].partition("#code=")[2]
         answers: list[str] = []
         for request in requests:
+            if "accepted-invitations" in request:
+                known["CODE"] = await invite("bo")
             typed = request.replace(SERVER, served.url).replace("CODE", known["CODE"])
+            typed = typed.replace('"KEY"', f'"{known["KEY"]}"')
             answer = await asyncio.to_thread(_type, typed, known)
             assert "urn:turntree:problem" not in answer, (request, answer)
             answers.append(answer)
-            if answer.startswith("{"):
+            # The key of the agent is for a program; the person logs in with their own.
+            if answer.startswith("{") and "Idempotency-Key: ci-1" not in request:
                 document = json.loads(answer)
                 known["KEY"] = document.get("key", known["KEY"])
                 known["RUN"] = document.get("run", known["RUN"])
-    _, me, _, events, turn = answers
+    _, me, _, events, turn, first, second, login, bo, _ = answers
     assert json.loads(me)["user"] == "ana"
+    assert [json.loads(key)["holder"] for key in (first, second, login)] == ["human:bo"] * 3
+    assert json.loads(bo)["user"] == "bo"
     assert "\nevent: end\n" in events
     assert json.loads(turn)["reply"][0]["parts"][0]["text"] == "Hello"
 
 
+async def invite(name: str) -> str:
+    """Return the code of a new invitation, whose undo is not tried: it is accepted."""
+    told = await asyncio.to_thread(_type, f"turntree invitation create {name} --json", {})
+    return str(json.loads(told)["code"])
+
+
+async def test_commands_over_the_server_of_the_page_work(settings: Settings) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition(REMOTE)[2].partition("```text\n")[2]
+    commands = section.partition("```")[0]
+    assert "turntree key store" in commands
+    sent = "turntree session create main && turntree send main one && turntree send main two"
+    await asyncio.to_thread(_type, sent, {})
+    async with serving_apart(settings) as served:
+        code = served.told["link"].partition("#code=")[2]
+        made = await asyncio.to_thread(
+            _type,
+            f"""curl -s -H 'Content-Type: application/json' -d '{{"code": "{code}"}}' """
+            f"{served.url}/w/team/api/v1/first-key",
+            {},
+        )
+        typed = commands.replace(NAMED, served.url).replace("key store", 'key store <<<"$KEY"', 1)
+        # No database answers there: what is printed came from the server.
+        nowhere = {"TURNTREE_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"}
+        known = {"KEY": json.loads(made)["key"], **nowhere}
+        printed = await asyncio.to_thread(_type, f"set -e\n{typed}", known)
+    assert "What is left to do?" in printed
+    assert "other-way begins at" in printed
+
+
 def _type(request: str, known: dict[str, str]) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ended = subprocess.run(
-        ["bash", "-c", request], env={**os.environ, **known}, capture_output=True, text=True,
-        check=True, timeout=SOON_S,
+        ["bash", "-c", request], env={**os.environ, "PATH": path, **known}, capture_output=True,
+        text=True, check=False, timeout=SOON_S,
     )  # fmt: skip
+    assert ended.returncode == 0, (request, ended.stderr)
     return ended.stdout
