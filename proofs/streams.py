@@ -328,7 +328,7 @@ async def prove_cuts(proof: Proof, place: Place, streams: int) -> None:
         begun.append(number)
         for delay in delays:
             await asyncio.sleep(delay)
-            # In the middle of whatever comes at this moment.
+            # A message may be halfway: the cut is not aligned with them.
             listener.transport.abort()
             async with opening:
                 listener = await listen(place.port, key, heard[number], after=listener.position)

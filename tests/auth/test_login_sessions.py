@@ -1,4 +1,4 @@
-"""Login sessions: verified against the ledger, ended with whatever they were begun with."""
+"""Login sessions: verified against the ledger, ended with the key or password that began them."""
 
 from collections.abc import Mapping
 from pathlib import Path

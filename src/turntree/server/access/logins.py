@@ -1,7 +1,7 @@
 """``/login-sessions``: people log in with a browser, see where they are logged in, and log out.
 
-What a person shows is a name and a password, an API key, or the code of an invitation. Whatever is
-wrong with it gets the same answer, in a workspace that exists or not.
+What a person shows is a name and a password, an API key, or the code of an invitation. If it is
+wrong, the answer is the same for every reason, in a workspace that exists or not.
 """
 
 from http import HTTPStatus
