@@ -32,6 +32,7 @@ from turntree.server.access.network_callers import make_callers
 from turntree.server.access.session_cookie import cookie_name
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
+from turntree.server.page import Page
 from turntree.server.route import ApiRoute
 from turntree.server.routes import NETWORK_ROUTES
 from turntree.system.clock import SystemClock
@@ -196,7 +197,11 @@ def later(ms: int = HOUR_MS) -> Timestamp:
 
 @contextlib.asynccontextmanager
 async def serving_here(
-    team: Team, routes: Sequence[ApiRoute] = NETWORK_ROUTES, *, names: Sequence[str] = ()
+    team: Team,
+    routes: Sequence[ApiRoute] = NETWORK_ROUTES,
+    *,
+    names: Sequence[str] = (),
+    page: Page | None = None,
 ) -> AsyncGenerator[str, None]:
     """Run the application in this process, and yield where it is; ``names`` are more host names."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -209,7 +214,7 @@ async def serving_here(
             return True
 
         door = make_network_door(
-            make_network_app(callers, is_ready, routes=routes),
+            make_network_app(callers, is_ready, routes=routes, page=page),
             keys,
             {f"127.0.0.1:{port}", *names},
         )

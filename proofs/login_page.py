@@ -1,26 +1,38 @@
-"""The claim: with a browser and a keyboard a person gets in, makes a key and leaves, and no more.
+"""The claim: with a browser and a keyboard a person gets in and works with the team, until it ends.
 
     python -m proofs.login_page [--quick]
 
-A Chromium opens the page of a server that was started with the typed command, and is used with
-nothing but the keyboard: a person logs in with an invitation, then with a key, then with a
-password, creates and revokes a key, and logs out. In each state axe-core looks for violations of
-WCAG 2.2 AA. The page must load nothing foreign, and report no error but refusals. Afterwards the
-cookie of the session and the key open nothing.
+A Chromium opens a server that was started with the typed command, and is used with nothing but the
+keyboard. A person who is not logged in follows a link to a thread, is sent to log in, accepts an
+invitation and is back at the thread. They see the canopy, open the thread, fork it and undo that;
+what another member writes appears by the stream. An admin ends their login session in another
+process: the page says so, and leads back after the next login. Logging in leads to no address
+outside the workspace. In each state axe-core looks for violations of WCAG 2.2 AA, the focus is
+never lost, nothing foreign is loaded, and no error is reported but refusals.
 """
 
+import re
 from typing import Any, Final
 
 import httpx2
 from playwright.async_api import BrowserContext, Page, expect
 
-from proofs.browser import PAGE_S_MAX, Watched, chromium, watch
+from proofs.browser import PAGE_S_MAX, Watched, chromium, settle, watch
 from proofs.figures import Proof, run, temporary_server
 from proofs.http_world import OWNER, TEAM, Team, a_team, later, serving_apart
+from proofs.ui_keys import Hands
 from proofs.ui_look import AXE, RULES, RUN_AXE
+from turntree.core.message import assistant, user
 
 QUICK_SERVER: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 PASSWORD: Final = "correct horse battery"  # noqa: S105 - of a workspace that ends with the proof
+THREAD: Final = "lobby"
+NEWS: Final = "The depot has moved to the harbour."
+ELSEWHERE: Final = (
+    "//evil.example/", "/\\evil.example/", "/../../w/other/", "/%2e%2e/%2e%2e/", "https://evil.example/",
+    "/login", "/api/v1/me", "/welcome",
+)  # fmt: skip
+"""Where a page that someone else links to wants to lead a person who logs in."""
 TABS_MAX: Final = 30
 STATES: Final = 7
 
@@ -28,11 +40,13 @@ STATES: Final = 7
 class Visit:
     """A browser that is used with the keyboard only, and what was seen of each state."""
 
-    def __init__(self, watched: Watched, context: BrowserContext) -> None:
+    def __init__(self, watched: Watched, context: BrowserContext, url: str) -> None:
         """Begin with a page that shows nothing yet."""
         self.watched = watched
         self.page: Page = watched.page
         self.context = context
+        self.place = f"{url}/w/{TEAM}"
+        self.hands = Hands(watched.page)
         self.states: list[str] = []
         self.violations: list[str] = []
 
@@ -54,84 +68,143 @@ class Visit:
         raise AssertionError(f"the tab key does not lead to {id}")
 
     async def enter(self, **texts: str) -> None:
-        """Type into fields, and send the form of the last one."""
+        """Type into fields of the page to log in with, and send the form of the last one."""
         for id, text in texts.items():
             await self.reach(id)
             await self.page.keyboard.press("Control+A")
             await self.page.keyboard.type(text)
         await self.page.keyboard.press("Enter")
 
-    async def leave(self) -> None:
-        """Log out."""
-        await self.reach("leave")
-        await self.page.keyboard.press("Enter")
-        await expect(self.page.locator("#status")).to_have_text("Logged out.")
+    async def is_at(self, path: str) -> None:
+        """Wait until the page is at a place of the workspace, and has drawn it."""
+        await expect(self.page).to_have_url(f"{self.place}{path}")
+        await settle(self.page)
 
-    async def is_in_as(self, name: str) -> None:
-        """Wait until the page shows who is logged in."""
-        await expect(self.page.locator("h1")).to_have_text(f"{TEAM}: logged in as {name}")
+    async def log_in_again(self, path: str, **texts: str) -> None:
+        """Log in at a page that leads to a path."""
+        await expect(self.page).to_have_url(f"{self.place}/login")
+        await expect(self.page.locator("#code")).to_be_focused()
+        await self.enter(**texts)
+        await self.is_at(path)
 
 
 async def prove(proof: Proof) -> None:
-    """Visit the page."""
+    """Visit the server."""
     with temporary_server(QUICK_SERVER) as (server, home):
         async with (
             a_team(server, home / "proof") as team,
             serving_apart(team.settings, "--no-worker") as served,
             chromium() as browser,
         ):
+            expect.set_options(timeout=PAGE_S_MAX * 1000)
             context = await browser.new_context()
-            visit = Visit(watch(await context.new_page()), context)
-            await prove_visit(proof, visit, team, served.url)
+            visit = Visit(watch(await context.new_page()), context, served.url)
+            await team.tree.passwords.set(PASSWORD)
+            await get_in(visit, team)
+            await work(proof, visit, team)
+            await end_elsewhere(visit, team)
+            await stay_inside(proof, visit)
+            await prove_secrets(proof, visit)
+    tell(proof, visit)
 
 
-async def prove_visit(proof: Proof, visit: Visit, team: Team, url: str) -> None:
-    """Go through all states of the page."""
+async def get_in(visit: Visit, team: Team) -> None:
+    """Follow a link, accept an invitation, and be where the link leads."""
     page = visit.page
-    expect.set_options(timeout=PAGE_S_MAX * 1000)
-    await team.tree.passwords.set(PASSWORD)
     _, code = await team.tree.invitations.create("bo", expires_at=later())
-    await page.goto(f"{url}/w/{TEAM}/login#code={code}")
+    await page.goto(f"{visit.place}/s/{THREAD}?tab=why")
+    await expect(page).to_have_url(f"{visit.place}/login")
     await expect(page.locator("#code")).to_be_focused()
-    is_hidden = "code" not in page.url
     await visit.look("logged out")
-    await page.keyboard.press("Enter")
-    await visit.is_in_as("bo")
-    await visit.look("logged in by an invitation")
-    await visit.leave()
-    await visit.enter(code=code)
-    await expect(page.locator("#status")).to_contain_text("was accepted already")
+    await visit.enter(code=team.keys["expired"])
+    await expect(page.locator("#status")).to_contain_text("opens nothing")
     await visit.look("refused")
-    await visit.enter(code=team.keys["owner"])
-    await visit.is_in_as(OWNER)
-    await visit.enter(purpose="laptop")
-    made = page.locator("#made")
-    await expect(made).to_be_focused()
-    key = await made.inner_text()
-    await visit.look("a key is shown")
-    await page.reload()
-    await visit.is_in_as(OWNER)
-    is_shown_once = await made.inner_text() == ""
-    await visit.look("logged in by a key")
-    revoke = page.get_by_role("button", name="Revoke the key laptop")
-    await revoke.focus()
+    await visit.enter(code=code)
+    await visit.is_at(f"/s/{THREAD}?tab=why")
+    await expect(page.locator("main article").first).to_be_visible()
+    await visit.look("a thread")
+
+
+async def work(proof: Proof, visit: Visit, team: Team) -> None:
+    """See the canopy, fork, undo, and see what another member writes."""
+    page, hands = visit.page, visit.hands
+    await hands.press("Tab", "g", "c")
+    await visit.is_at("/")
+    await expect(page.locator(".canopy-head dd").first).to_be_visible()
+    await visit.watched.quiet()
+    await visit.look("the canopy")
+    await hands.check_names()
+    await hands.search("hello")
+    await hands.type("fby-keyboard\n")
+    bar = page.locator(".undo-bar")
+    await expect(bar).to_contain_text("Forked")
+    await expect(bar).to_contain_text(f"--server {visit.place}")
+    await hands.look("a fork")
+    made = await team.tree.sessions.ledger.find("by-keyboard")
+    await visit.look("a fork")
+    await page.goto(f"{visit.place}/s/{THREAD}")
+    await expect(page.locator("main article").first).to_be_visible()
+    await visit.watched.quiet()
+    await team.of(OWNER).turns.record(THREAD, [user(NEWS)], [assistant("Noted.")])
+    await expect(page.locator("main")).to_contain_text(NEWS)
+    await visit.watched.quiet()
+    await visit.look("a turn of another member")
+    proof.at_least("forks by keyboard", int(made is not None), "forks", 1)
+    offered = [name for name in ("Revert", "Worktree", "Codex") if await _offers(page, name)]
+    proof.at_most(f"acts of another machine {offered}", len(offered), "acts", 0)
+
+
+async def _offers(page: Page, name: str) -> bool:
+    return await page.locator("main").get_by_role("button", name=re.compile(f"^{name}")).count() > 0
+
+
+async def end_elsewhere(visit: Visit, team: Team) -> None:
+    """End the session in another process; the page says so, and leads back."""
+    page = visit.page
+    (session,) = [
+        one for one in await team.tree.login_sessions.list_all() if one.holder == "human:bo"
+    ]
+    await team.tree.login_sessions.end(session.id)
+    await expect(page.get_by_role("heading", name="You are logged out")).to_be_visible()
+    await expect(page.get_by_role("link", name="Log in")).to_be_focused()
+    await visit.look("the session has ended")
     await page.keyboard.press("Enter")
-    await expect(page.locator("#status")).to_have_text("The key laptop is revoked.")
+    await visit.log_in_again(f"/s/{THREAD}", code=team.keys["owner"])
+    await expect(page.locator(".here")).to_contain_text(OWNER)
+
+
+async def stay_inside(proof: Proof, visit: Visit) -> None:
+    """Log in with a link that wants to lead elsewhere."""
+    page, left = visit.page, list[str]()
+    for address in ELSEWHERE:
+        await page.goto("about:blank")
+        await page.goto(f"{visit.place}/login#to={address.replace('%', '%25')}")
+        await expect(page.locator(".canopy-head, .state, .page").first).to_be_visible()
+        if not page.url.startswith(f"{visit.place}/") or page.url.endswith(("login", "me")):
+            left.append(f"{address} -> {page.url}")
+    proof.at_most(f"addresses outside the workspace {left}", len(left), "addresses", 0)
+
+
+async def prove_secrets(proof: Proof, visit: Visit) -> None:
+    """Log out; what was in the browser opens nothing, and was out of reach of scripts."""
     cookies: Any = await visit.context.cookies()
     (cookie,) = [one for one in cookies if "login" in one["name"]]
-    await visit.leave()
-    await visit.enter(name="ana", password=PASSWORD)
-    await visit.is_in_as("ana")
-    await visit.look("logged in by a password")
-    await visit.leave()
-    await visit.look("logged out again")
-    async with httpx2.AsyncClient(base_url=url) as http:
-        path = f"/w/{TEAM}/api/v1/me"
-        answers = [
-            await http.get(path, headers={"cookie": f"{cookie['name']}={cookie['value']}"}),
-            await http.get(path, headers={"authorization": f"Bearer {key}"}),
-        ]
-    still_open = sum(answer.status_code != httpx2.codes.UNAUTHORIZED for answer in answers)
+    seen: str = await visit.page.evaluate("document.cookie + JSON.stringify({...localStorage})")
+    origin = visit.place.partition("/w/")[0]
+    async with httpx2.AsyncClient(base_url=visit.place) as http:
+        headers = {"cookie": f"{cookie['name']}={cookie['value']}", "origin": origin}
+        assert (await http.post("api/v1/logout", json={}, headers=headers)).is_success
+        answer = await http.get("api/v1/me", headers=headers)
+    await visit.page.goto(f"{visit.place}/graph")
+    await visit.log_in_again("/graph", name="ana", password=PASSWORD)
+    exposed = [not cookie["httpOnly"], cookie["sameSite"] != "Strict", cookie["value"] in seen]
+    still_open = int(answer.status_code != httpx2.codes.UNAUTHORIZED)
+    proof.at_most("cookies that still open something", still_open, "cookies", 0)
+    proof.at_most("secrets that a script could read", sum(exposed), "secrets", 0)
+
+
+def tell(proof: Proof, visit: Visit) -> None:
+    """Show what was seen on the way."""
     proof.at_least("states that were looked at", len(visit.states), "states", STATES)
     proof.at_most(f"violations that axe-core finds {visit.violations}", len(visit.violations),
                   "violations", 0)  # fmt: skip
@@ -140,10 +213,9 @@ async def prove_visit(proof: Proof, visit: Visit, team: Team, url: str) -> None:
     # The console reports every refusal: those of `/me` say that no person is logged in.
     errors = [one for one in visit.watched.errors if "Failed to load resource" not in one]
     proof.at_most(f"errors of the page {errors}", len(errors), "errors", 0)
-    proof.at_most("keys and cookies that still open something", still_open, "secrets", 0)
-    exposed = [not is_hidden, not is_shown_once, not cookie["httpOnly"],
-               cookie["sameSite"] != "Strict"]  # fmt: skip
-    proof.at_most("secrets that stay in the page or its address", sum(exposed), "secrets", 0)
+    losses, nameless = visit.hands.losses, visit.hands.nameless
+    proof.at_most(f"times the focus was lost {losses}", len(losses), "times", 0)
+    proof.at_most(f"controls without a name {nameless}", len(nameless), "controls", 0)
 
 
 if __name__ == "__main__":

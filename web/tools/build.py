@@ -31,8 +31,8 @@ APART = (MODULES, "tools", "dist", "coverage")
 DESCRIBE = """
 import sys
 from turntree.server.openapi import write_openapi
-from turntree.server.routes import ROUTES
-sys.stdout.buffer.write(write_openapi(ROUTES))
+from turntree.server.routes import ACCOUNT_ROUTES, ROUTES
+sys.stdout.buffer.write(write_openapi((*ROUTES, *ACCOUNT_ROUTES)))
 """
 NODE_MIN = (20, 19)
 

@@ -1,5 +1,6 @@
 """The server as one ASGI application: the API, its description, and the page."""
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -10,13 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turntree.server.access.caller import Callers, LocalCallers
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import JSON, PREFIX, Dispatcher, answer_elsewhere, answer_unexpected
 from turntree.server.keys import AccessKeys
 from turntree.server.openapi import write_openapi
-from turntree.server.page import Page
+from turntree.server.page import ASSETS, ICON, Page
 from turntree.server.route import ApiRoute
 from turntree.server.routes import NETWORK_ROUTES, ROUTES
 from turntree.server.security import (
@@ -35,6 +37,31 @@ _WELCOME_FILES: Final = {
     "login.css": ("login.css", "text/css"),
     "login.js": ("login.js", "text/javascript"),
 }
+
+
+_PLACE_OF_PAGE: Final = re.compile(rb"/w/[^/]+(?:/(?!api(?:/|$)).*)?", re.DOTALL)
+"""A path of a workspace at which there is no API, still escaped."""
+
+
+class WorkspacePlace:
+    """What is below ``/w/NAME``: the API of a workspace, and the page for every other path.
+
+    The page is the same for all workspaces, and shows nothing by itself: without a login it sends
+    its reader to log in. It is not the server that does so, because a browser that follows a link
+    from another site does not send its cookie with that one request.
+    """
+
+    def __init__(self, api: ASGIApp, page: ASGIApp) -> None:
+        """Serve an API and a page."""
+        self._api = api
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        is_page = _PLACE_OF_PAGE.fullmatch(raw.partition(b"?")[0]) is not None
+        answering = self._page if is_page and scope["method"] in ("GET", "HEAD") else self._api
+        await answering(scope, receive, send)
 
 
 def make_app(
@@ -69,6 +96,7 @@ def make_network_app(
     is_ready: Callable[[], Awaitable[bool]],
     *,
     routes: Sequence[ApiRoute] = NETWORK_ROUTES,
+    page: Page | None = None,
 ) -> Starlette:
     """Return the application for callers over the network, without the checks of ``security``."""
 
@@ -87,6 +115,7 @@ def make_network_app(
         name, media = _WELCOME_FILES[request.url.path.rpartition("/")[2]]
         return Response((WELCOME / name).read_bytes(), media_type=media)
 
+    page = page or Page()
     health, ready = HEALTH_PATHS
     return Starlette(
         routes=[
@@ -94,7 +123,9 @@ def make_network_app(
             Route(ready, tell_readiness),
             Route(f"{PREFIX}/openapi.json", describe),
             *(Route(f"/w/{{workspace}}/{name}", show_welcome) for name in _WELCOME_FILES),
-            Mount("/w", Dispatcher(callers, routes)),
+            Route(f"/{ICON}", page),
+            Route(f"/{ASSETS}{{name:path}}", page),
+            Mount("/w", WorkspacePlace(Dispatcher(callers, routes), page)),
         ],
         exception_handlers={HTTPException: answer_elsewhere, Exception: answer_unexpected},
     )

@@ -41,6 +41,8 @@ class ServerContext:
     """Where the sample data is shown instead, on request."""
     is_local: bool = True
     """Whether the caller is the user of this machine."""
+    login: str | None = None
+    """The id of the login session with which the caller asks."""
     is_admitted: Callable[[], Awaitable[bool]] = _always
     """Asked again while a stream lasts: whether its caller may still read."""
     is_draining: Callable[[], bool] = lambda: False

@@ -1,7 +1,8 @@
 """The built page: hashed assets that never change, and one document for every other path.
 
 The build writes ``page/`` beside this module. A path that is not a file of the build is a place
-inside the page, which reads it from the address.
+inside the page, which reads it from the address, as it does the workspace: over the network all
+workspaces share one document and its assets.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from turntree.core.value import value
 
 FOLDER: Final = Path(__file__).parent / "page"
 INDEX: Final = "index.html"
+ICON: Final = "icon.svg"
 ASSETS: Final = "assets/"
 """Files below it have a digest of their content in their names."""
 MISSING: Final = """\

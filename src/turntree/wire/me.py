@@ -16,3 +16,7 @@ class Me:
     """Whether this process can ask models."""
     sample: bool
     """Whether the workspace holds the sample data."""
+    may: tuple[str, ...] = ()
+    """The actions that the caller is permitted, such as ``invoke``; a session may permit less."""
+    login: str | None = None
+    """The id of the login session with which the caller asks; null for a key or a token."""

@@ -1,5 +1,7 @@
+import { IS_SHARED } from "../api/place.ts";
 import type { Act } from "./acts.ts";
 import { ForkDialog } from "./ForkDialog.tsx";
+import { MoveBackDialog } from "./MoveBackDialog.tsx";
 import { RevertDialog } from "./RevertDialog.tsx";
 import { RewindDialog } from "./RewindDialog.tsx";
 import { ShareDialog } from "./ShareDialog.tsx";
@@ -19,7 +21,11 @@ export default function ActDialog({ act }: { act: Act }) {
     case "fork":
       return <ForkDialog target={act.target} />;
     case "rewind":
-      return <RewindDialog target={act.target} before={act.before ?? false} />;
+      return IS_SHARED ? (
+        <MoveBackDialog target={act.target} before={act.before ?? false} />
+      ) : (
+        <RewindDialog target={act.target} before={act.before ?? false} />
+      );
     case "revert":
       return <RevertDialog target={act.target} />;
     case "share":

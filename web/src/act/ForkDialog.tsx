@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { write } from "../api/client.ts";
+import { IS_SHARED } from "../api/place.ts";
 import { bytes, count } from "../core/format.ts";
 import { useLater } from "../parts/useLater.ts";
 import type { Target } from "./acts.ts";
@@ -15,13 +16,17 @@ export function ForkDialog({ target }: { target: Target }) {
   const [withFiles, setWithFiles] = useState(false);
   const [folder, setFolder] = useState("");
   const act = useAct("fork");
+  // A server for a team chooses no name.
+  const proposed = `${target.session ?? "fork"}-${digits(turn.digest).slice(0, 4)}`;
   const fork = (label: string) =>
-    void act.finish("/acts/fork", {
-      at: turn.id,
-      label: label.trim() || preview.data?.label || null,
-      with_files: withFiles,
-      folder: withFiles && folder.trim() ? folder.trim() : null,
-    });
+    void (IS_SHARED
+      ? act.finish("/sessions", { at: turn.id, label: label.trim() || proposed })
+      : act.finish("/acts/fork", {
+          at: turn.id,
+          label: label.trim() || preview.data?.label || null,
+          with_files: withFiles,
+          folder: withFiles && folder.trim() ? folder.trim() : null,
+        }));
   const { field, text, setText } = useFirstField("", fork);
   const asked = useLater(folder.trim() || null, FOLDER_PAUSE_MS);
   const preview = useQuery({
@@ -29,9 +34,11 @@ export function ForkDialog({ target }: { target: Target }) {
     queryFn: () => write("/acts/fork/plan", { at: turn.id, folder: asked }),
     placeholderData: (before) => before,
     staleTime: 0,
+    enabled: !IS_SHARED,
   });
   const place = preview.data?.places[0];
-  const label = text.trim() || preview.data?.label || "NAME";
+  const name = IS_SHARED ? proposed : preview.data?.label;
+  const label = text.trim() || name || "NAME";
   const files = withFiles ? ["--files", ...(folder.trim() ? [folder.trim()] : [])] : [];
   return (
     <Frame
@@ -45,31 +52,26 @@ export function ForkDialog({ target }: { target: Target }) {
       disabled={withFiles && !place}
     >
       <div className="act-body">
-        <Field
-          name="Name"
-          id="fork-name"
-          inputRef={field}
-          value={text}
-          change={setText}
-          placeholder={preview.data?.label}
-        />
-        <label className="act-check">
-          <input
-            type="checkbox"
-            checked={withFiles}
-            disabled={!withFiles && (!preview.data || preview.data.places.length === 0)}
-            onChange={(event) => setWithFiles(event.target.checked)}
-          />
-          <span>
-            With files of its own
-            <small>
-              {place
-                ? `A copy of ${place.source} as this turn left it: ${count(place.files, "file")}, ${bytes(place.bytes)}.`
-                : (preview.data?.why_no_files ??
-                  (preview.isError ? "Its files are not known." : "Looking for its files…"))}
-            </small>
-          </span>
-        </label>
+        <Field name="Name" id="fork-name" inputRef={field} value={text} change={setText} placeholder={name} />
+        {IS_SHARED ? null : (
+          <label className="act-check">
+            <input
+              type="checkbox"
+              checked={withFiles}
+              disabled={!withFiles && (!preview.data || preview.data.places.length === 0)}
+              onChange={(event) => setWithFiles(event.target.checked)}
+            />
+            <span>
+              With files of its own
+              <small>
+                {place
+                  ? `A copy of ${place.source} as this turn left it: ${count(place.files, "file")}, ${bytes(place.bytes)}.`
+                  : (preview.data?.why_no_files ??
+                    (preview.isError ? "Its files are not known." : "Looking for its files…"))}
+              </small>
+            </span>
+          </label>
+        )}
         {withFiles ? (
           <Field
             name="Folder"

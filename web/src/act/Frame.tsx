@@ -20,13 +20,18 @@ export function Frame(props: {
   busy: boolean;
   disabled?: boolean;
   others?: ReactNode;
+  /** How the dialog goes away; an act of a turn or session needs none of its own. */
+  close?: () => void;
+  /** Whether what it does is hard to take back. */
+  isDanger?: boolean;
 }) {
+  const close = props.close ?? actStore.close;
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
     if (!props.busy && !props.disabled) props.submit();
   };
   return (
-    <Dialog title={props.title} close={actStore.close} className="act" quiet>
+    <Dialog title={props.title} close={close} className="act" quiet>
       <form onSubmit={onSubmit} aria-busy={props.busy}>
         <header className="act-head">
           <h2>{props.title}</h2>
@@ -37,11 +42,16 @@ export function Frame(props: {
         <footer className="act-foot">
           {props.command ? <Command line={props.command} label="of this" /> : <span />}
           <div className="act-buttons">
-            <Button kind="quiet" onClick={actStore.close}>
+            <Button kind="quiet" onClick={close}>
               Cancel
             </Button>
             {props.others}
-            <Button kind="primary" type="submit" disabled={props.disabled ?? false} aria-busy={props.busy}>
+            <Button
+              kind={props.isDanger ? "danger" : "primary"}
+              type="submit"
+              disabled={props.disabled ?? false}
+              aria-busy={props.busy}
+            >
               {props.busy ? "Working…" : props.verb}
             </Button>
           </div>

@@ -1,10 +1,13 @@
 import { Archive, PenLine } from "lucide-react";
 import { Button } from "../parts/Button.tsx";
+import { useOffered } from "./offers.ts";
 import { useActs } from "./useActs.ts";
 
 /** What can be done with a whole session; for the head of a page that shows one. */
 export function SessionActs(props: { session: string; head?: string | null }) {
   const acts = useActs();
+  const offers = useOffered();
+  if (!offers("rename")) return null;
   return (
     <span className="session-acts">
       <Button

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { read, write } from "../api/client.ts";
+import { IS_SHARED } from "../api/place.ts";
 import { asProblem } from "../api/problem.ts";
 import { bytes, count } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
@@ -268,8 +269,12 @@ export function UndoDialog({ session, head }: { session: string; head: string | 
   const offered = useRef<NonNullable<ActResult["undo"]> | null>(null);
   const undo = async (at: string | null | undefined, conflicts: "ask" | "keep" | "exact") => {
     const step = offered.current;
+    if (!step && IS_SHARED)
+      return act.finish("/sessions/{session}/undo", { expected_head: at ?? null }, { session });
     if (!step) return act.finish("/acts/undo", { session, expected_head: at ?? null, conflicts });
-    const result = await act.takeBack({ ...step, body: { ...step.body, conflicts } });
+    // Only an act with files takes a choice.
+    const body = conflicts === "ask" ? step.body : { ...step.body, conflicts };
+    const result = await act.takeBack({ ...step, body });
     if (result) actStore.finish("undo", result);
   };
   useEffect(() => {

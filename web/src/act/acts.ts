@@ -1,5 +1,8 @@
 /** Which act is open, and what was done last. Small, so that every page can hold it; the dialogs are loaded late. */
+import { meQuery } from "../api/me.ts";
+import { queryClient } from "../api/queryClient.ts";
 import type { components } from "../api/schema.d.ts";
+import { isOffered } from "./offers.ts";
 
 export interface TurnTarget {
   id: string;
@@ -49,6 +52,7 @@ export const actStore = {
   },
   get: (): State => state,
   open(act: Act): void {
+    if (!isOffered(act.kind, queryClient.getQueryData(meQuery.queryKey))) return;
     typed.start(actStore.close);
     set({ act });
   },

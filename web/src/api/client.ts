@@ -4,6 +4,7 @@
  * the compiler where it is asked.
  */
 
+import { PLACE_HERE } from "./place.ts";
 import { asProblem, problemOf } from "./problem.ts";
 import type { paths } from "./schema.d.ts";
 
@@ -74,13 +75,17 @@ export async function readText<Path extends TextPath>(
   return (await ask(addressOf(path, parameters as object), { signal: signal ?? null })).text();
 }
 
-/** What POST answers. The key makes a second try of the same act do nothing; give it when you try again yourself. */
+/**
+ * What POST answers. The key makes a second try of the same act do nothing; give it when you try again yourself.
+ * `names` are the parameters of the path.
+ */
 export async function write<Path extends WritePath>(
   path: Path,
   body: Body<Path>,
   key: string = crypto.randomUUID(),
+  names: Record<string, string> = {},
 ): Promise<Json<Writes<Path>>> {
-  const answer = await ask(path, {
+  const answer = await ask(addressOf(path, names), {
     method: "POST",
     headers: { "Content-Type": "application/json", "Idempotency-Key": key },
     body: JSON.stringify(body),
@@ -91,7 +96,7 @@ export async function write<Path extends WritePath>(
 async function ask(path: string, init: RequestInit): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(BASE + path, { credentials: "same-origin", ...init });
+    answer = await fetch(PLACE_HERE + BASE + path, { credentials: "same-origin", ...init });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw asProblem(error);

@@ -1,9 +1,10 @@
 /** The same without a shared worker: one tab holds a lock and the stream, and tells the others. */
 
 import { hear, type LiveState, type Message, SILENT } from "../core/live.ts";
-import { openSource } from "./source.ts";
+import { PLACE_HERE } from "./place.ts";
+import { openSource, STREAM_NAME } from "./source.ts";
 
-const NAME = "turntree-stream";
+const NAME = STREAM_NAME + PLACE_HERE;
 type Note = { ask: true } | { tell: Message };
 
 /** Tells every message, from the server or from the tab that leads. */
@@ -22,7 +23,7 @@ export function followLeader(tell: (message: Message) => void): void {
   // The lock is kept until the tab goes; then the next tab in line leads.
   void navigator.locks.request(NAME, () => {
     isLeader = true;
-    openSource((message) => {
+    openSource(PLACE_HERE, (message) => {
       state = hear(state, message);
       channel.postMessage({ tell: message } satisfies Note);
       tell(message);

@@ -1,5 +1,7 @@
 /** What went wrong, as a person can read it: the server's problem+json, or no server at all. */
 
+import { IS_SHARED } from "./place.ts";
+
 export class Problem extends Error {
   readonly status: number;
   readonly detail: string;
@@ -43,7 +45,9 @@ export function problemOf(status: number, body: unknown): Problem {
   if (typeof body === "object" && body !== null) {
     const fields = body as Record<string, unknown>;
     const title = typeof fields.title === "string" && fields.title ? fields.title : TITLES[status];
-    const next = Array.isArray(fields.next) ? fields.next.filter((item) => typeof item === "string") : [];
+    const told = Array.isArray(fields.next) ? fields.next.filter((item) => typeof item === "string") : [];
+    // A server for a team names requests, which a person cannot type; a local one names commands.
+    const next = IS_SHARED ? [] : told;
     return new Problem(status, title ?? `The server answered ${status}`, text(fields.detail), next, {
       kind: text(fields.type).split(":").at(-1) ?? "",
       head: text(fields.head) || null,
@@ -57,12 +61,12 @@ export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   // A part of the page that was not loaded yet is asked for like an answer.
   if (error instanceof TypeError || (error instanceof Error && NOT_LOADED.test(error.message))) {
-    return new Problem(
-      OFFLINE,
-      "Turntree is not answering",
-      "It may have been stopped. Start it again in a terminal.",
-      ["turntree ui"],
-    );
+    const title = "Turntree is not answering";
+    if (IS_SHARED)
+      return new Problem(OFFLINE, title, "The server may be restarting, or out of reach. Try again soon.");
+    return new Problem(OFFLINE, title, "It may have been stopped. Start it again in a terminal.", [
+      "turntree ui",
+    ]);
   }
   return new Problem(
     500,

@@ -1,17 +1,18 @@
 /** One cache of answers for the page. What the ledger holds never changes; what is new comes by the stream. */
 
-import { QueryCache, QueryClient } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { lock } from "./lock.ts";
 import { asProblem } from "./problem.ts";
 
 const ATTEMPTS = 2;
 
+const onError = (error: unknown) => {
+  if (asProblem(error).isLocked) lock.close();
+};
+
 export const queryClient = new QueryClient({
-  queryCache: new QueryCache({
-    onError: (error) => {
-      if (asProblem(error).isLocked) lock.close();
-    },
-  }),
+  queryCache: new QueryCache({ onError }),
+  mutationCache: new MutationCache({ onError }),
   defaultOptions: {
     queries: {
       staleTime: 60_000,

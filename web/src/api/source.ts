@@ -2,20 +2,23 @@
 
 import type { Message } from "../core/live.ts";
 
+/** What tabs share a stream by, before the place of the page. */
+export const STREAM_NAME = "turntree-stream";
 const ADDRESS = "/api/v1/stream";
 const WAIT_MS = 500;
 const WAIT_MS_MAX = 8_000;
 const EVENTS = ["hello", "changed", "words", "import"] as const;
 
-/** Tells every message until the answer is called. */
-export function openSource(tell: (message: Message) => void): () => void {
+/** Tells every message until the answer is called; `place` is where the page is served. */
+export function openSource(place: string, tell: (message: Message) => void): () => void {
   let source: EventSource | null = null;
   let position = "";
   let wait = WAIT_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
+  const address = place + ADDRESS;
   const open = () => {
-    source = new EventSource(position ? `${ADDRESS}?after=${encodeURIComponent(position)}` : ADDRESS);
+    source = new EventSource(position ? `${address}?after=${encodeURIComponent(position)}` : address);
     for (const event of EVENTS) {
       source.addEventListener(event, (message: MessageEvent<string>) => {
         if (message.lastEventId) position = message.lastEventId;

@@ -2,11 +2,13 @@
 
 import { useSyncExternalStore } from "react";
 import { type ChangeSet, hear, type LiveRun, type LiveState, type Message, SILENT } from "../core/live.ts";
-import { read } from "./client.ts";
 import { readForest, refreshForest } from "./forest.ts";
 import { followLeader } from "./leader.ts";
 import { lock } from "./lock.ts";
+import { meQuery } from "./me.ts";
+import { IS_SHARED, PLACE_HERE } from "./place.ts";
 import { queryClient } from "./queryClient.ts";
+import { STREAM_NAME } from "./source.ts";
 import workerAddress from "./stream.worker.ts?sharedworker&url";
 
 /** Changes are gathered this long before anything is asked again. */
@@ -85,7 +87,10 @@ function watch(tell: () => void): () => void {
 function shareWorker(): void {
   let worker: SharedWorker;
   try {
-    worker = new SharedWorker(trusted(workerAddress), { type: "module", name: "turntree-stream" });
+    worker = new SharedWorker(trusted(workerAddress), {
+      type: "module",
+      name: STREAM_NAME + PLACE_HERE,
+    });
   } catch {
     followLeader(receive);
     return;
@@ -122,6 +127,8 @@ function receive(message: Message): void {
     askAgain();
   }
   if (message.event === "hello" || message.event === "state") catchUp();
+  // A stream does not say why it ended: the server, or the login session.
+  if (IS_SHARED && message.event === "link" && !message.data.isOpen) void checkWorkspace();
   if (message.event === "changed") {
     for (const listener of listeners) listener(message.data);
     askAgain();
@@ -152,7 +159,7 @@ let workspace: string | null = null;
 
 /** A server that shows another workspace has nothing in common with what this page has read. */
 async function checkWorkspace(): Promise<void> {
-  const me = await read("/me").catch(() => null);
-  if (me && workspace && me.workspace !== workspace) location.assign("/");
+  const me = await queryClient.fetchQuery({ ...meQuery, staleTime: 0, retry: false }).catch(() => null);
+  if (me && workspace && me.workspace !== workspace) location.assign(`${PLACE_HERE}/`);
   workspace = me?.workspace ?? workspace;
 }

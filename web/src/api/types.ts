@@ -45,6 +45,7 @@ export type SearchHitDocument = Schemas["SearchHitDocument"];
 export type SearchPage = Schemas["SearchPage"];
 export type SegmentColumns = Schemas["SegmentColumns"];
 export type SessionColumns = Schemas["SessionColumns"];
+export type SessionDocument = Schemas["SessionDocument"];
 export type SessionPage = Schemas["SessionPage"];
 export type SessionSummary = Schemas["SessionSummary"];
 export type ShapeDocument = Schemas["ShapeDocument"];

@@ -4,6 +4,7 @@ import { Sprout } from "lucide-react";
 import { useEffect, useMemo } from "react";
 import { read } from "../api/client.ts";
 import { type Activity, refreshForest, useForest } from "../api/forest.ts";
+import { IS_SHARED } from "../api/place.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import { countForks, type Forest } from "../core/forest.ts";
 import { count, dollars, figure, short } from "../core/format.ts";
@@ -11,6 +12,7 @@ import { Dot } from "../parts/Chip.tsx";
 import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { usePaused } from "../parts/usePaused.ts";
+import { Begin } from "../shell/Begin.tsx";
 import { CanopyField } from "./CanopyField.tsx";
 import { lightWords } from "./lightWords.ts";
 import "./canopy.css";
@@ -42,17 +44,10 @@ function NoTurns() {
   return (
     <div className="page">
       <h1 className="visually-hidden">Canopy</h1>
-      <Empty
-        icon={<Sprout aria-hidden="true" />}
-        title="No turns yet"
-        action={
-          <Link to="/welcome" className="button primary">
-            See what is on this machine
-          </Link>
-        }
-      >
-        Import the sessions of your agents, and half a year of work becomes one picture. Nothing leaves this
-        machine.
+      <Empty icon={<Sprout aria-hidden="true" />} title="No turns yet" action={<Begin />}>
+        {IS_SHARED
+          ? "Send a first message, or ask an admin to import sessions into this workspace. What happens here appears by itself."
+          : "Import the sessions of your agents, and half a year of work becomes one picture. Nothing leaves this machine."}
       </Empty>
     </div>
   );

@@ -74,7 +74,7 @@ test("a reader that joins or comes back at any moment has every word once", () =
 });
 
 test("a run that ended while no page listened is forgotten, one in progress is not", () => {
-  const hello = (runs: string[]) => ({ position: "1-2-3", server: "a", clients: 1, runs });
+  const hello = (runs: string[]) => ({ position: "1-2-3", server: "a", runs });
   const state = after([word("2.1.1", "four")]);
   expect(hear(state, { event: "hello", data: hello([]) }).runs.size).toBe(0);
   expect(said(hear(state, { event: "hello", data: hello(["r"]) }))).toBe("four");

@@ -9,8 +9,8 @@
 export interface Hello {
   position: string;
   server: string;
-  clients: number;
-  runs: string[];
+  /** The runs in progress; a server for a team, whose stream carries no words, names none. */
+  runs?: string[];
 }
 
 export interface ChangeSet {
@@ -91,7 +91,8 @@ export function hear(state: LiveState, message: Message): LiveState {
       const isSame = state.hello?.server === message.data.server;
       // Another server has other jobs; words are resumed by their positions.
       const jobs = isSame ? state.jobs : new Map<string, ImportJob>();
-      return { ...state, isOpen: true, hello: message.data, jobs, runs: kept(state.runs, message.data.runs) };
+      const runs = message.data.runs ? kept(state.runs, message.data.runs) : state.runs;
+      return { ...state, isOpen: true, hello: message.data, jobs, runs };
     }
     case "changed":
       return { ...state, runs: ended(state.runs, message.data.turns) };

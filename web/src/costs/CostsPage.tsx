@@ -27,6 +27,7 @@ import { Figures } from "../parts/Figures.tsx";
 import { Page } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import type { Address } from "../shell/address.ts";
+import { Begin } from "../shell/Begin.tsx";
 import "./costs.css";
 
 const Plot = lazy(() => import("./Plot.tsx"));
@@ -57,15 +58,7 @@ export default function CostsPage() {
   if (answer.data.rows.length === 0) {
     return (
       <Page title="Costs" quiet>
-        <Empty
-          title="No model calls yet"
-          icon={<CircleDollarSign aria-hidden="true" />}
-          action={
-            <Link to="/welcome" className="button primary">
-              See what is on this machine
-            </Link>
-          }
-        >
+        <Empty title="No model calls yet" icon={<CircleDollarSign aria-hidden="true" />} action={<Begin />}>
           Imported sessions bring the tokens of each call. Turntree carries a table of list prices, so nothing
           is asked over the network.
         </Empty>

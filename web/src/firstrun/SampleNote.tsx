@@ -1,11 +1,12 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
-import { read, write } from "../api/client.ts";
+import { useMutation } from "@tanstack/react-query";
+import { write } from "../api/client.ts";
+import { useMe } from "../api/me.ts";
 import { Button } from "../parts/Button.tsx";
 import "./sample.css";
 
 /** Says that this is sample data, and leads back to the user's own. */
 export function SampleNote() {
-  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read("/me", {}, signal) }).data;
+  const me = useMe();
   const leave = useMutation({
     mutationFn: () => write("/demo", { leaves: true }),
     onSuccess: () => location.assign("/welcome"),

@@ -4,6 +4,7 @@ import { FolderSearch } from "lucide-react";
 import { useMemo, useState } from "react";
 import { read, write } from "../api/client.ts";
 import { useForest } from "../api/forest.ts";
+import { useMe } from "../api/me.ts";
 import { useLive } from "../api/stream.ts";
 import { CanopyField } from "../canopy/CanopyField.tsx";
 import "../canopy/canopy.css";
@@ -205,7 +206,7 @@ function SampleButton() {
 
 /** Said plainly, because people are right to ask. */
 function Stays() {
-  const me = useQuery({ queryKey: ["me"], queryFn: ({ signal }) => read("/me", {}, signal) }).data;
+  const me = useMe();
   return (
     <section className="welcome-stays" id="welcome-stays">
       <h2>Everything stays on this machine</h2>

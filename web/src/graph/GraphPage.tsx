@@ -1,4 +1,4 @@
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { FoldVertical, GitFork, Sprout } from "lucide-react";
 import { startTransition, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useActKeys } from "../act/useActs.ts";
@@ -14,6 +14,7 @@ import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { useHotkeys } from "../parts/useHotkeys.ts";
 import type { Address } from "../shell/address.ts";
+import { Begin } from "../shell/Begin.tsx";
 import { afterPaint, Cursor } from "./cursor.ts";
 import { GraphList, type ListHandle } from "./GraphList.tsx";
 import { TurnPanel } from "./TurnPanel.tsx";
@@ -28,15 +29,7 @@ export default function GraphPage() {
     <div className="page">
       <h1 className="visually-hidden">Graph</h1>
       {forest ? (
-        <Empty
-          icon={<Sprout aria-hidden="true" />}
-          title="No turns yet"
-          action={
-            <Link to="/welcome" className="button primary">
-              See what is on this machine
-            </Link>
-          }
-        >
+        <Empty icon={<Sprout aria-hidden="true" />} title="No turns yet" action={<Begin />}>
           The graph shows every turn of every session, and where branches leave.
         </Empty>
       ) : error ? (

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { GitCompareArrows, GitFork, Undo2 } from "lucide-react";
 import { memo } from "react";
+import { useOffered } from "../act/offers.ts";
 import { useActs } from "../act/useActs.ts";
 import { read } from "../api/client.ts";
 import { rowAt, useRowVersion } from "../api/rows.ts";
@@ -30,6 +31,7 @@ export const TurnPanel = memo(function TurnPanel(props: {
   const { forest, layout } = graph;
   useRowVersion();
   const acts = useActs();
+  const offers = useOffered();
   const row = rowAt(forest, place.segment, place.depth);
   const rested = useLater(row?.turn, REST_MS);
   const turn = useQuery({
@@ -61,12 +63,16 @@ export const TurnPanel = memo(function TurnPanel(props: {
         <Link to="/t/$turn" params={{ turn: row.turn }} className="button primary">
           Open
         </Link>
-        <Button icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(target)} hotkey="f">
-          Fork
-        </Button>
-        <Button icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(target)} hotkey="r">
-          Rewind
-        </Button>
+        {offers("fork") ? (
+          <Button icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(target)} hotkey="f">
+            Fork
+          </Button>
+        ) : null}
+        {offers("rewind") ? (
+          <Button icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(target)} hotkey="r">
+            Rewind
+          </Button>
+        ) : null}
         <Button icon={<GitCompareArrows aria-hidden="true" />} onClick={props.mark} hotkey="c">
           {props.isMarked ? "Compare" : "Mark"}
         </Button>

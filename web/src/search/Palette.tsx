@@ -5,11 +5,13 @@ import { ArrowRight, GitBranch, History, Keyboard, SunMoon } from "lucide-react"
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { typed } from "../act/acts.ts";
 import { readForest } from "../api/forest.ts";
+import { IS_SHARED, SERVER } from "../api/place.ts";
 import { quickSearch } from "../api/search.ts";
 import type { SearchHitDocument } from "../api/types.ts";
 import { lightWords, useLight } from "../canopy/lightWords.ts";
 import { toneOf } from "../core/agents.ts";
 import { count } from "../core/format.ts";
+import { overServer } from "../core/overServer.ts";
 import { recentSearches, rememberSearch } from "../core/recentSearches.ts";
 import { joined } from "../core/shellWords.ts";
 import { Dot } from "../parts/Chip.tsx";
@@ -95,7 +97,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   };
 
   const commands: Row[] = [
-    ...PAGES.map((page) => ({
+    ...PAGES.filter((page) => !IS_SHARED || page.to !== "/welcome").map((page) => ({
       value: `page ${page.to}`,
       name: page.name,
       hotkey: page.hotkey,
@@ -217,7 +219,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
         </Command.List>
         <footer className="palette-foot">
           {command ? (
-            <code className="clip">{command}</code>
+            <code className="clip">{overServer(command, SERVER)}</code>
           ) : (
             <span>
               <kbd>↑</kbd> <kbd>↓</kbd> choose

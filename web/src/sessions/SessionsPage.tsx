@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ChevronRight, GitBranch } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useForest } from "../api/forest.ts";
+import { IS_SHARED } from "../api/place.ts";
 import { sessionPages } from "../api/sessions.ts";
 import type { SessionSummary } from "../api/types.ts";
 import { agentName, toneOf } from "../core/agents.ts";
@@ -17,6 +18,7 @@ import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { useRowKeys } from "../parts/useRowKeys.ts";
 import { useTyped } from "../parts/useTyped.ts";
 import type { Address } from "../shell/address.ts";
+import { Begin } from "../shell/Begin.tsx";
 import "./sessions.css";
 
 /** Every session, the one that worked last first; subagents are folded under the session that spawned them. */
@@ -239,16 +241,10 @@ function Nothing(props: { isFiltered: boolean; clear: () => void }) {
     );
   }
   return (
-    <Empty
-      title="No sessions yet"
-      icon={<GitBranch aria-hidden="true" />}
-      action={
-        <Link to="/welcome" className="button primary">
-          See what is on this machine
-        </Link>
-      }
-    >
-      Turntree reads the sessions of your coding agents. They stay where they are.
+    <Empty title="No sessions yet" icon={<GitBranch aria-hidden="true" />} action={<Begin />}>
+      {IS_SHARED
+        ? "A message begins one. Everyone in this workspace sees it, unless it is private."
+        : "Turntree reads the sessions of your coding agents. They stay where they are."}
     </Empty>
   );
 }

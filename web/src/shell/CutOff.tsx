@@ -1,4 +1,5 @@
 import { useEffect, useState } from "react";
+import { IS_SHARED } from "../api/place.ts";
 import { useIsCutOff } from "../api/stream.ts";
 import { Command } from "../parts/Command.tsx";
 
@@ -20,9 +21,9 @@ export function CutOff() {
     <div className="cut-off" role="status">
       <p>
         <b>Turntree is not answering.</b> What you see may be old. This page goes on by itself once it runs
-        again:
+        again{IS_SHARED ? "." : ":"}
       </p>
-      <Command line="turntree ui" />
+      {IS_SHARED ? null : <Command line="turntree ui" />}
     </div>
   );
 }

@@ -4,11 +4,13 @@ import { lazy, Suspense, useEffect, useRef, useState, useSyncExternalStore } fro
 import { ActHost } from "../act/ActHost.tsx";
 import { typed } from "../act/acts.ts";
 import { lock } from "../api/lock.ts";
+import { IS_SHARED } from "../api/place.ts";
 import { SampleNote } from "../firstrun/SampleNote.tsx";
 import { Skeleton } from "../parts/States.tsx";
 import { MODIFIER, rememberChord, useHotkeys } from "../parts/useHotkeys.ts";
 import { CutOff } from "./CutOff.tsx";
 import { Locked } from "./Locked.tsx";
+import { LoggedOut } from "./LoggedOut.tsx";
 import { placeName } from "./places.ts";
 import { Side } from "./Side.tsx";
 import { choose, shown } from "./theme.ts";
@@ -49,7 +51,7 @@ export function Shell() {
   useFocusOnMove(path, main);
   useKeptFocus(main);
 
-  if (isLocked) return <Locked />;
+  if (isLocked) return IS_SHARED ? <LoggedOut /> : <Locked />;
   const isReading = path.startsWith("/s/") || path.startsWith("/t/") || path.startsWith("/compare/");
   return (
     <div className={isReading ? "shell reading" : "shell"}>

@@ -2,6 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { CircleDollarSign, GitBranch, Keyboard, ListTree, Moon, Search, Sun, Trees } from "lucide-react";
 import type { ReactNode } from "react";
 import { useSyncExternalStore } from "react";
+import { useMe } from "../api/me.ts";
+import { IS_SHARED } from "../api/place.ts";
 import { Mark } from "./Mark.tsx";
 import { Recent } from "./Recent.tsx";
 import { choose, onTheme, shown } from "./theme.ts";
@@ -25,7 +27,7 @@ export function Side(props: { help: () => void }) {
       <Recent />
       <div className="here">
         <i aria-hidden="true" />
-        <span>On this machine only</span>
+        {IS_SHARED ? <Person /> : <span>On this machine only</span>}
         <button type="button" className="icon-button" onClick={props.help} aria-label="Keys" title="Keys  ?">
           <Keyboard aria-hidden="true" />
         </button>
@@ -41,6 +43,12 @@ export function Side(props: { help: () => void }) {
       </div>
     </aside>
   );
+}
+
+/** Who is logged in, and where. */
+function Person() {
+  const me = useMe();
+  return <span className="clip">{me ? `${me.user} in ${me.workspace}` : ""}</span>;
 }
 
 function Place(props: {

@@ -7,6 +7,7 @@ import {
   lazyRouteComponent,
   redirect,
 } from "@tanstack/react-router";
+import { PLACE_HERE } from "../api/place.ts";
 import { parseSearch, stringifySearch, validAddress } from "./address.ts";
 import { Broken } from "./Broken.tsx";
 import { NotHere } from "./NotHere.tsx";
@@ -49,6 +50,7 @@ const routes = [
 
 export const router = createRouter({
   routeTree: root.addChildren([...routes]),
+  basepath: PLACE_HERE || "/",
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",

@@ -1,6 +1,7 @@
-import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ListTree, PanelRight } from "lucide-react";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useOffered } from "../act/offers.ts";
 import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
@@ -119,12 +120,12 @@ function Missing(props: { error: unknown; revision: string; retry: () => void })
           title={`Nothing is called “${visible(props.revision).slice(0, 80)}”`}
           action={
             <p className="missing-ways">
-              <a className="button" href="/sessions">
+              <Link className="button" to="/sessions">
                 All sessions
-              </a>
-              <a className="button" href={`/search?q=${encodeURIComponent(props.revision.slice(0, 80))}`}>
+              </Link>
+              <Link className="button" to="/search" search={{ q: props.revision.slice(0, 80) }}>
                 Search for it
-              </a>
+              </Link>
             </p>
           }
         >
@@ -263,15 +264,17 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
     ]),
   });
   const { fork: openFork, rewind: openRewind, revert: openRevert, share: openShare } = useActs();
+  const offers = useOffered();
+  const [canFork, canRewind, canRevert] = [offers("fork"), offers("rewind"), offers("revert")];
   const acts = useMemo(
     () => ({
-      fork: (at: Turn) => openFork({ turn: at, session: label }),
-      rewind: (at: Turn) => openRewind({ turn: at, session: label }),
-      revert: (at: Turn) => openRevert({ turn: at, session: label }),
+      fork: canFork ? (at: Turn) => openFork({ turn: at, session: label }) : null,
+      rewind: canRewind ? (at: Turn) => openRewind({ turn: at, session: label }) : null,
+      revert: canRevert ? (at: Turn) => openRevert({ turn: at, session: label }) : null,
       share: (at: Turn) => openShare({ turn: at, session: label }),
       mark,
     }),
-    [openFork, openRewind, openRevert, openShare, label, mark],
+    [openFork, openRewind, openRevert, openShare, label, mark, canFork, canRewind, canRevert],
   );
   useActKeys(() => (turn ? { turn, session: label, head: thread.head } : null));
   const article = (depth: number) => {

@@ -15,9 +15,10 @@ import { TurnOfPart, Whole } from "./Whole.tsx";
 import type { Turn } from "./wire.ts";
 
 export interface TurnActs {
-  fork: (turn: Turn) => void;
-  rewind: (turn: Turn) => void;
-  revert: (turn: Turn) => void;
+  /** Null is not offered to this reader. */
+  fork: ((turn: Turn) => void) | null;
+  rewind: ((turn: Turn) => void) | null;
+  revert: ((turn: Turn) => void) | null;
   share: (turn: Turn) => void;
   mark: (turn: Turn) => void;
 }
@@ -72,23 +73,30 @@ export const TurnArticle = memo(function TurnArticle({ turn, next, session, isHe
 /** Half of what a turn is made of, and seen only where the pointer or the reader is: a turn that passes goes without. */
 function TurnButtons({ turn, isMarked, acts }: Pick<Props, "turn" | "isMarked" | "acts">) {
   if (!useRested()) return null;
+  const { fork, rewind, revert } = acts;
   return (
     <span className="turn-acts">
-      <Button kind="quiet" icon={<GitFork aria-hidden="true" />} onClick={() => acts.fork(turn)}>
-        <span>Fork</span>
-      </Button>
-      <Button kind="quiet" icon={<Undo2 aria-hidden="true" />} onClick={() => acts.rewind(turn)}>
-        <span>Rewind</span>
-      </Button>
-      <Button
-        kind="quiet"
-        icon={<Eraser aria-hidden="true" />}
-        title="Revert this turn: take back only what it did to files"
-        onClick={() => acts.revert(turn)}
-      >
-        <span>Revert</span>
-        <span className="visually-hidden"> this turn</span>
-      </Button>
+      {fork ? (
+        <Button kind="quiet" icon={<GitFork aria-hidden="true" />} onClick={() => fork(turn)}>
+          <span>Fork</span>
+        </Button>
+      ) : null}
+      {rewind ? (
+        <Button kind="quiet" icon={<Undo2 aria-hidden="true" />} onClick={() => rewind(turn)}>
+          <span>Rewind</span>
+        </Button>
+      ) : null}
+      {revert ? (
+        <Button
+          kind="quiet"
+          icon={<Eraser aria-hidden="true" />}
+          title="Revert this turn: take back only what it did to files"
+          onClick={() => revert(turn)}
+        >
+          <span>Revert</span>
+          <span className="visually-hidden"> this turn</span>
+        </Button>
+      ) : null}
       <Button
         kind="quiet"
         className="sign"

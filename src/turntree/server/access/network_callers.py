@@ -103,7 +103,10 @@ class NetworkCallers:
         reader = stream.find_reader(credential) or StreamReader(
             credential, str(acting.chain.root), sight_of(acting.principal), is_admitted
         )
-        return ApiCaller(replace(context, listening=StreamHandle(stream, reader)), acting)
+        login = None if bearer is not None else parse_code(LOGIN, credential).id
+        return ApiCaller(
+            replace(context, listening=StreamHandle(stream, reader), login=login), acting
+        )
 
     def welcome(self, request: Request) -> Visitor:
         """Return a caller of whom nothing is known."""

@@ -1,14 +1,28 @@
-// Logs a person in to the workspace in the address, shows who is logged in and their keys, and logs
-// them out. What the server answers is only ever shown as text.
+// Logs a person in to the workspace in the address, and leads on to its page: to the place that the
+// page names behind the #, or to the first one. What the server answers is only ever shown as text.
 const element = (id) => document.getElementById(id);
+const place = location.pathname.replace(/\/login$/, "");
+const behind = new URLSearchParams(location.hash.slice(1));
+// Kept while the person logs in elsewhere and comes back to this page without it.
+const kept = `turntree.to ${place}`;
+if (behind.has("to")) sessionStorage.setItem(kept, behind.get("to"));
+const onward = addressBelow(sessionStorage.getItem(kept) ?? "/");
+
+// The address of a place of the page, and never one elsewhere: any site can link to this page.
+function addressBelow(path) {
+  const url = new URL(`${place}/${path.replace(/^\//, "")}`, location.origin);
+  const rest = url.pathname.slice(place.length);
+  const isPage = url.pathname.startsWith(`${place}/`) && !/^\/(api|login|welcome)(\/|$)/.test(rest);
+  return isPage ? url.pathname + url.search : `${place}/`;
+}
 
 async function call(method, path, body) {
   const response = await fetch(`api/v1${path}`, {
     method,
-    headers: { "content-type": "application/json", "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") },
+    headers: { "content-type": "application/json" },
     body: method === "POST" ? JSON.stringify(body ?? {}) : undefined,
   });
-  const answer = response.status === 204 ? {} : await response.json();
+  const answer = await response.json();
   if (!response.ok) throw new Refused(response.status, answer);
   return answer;
 }
@@ -25,92 +39,54 @@ function say(text) {
   element("status").textContent = text;
 }
 
-async function show() {
-  let me;
+function goOn() {
+  sessionStorage.removeItem(kept);
+  location.replace(onward);
+}
+
+function show() {
+  element("outside").hidden = false;
+  element("code").focus();
+}
+
+async function begin() {
   try {
-    me = await call("GET", "/me");
+    await call("GET", "/me");
+    goOn();
   } catch (error) {
     if (error.status !== 401) say(error.message);
+    show();
   }
-  element("outside").hidden = me !== undefined;
-  element("inside").hidden = me === undefined;
-  element("title").textContent = me ? `${me.workspace}: logged in as ${me.user}` : "Log in";
-  if (me) await showKeys();
-  else element("code").focus();
 }
 
-async function showKeys() {
-  const { keys } = await call("GET", "/keys");
-  const rows = keys.filter((key) => key.state === "valid").map((key) => {
-    const row = document.createElement("li");
-    row.textContent = `${key.name}, ${key.holder}, until ${key.expires_at.slice(0, 10)}`;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = "Revoke";
-    button.setAttribute("aria-label", `Revoke the key ${key.name}`);
-    button.addEventListener("click", () =>
-      act(async () => {
-        await call("POST", `/keys/${encodeURIComponent(key.id)}/revoke`);
-        await show();
-        say(`The key ${key.name} is revoked.`);
-      }),
-    );
-    row.append(button);
-    return row;
-  });
-  element("keys").replaceChildren(...rows);
-}
-
-async function act(what) {
+async function logIn(shown) {
   say("");
   try {
-    await what();
+    await call("POST", "/login-sessions", shown);
+    for (const id of ["code", "password"]) element(id).value = "";
+    goOn();
   } catch (error) {
     say(error.message);
   }
 }
 
-async function logIn(shown) {
-  const login = await call("POST", "/login-sessions", shown);
-  for (const id of ["code", "password"]) element(id).value = "";
-  await show();
-  say(`Logged in until ${login.expires_at.slice(0, 10)}, unless you pause for three days.`);
-}
-
-function onSubmit(id, what) {
+function onSubmit(id, credentials) {
   element(id).addEventListener("submit", (event) => {
     event.preventDefault();
-    act(what);
+    logIn(credentials());
   });
 }
 
 onSubmit("with-code", () => {
   const code = element("code").value.trim();
-  return logIn(code.startsWith("tti_") ? { invitation: code } : { key: code });
+  return code.startsWith("tti_") ? { invitation: code } : { key: code };
 });
-onSubmit("with-password", () => logIn({ name: element("name").value, password: element("password").value }));
-onSubmit("new-key", async () => {
-  const made = await call("POST", "/keys", { name: element("purpose").value });
-  element("purpose").value = "";
-  await showKeys();
-  element("made").textContent = made.key;
-  element("made").focus();
-  say("Copy the key now: it is not shown again.");
-});
-element("leave").addEventListener("click", () =>
-  act(async () => {
-    await call("POST", "/logout");
-    element("made").textContent = "";
-    await show();
-    say("Logged out.");
-  }),
-);
+onSubmit("with-password", () => ({ name: element("name").value, password: element("password").value }));
 
 // A link to an invitation has its code behind the #, which no server sees. It is not used before the
-// person asks for it: a program that only looks at the address must not use it up.
-const invited = location.hash.match(/^#code=(\w+)$/);
-if (invited) {
-  element("code").value = invited[1];
-  history.replaceState(null, "", location.pathname);
-}
-act(show);
+// person asks for it: a program that only looks at the address must not use it up. It may be for
+// another person than the one who is logged in here.
+element("code").value = behind.get("code") ?? "";
+if (location.hash) history.replaceState(null, "", location.pathname);
+if (behind.has("code")) show();
+else begin();

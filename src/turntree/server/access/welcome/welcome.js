@@ -14,6 +14,7 @@ button.addEventListener("click", async () => {
   if (response.ok) {
     history.replaceState(null, "", location.pathname);
     document.getElementById("key").textContent = answer.key;
+    document.getElementById("next").hidden = false;
     what.textContent = `Copy it now: it is not shown again. It acts for ${answer.holder} and expires at ${answer.expires_at}.`;
   } else {
     what.textContent = `${answer.detail}. Next: ${(answer.next ?? []).join("; ")}`;
