@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from turntree.api import Tree
@@ -18,9 +19,10 @@ from turntree.core.session import Origin
 from turntree.core.turn import SealedTurn
 from turntree.core.value import value
 from turntree.db.database import Database
-from turntree.search.document import document_of
+from turntree.search.document import SearchPassage, document_of
 from turntree.search.embedder import TextKind
 from turntree.search.query import Query
+from turntree.search.rank import Judge
 from turntree.search.results import SearchResult, Vector
 from turntree.search.store import SearchStore, WordMatches
 from turntree.testing.contracts.ledger import a_turn
@@ -403,3 +405,31 @@ async def test_turns_that_came_in_bulk_are_found_too(tree: Tree, database: Datab
     await import_turns(database, brought)
     await tree.sessions.fork(parent.turn.id, "brought")
     assert len(await found(tree, "zebra")) == 4
+
+
+async def test_search_lets_other_work_go_on_between_two_turns(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        await record(tree, f"sieve number {number}")
+    rounds, judged_in = 0, list[int]()
+    judge = Judge.judge
+
+    def noted(self: Judge, passages: Sequence[SearchPassage], snippet_chars: int = 80) -> object:
+        judged_in.append(rounds)
+        return judge(self, passages, snippet_chars)
+
+    monkeypatch.setattr(Judge, "judge", noted)
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(count_rounds)
+        result = await tree.search("sieve", limit=12)
+        group.cancel_scope.cancel()
+    assert len(result.hits) == 12
+    assert sorted(set(judged_in)) == judged_in

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from turntree.core.clock import Clock
 from turntree.core.errors import Conflict, Hint, InvalidOperation, InvalidQuery, first_of
@@ -174,6 +175,9 @@ class Search(Facet):
         judged: dict[TurnId, tuple[SearchableTurn, MatchScore]] = {}
         weights = judge.weights
         for item in read:
+            # A hundred texts take tens of milliseconds, for which other requests to a server should
+            # not wait; and a search that is no longer wanted ends here.
+            await checkpoint()
             passages = list(passages_of(item.placed.turn, item.lifted, weights))
             match = judge.judge(passages, snippet_chars)
             if match is not None:

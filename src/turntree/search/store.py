@@ -7,6 +7,8 @@ files.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from anyio.lowlevel import checkpoint
+
 from turntree.core import turn as turns_
 from turntree.core.canonical import digest_from_raw, digest_raw
 from turntree.core.ids import Digest, SessionId, TurnId
@@ -129,14 +131,12 @@ class SearchStore:
     async def read(self, turns: Sequence[TurnId]) -> list[SearchableTurn]:
         """Return some turns, in their order, with the beginnings of their large parts."""
         rows = await self.database.fetch(SQL["search_bodies"], turns=as_uuids(turns))
-        turns_read = [
-            ThreadTurn(
-                turns_.read_lines(header, message_lines, digest_from_raw(bytes(digest))),
-                depth,
-                parent,
-            )
-            for digest, header, message_lines, depth, parent, _ in rows
-        ]
+        turns_read: list[ThreadTurn] = []
+        for digest, header, message_lines, depth, parent, _ in rows:
+            # Parsing a long turn takes milliseconds, in which a server could do nothing else.
+            await checkpoint()
+            read = turns_.read_lines(header, message_lines, digest_from_raw(bytes(digest)))
+            turns_read.append(ThreadTurn(read, depth, parent))
         needed = {entry.turn.id: list(_lifted(entry.turn)) for entry in turns_read}
         starts = await self._beginnings([digest for each in needed.values() for digest in each])
         return [
