@@ -82,9 +82,11 @@ class Hooked:
         found: dict[str, Any] = json.loads(self.call(*words, "--json"))
         return found
 
-    def drains(self) -> int:
-        """Return how many processes of ours read the spool, or wait to."""
-        return sum(b"drain" in _command(pid) for pid in self.stage.running())
+    def unfinished(self) -> int:
+        """Return how many processes that hooks left behind will end: all but the daemon."""
+        # The word is in the program that the daemon runs. A reader of the spool is several programs
+        # after one another, so that none of their words would name all of them.
+        return sum(b"attend" not in _command(pid) for pid in self.stage.running())
 
     def wait_until_read(self, timeout_s: float = DRAIN_TIMEOUT_S) -> float:
         """Return how long it took until everything that was told has been read.
