@@ -1,7 +1,10 @@
 """Where the real agents come from: installed when they are missing, used again when they are not.
 
-Knows npm and the package that brings Claude Code. Must never know how an agent is spoken to.
-npm's packages go to ``.agents`` beside the sources, which git ignores.
+    python -m proofs.agents.programs
+
+That installs what is missing before any proof asks for it. Knows npm and the package that brings
+Claude Code. Must never know how an agent is spoken to. npm's packages go to ``.agents`` beside the
+sources, which git ignores.
 """
 
 import subprocess
@@ -96,3 +99,16 @@ PROGRAMS = (
     Program("opencode", npm("opencode-ai@1.18.33", "opencode"), required=False),
     Program("gemini", npm("@google/gemini-cli@0.61.0", "gemini"), required=False),
 )
+
+
+def main() -> None:
+    """Bring every agent; a proof that needs a missing one says so itself."""
+    for program in PROGRAMS:
+        try:
+            program.ensure()
+        except NotInstalled as error:
+            say(f"{program.name} is not installed: {error}")
+
+
+if __name__ == "__main__":
+    main()
