@@ -1,7 +1,10 @@
-"""Runs proofs as CI does: those of truth three at a time, those of time alone.
+"""Runs proofs as CI does: those of truth three at a time, those of time alone or two at a time.
 
     python -m proofs.gate truth digests plans
     python -m proofs.gate time flat-cost fsck:clean
+    python -m proofs.gate waits engine-cost:turn first-hours
+
+``waits`` is for times of proofs that mostly wait: two of them leave each other a processor.
 
 A word after a colon is for ``--only``: so a proof can be run in parts, its truths beside others and
 its times alone.
@@ -34,7 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-AT_ONCE = {"truth": 3, "time": 1}
+AT_ONCE = {"truth": 3, "waits": 2, "time": 1}
 ATTEMPTS_MAX = 3
 ERRORS_MAX = 1
 ATTEMPT_MAX_S = 900
@@ -126,7 +129,7 @@ def part_to_repeat(last: Attempt) -> str | None:
 def main() -> int:
     """Run the proofs that were asked for and return the exit status of all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("of", choices=["truth", "time"])
+    parser.add_argument("of", choices=[*AT_ONCE])
     parser.add_argument("proofs", nargs="+")
     parser.add_argument("--verdicts", type=Path, help="a file that is told what does not hold")
     asked = parser.parse_args()
