@@ -1,5 +1,6 @@
 """Who may write to the queue: the engine's login, and others by one function that fixes what."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import psycopg
@@ -8,7 +9,9 @@ import pytest
 from tests.databases import as_owner
 from turntree.boot.open import engine_on
 from turntree.db.database import Database
+from turntree.db.embedded.logins import engine_login
 from turntree.runs.engines.dbos import QUEUE
+from turntree.runs.engines.dbos_queue import DbosQueue
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.testing.contracts.engine import (
     ONE,
@@ -87,3 +90,12 @@ async def test_a_worker_sends_and_serves_by_the_same_way(engine: LazyEngine) -> 
         await wake(engine, TWO)
         await until_idle(engine, (TWO, 1))
     assert desk.seen == [ONE, TWO]
+
+
+async def test_workers_that_start_at_once_prepare_one_queue(
+    engine: LazyEngine, database: Database
+) -> None:
+    queues = [DbosQueue(database, engine_login(database.conninfo)) for _ in range(8)]
+    await asyncio.gather(*(one.prepare() for one in queues))
+    await wake(engine, ONE)
+    await asyncio.gather(*(one.install() for one in queues))

@@ -67,6 +67,7 @@ class DbosQueue:
         async with ErrorTranslator():
             connection = await AsyncConnection[Row].connect(conninfo, autocommit=True)
             async with connection, connection.transaction():
+                await connection.execute(SQL["take_turn"])
                 if question is not None and (await fetch(connection, question)) != [(True,)]:
                     raise InvalidOperation(
                         "the queue in this database belongs to an unsupported version of DBOS:"

@@ -7,6 +7,11 @@ SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespa
 -- name: enqueue_call
 SELECT dbos.turntree_enqueue(%(workspace)b::uuid, %(session)b::uuid, %(number)b::int, %(delay_s)b::float8);
 
+-- name: take_turn
+-- Several workers may start at the same time on a new database. PostgreSQL refuses the second of two that grant
+-- something or replace a function at the same moment.
+SELECT pg_advisory_xact_lock(hashtextextended('turntree.queue', 0));
+
 -- name: let_engine_build
 -- The engine creates the schema of its queue by itself, if that was not done when the server was set up.
 DO $$ BEGIN
