@@ -212,6 +212,35 @@ async def test_a_run_is_followed_from_its_first_word_to_its_end(shop: Workshop) 
     assert texts == ["let me see", "broken!"]
 
 
+async def test_follower_that_read_words_of_an_earlier_epoch_is_told_to_drop_them(
+    shop: Workshop,
+) -> None:
+    runs, begun = shop.runs(), anyio.Event()
+    posted = await runs.post("main", "hello")
+    heard: list[LiveChunk | RunEvent] = []
+
+    async def listen() -> None:
+        # It was cut off after the third word of another worker, which has died since.
+        async for news in runs.follow(posted.run, after=StreamPosition(2, 0, 3)):
+            heard.append(news)  # noqa: PERF401
+
+    async def slowly(piece: str) -> None:
+        del piece
+        if not begun.is_set():
+            begun.set()
+            group.start_soon(listen)
+        await anyio.sleep(0.05)
+
+    shop.provider.before_piece = slowly
+    with anyio.fail_after(SOON_S):
+        async with anyio.create_task_group() as group:
+            await shop.actor().handle(shop.session)
+    chunks = [one for one in heard if isinstance(one, LiveChunk)]
+    assert [one.kind for one in chunks[:2]] == ["restart", "text"]
+    assert str(chunks[0].position) == "2.1.0"
+    assert "restart" not in [one.kind for one in chunks[1:]]
+
+
 async def test_late_follower_reads_events_from_ledger(shop: Workshop) -> None:
     runs = shop.runs()
     posted = await runs.post("main", "tool")

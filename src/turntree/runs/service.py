@@ -52,7 +52,13 @@ from turntree.runs.inbox import (
     RunStatus,
 )
 from turntree.runs.inbox_store import InboxStore
-from turntree.runs.live.stream import Hub, LiveChunk, StreamPosition, position_after
+from turntree.runs.live.stream import (
+    Hub,
+    LiveChunk,
+    StreamPosition,
+    position_after,
+    with_restart,
+)
 from turntree.runs.run_feed import RunFeed
 from turntree.runs.worker_store import WorkerStore
 
@@ -604,7 +610,9 @@ class Runs(Facet):
                     # replaces them.
                     for live in list_pieces(after):
                         if live.position.seq == fact.event.seq:
-                            yield live
+                            for one in with_restart(live, after):
+                                after = one.position
+                                yield one
                     after = position_after(fact)
                     yield fact
                     if fact.event.kind == "run.finished":
@@ -612,8 +620,9 @@ class Runs(Facet):
                 for live in list_pieces(after):
                     # Chunks of an event that is already recorded are stale.
                     if live.position.seq == after.seq:
-                        after = live.position
-                        yield live
+                        for one in with_restart(live, after):
+                            after = one.position
+                            yield one
                 await self.hub.wait(run, since=news, timeout_s=look_s)
 
     async def _follow_session(self, name: str) -> AsyncGenerator[LiveChunk | RunEvent, None]:

@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -184,27 +183,69 @@ async def test_recorded_event_wakes_followers(hubs: tuple[Hub, Hub, Hub]) -> Non
         assert [chunk.text for chunk in reader(StreamPosition())] == ["four "]
 
 
-async def test_nothing_fails_while_the_server_is_stopped(redis_server: Server) -> None:
-    async with AsyncExitStack() as stack:
-        producer, hub = make_redis_hub(redis_server.url), make_redis_hub(redis_server.url)
-        for one in (producer, hub):
-            stack.push_async_callback(one.aclose)
-        follower = Follower(hub)
-        say(producer, "four")
-        await follower.until_text("four ")
-        await redis_server.stop()
-        say(producer, "degrees")
-        producer.tell(RUN)
-        await anyio.sleep(0.2)
-        await follower.until(lambda: True)
-        assert follower.partial.text == "four "
-        await redis_server.start()
-        with anyio.fail_after(SOON_S):
-            while "falling" not in follower.partial.text:
-                # What was said meanwhile is lost, and in the ledger.
-                say(producer, "falling")
-                await anyio.sleep(0.2)
-                await follower.until(lambda: True)
+@pytest.fixture
+async def apart(redis_server: Server) -> AsyncGenerator[tuple[RedisHub, RedisHub], None]:
+    """One that produces and one that follows, in two processes."""
+    made = make_redis_hub(redis_server.url), make_redis_hub(redis_server.url)
+    yield made
+    for one in made:
+        await one.aclose()
+
+
+async def test_words_stop_with_the_server_and_are_complete_once_it_is_back(
+    redis_server: Server, apart: tuple[RedisHub, RedisHub]
+) -> None:
+    producer, hub = apart
+    follower = Follower(hub)
+    say(producer, "four")
+    await follower.until_text("four ")
+    await redis_server.stop()
+    say(producer, "degrees and")
+    producer.tell(RUN)
+    await anyio.sleep(0.2)
+    await follower.until(lambda: True)
+    assert follower.partial.text == "four "
+    await redis_server.start()
+    say(producer, "falling")
+    await follower.until_text("four degrees and falling ")
+    assert [chunk.position.offset for chunk in follower.chunks] == [1, 2, 3, 4]
+
+
+async def test_restart_of_the_server_while_no_one_speaks_leaves_no_hole(
+    redis_server: Server, apart: tuple[RedisHub, RedisHub]
+) -> None:
+    producer, hub = apart
+    say(producer, "four degrees")
+    await Follower(hub).until_text("four degrees ")
+    await redis_server.stop()
+    await redis_server.start()
+    say(producer, "and falling")
+    # Another follower, in a process that has not read any of it.
+    late = make_redis_hub(redis_server.url)
+    try:
+        await Follower(late).until_text("four degrees and falling ")
+    finally:
+        await late.aclose()
+
+
+async def test_what_was_sealed_while_the_server_was_stopped_is_not_sent(
+    redis_server: Server, apart: tuple[RedisHub, RedisHub]
+) -> None:
+    producer, hub = apart
+    other = RunId("01a0c3a8-2001-7000-8000-000000000002")
+    say(producer, "four")
+    await Follower(hub).until_text("four ")
+    await redis_server.stop()
+    say(producer, "degrees")
+    producer.forget(RUN)
+    # Long enough for an attempt to send it.
+    await anyio.sleep(0.2)
+    await redis_server.start()
+    producer.publish(other, StreamPosition(2, 1), 1, "text", "five ")
+    await Follower(hub, other).until_text("five ")
+    client: Any = redis.Redis.from_url(redis_server.url)
+    assert await client.keys() == [f"turntree:live:{other}".encode()]
+    await client.aclose()
 
 
 async def test_what_others_write_there_is_left_out(redis_server: Server) -> None:

@@ -68,21 +68,6 @@ class LiveHub:
         The offset of ``at`` is ignored: chunks are counted here. The first chunk of a new attempt
         discards the text of the same event before it.
         """
-        self.add(run, at, attempt, kind, text, tool=tool, call_id=call_id)
-
-    def add(
-        self,
-        run: RunId,
-        at: StreamPosition,
-        attempt: int,
-        kind: LiveKind,
-        text: str,
-        *,
-        tool: str | None = None,
-        call_id: str | None = None,
-    ) -> list[LiveChunk]:
-        """Publish a chunk like ``publish``, and return what followers read: that, and a restart."""
-        added: list[LiveChunk] = []
         ring = self._writable_ring(run)
         started = (ring.at.seq, ring.at.epoch, ring.attempt)
         if started != (at.seq, at.epoch, attempt):
@@ -92,11 +77,10 @@ class LiveHub:
             ring.words = []
             # Followers have shown text that will never be recorded: tell them to take it back.
             if is_other:
-                added.append(self._add(run, ring, "restart", "", None, None))
+                self._add(run, ring, "restart", "", None, None)
         if kind == "text":
             ring.words.append(text)
-        added.append(self._add(run, ring, kind, text, tool, call_id))
-        return added
+        self._add(run, ring, kind, text, tool, call_id)
 
     def receive(self, chunk: LiveChunk) -> None:
         """Take a chunk that another process published, if the run is followed here.
@@ -196,9 +180,7 @@ class LiveHub:
         text: str,
         tool: str | None,
         call_id: str | None,
-    ) -> LiveChunk:
+    ) -> None:
         ring.at = StreamPosition(ring.at.seq, ring.at.epoch, ring.at.offset + 1)
-        chunk = LiveChunk(run, ring.at, kind, text, tool, call_id)
-        ring.pieces.append(chunk)
+        ring.pieces.append(LiveChunk(run, ring.at, kind, text, tool, call_id))
         ring.ring()
-        return chunk

@@ -4,12 +4,13 @@ Each run in progress has a stream of Redis, or of Valkey, which speaks the same 
 process produces within ``GATHER_S`` is sent at once, and a message on one channel says which runs
 have news. A process reads that channel only while it has followers, and of the streams only those
 of runs that are followed. Without the server nothing fails: followers read each event from the
-ledger.
+ledger. Once it is back, each producer sends again what the runs in progress have said, so that no
+follower sees a text with a hole: a server that was restarted has usually lost it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -30,6 +31,8 @@ BELL_S: Final = 1.0
 RETRY_S: Final = 1.0
 """How long nothing is sent or read after an error."""
 CONNECT_S: Final = 1.0
+SILENCE_S: Final = 3.0
+"""A server that does not answer a command for this long counts as gone."""
 CLOSE_S: Final = 0.5
 """How long a process that ends waits for the last text to be sent."""
 ENTRIES_MAX: Final = 4096
@@ -37,13 +40,14 @@ ENTRIES_MAX: Final = 4096
 KEPT_S: Final = 3600
 """How long the text of a run is kept whose worker died."""
 SEALED_KEPT_S: Final = 60
-CHUNKS_MAX: Final = 100_000
-"""Chunks that wait to be sent. If the server does not answer, the oldest are dropped."""
 BELL: Final = "turntree:live"
 """The channel on which each process says which runs have news."""
 _FIELD: Final = b"chunks"
 _BEGINNING: Final = "0"
 _LOG = logging.getLogger(__name__)
+
+Reader = Callable[[StreamPosition], Iterator[LiveChunk]]
+"""Returns the chunks of a run after a position."""
 
 
 @dataclass(slots=True)
@@ -55,7 +59,10 @@ class RedisHub:
     local: LiveHub = field(default_factory=LiveHub)
     _redis: Any = None
     """The client, from its first use on."""
-    _outgoing: list[LiveChunk] = field(default_factory=list[LiveChunk])
+    _speaking: dict[RunId, Reader] = field(default_factory=dict[RunId, Reader])
+    """Runs with text that was not sent."""
+    _sent_to: dict[RunId, StreamPosition] = field(default_factory=dict[RunId, StreamPosition])
+    """How far the text of each run in progress was sent; a run that is absent is sent whole."""
     _told: set[RunId] = field(default_factory=set[RunId])
     """Runs of which an event was recorded."""
     _sealed: set[RunId] = field(default_factory=set[RunId])
@@ -65,6 +72,8 @@ class RedisHub:
     _reader: "asyncio.Task[None] | None" = None
     _catching_up: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
     _is_closed: bool = False
+    _is_out_of_reach: bool = False
+    """Whether the last attempt to send failed, which is logged once."""
 
     def publish(
         self,
@@ -78,8 +87,9 @@ class RedisHub:
         call_id: str | None = None,
     ) -> None:
         """Publish a chunk of the event at ``at.seq`` under ``at.epoch``."""
-        self._outgoing += self.local.add(run, at, attempt, kind, text, tool=tool, call_id=call_id)
-        del self._outgoing[:-CHUNKS_MAX]
+        self.local.publish(run, at, attempt, kind, text, tool=tool, call_id=call_id)
+        # Its reader still works when the run is sealed before this is sent.
+        self._speaking[run] = self.local.listen(run)
         self._send_soon()
 
     def said(self, run: RunId, at: StreamPosition) -> str:
@@ -138,7 +148,9 @@ class RedisHub:
             ValueError: This is not the address of a server.
         """
         if self._redis is None:
-            self._redis = _library().Redis.from_url(self.url, socket_connect_timeout=CONNECT_S)
+            self._redis = _library().Redis.from_url(
+                self.url, socket_connect_timeout=CONNECT_S, socket_timeout=SILENCE_S
+            )
         return self._redis
 
     async def aclose(self) -> None:
@@ -164,31 +176,60 @@ class RedisHub:
 
     async def _send(self) -> None:
         """Send what is gathered, until there is nothing left."""
-        while self._outgoing or self._told or self._sealed:
+        while self._speaking or self._told or self._sealed:
             await asyncio.sleep(GATHER_S)
-            chunks, told, sealed = self._outgoing, self._told | self._sealed, self._sealed
-            self._outgoing, self._told, self._sealed = [], set(), set()
+            speaking, told, sealed = self._speaking, self._told | self._sealed, self._sealed
+            self._speaking, self._told, self._sealed = {}, set(), set()
             try:
-                await self._send_all(chunks, told, sealed)
+                await self._send_all(speaking, told, sealed)
             except _errors() as error:
-                # Not tried again: by then the ledger has it.
-                _LOG.warning("live text is not passed on: %s", error)
+                if not self._is_out_of_reach:
+                    _LOG.warning("live text is not passed on: %s", error)
+                self._is_out_of_reach = True
+                # How much has arrived is not known. What was sealed meanwhile is in the ledger.
+                self._sent_to.clear()
+                left = {run: read for run, read in speaking.items() if run not in sealed}
+                self._speaking = left | self._speaking
                 await asyncio.sleep(RETRY_S)
+            else:
+                self._is_out_of_reach = False
 
     async def _send_all(
-        self, chunks: Iterable[LiveChunk], told: set[RunId], sealed: set[RunId]
+        self, speaking: Mapping[RunId, Reader], told: set[RunId], sealed: set[RunId]
     ) -> None:
-        by_run: dict[RunId, list[LiveChunk]] = {}
-        for chunk in chunks:
-            by_run.setdefault(chunk.run, []).append(chunk)
+        await self._forget_lost(speaking)
+        said = {
+            run: chunks
+            for run, read in speaking.items()
+            if (chunks := [*read(self._sent_to.get(run, StreamPosition()))])
+        }
         async with self.client().pipeline(transaction=False) as pipe:
-            for run, said in by_run.items():
-                pipe.xadd(_key(run), {_FIELD: _dump(said)}, maxlen=ENTRIES_MAX, approximate=True)
+            for run, chunks in said.items():
+                pipe.xadd(_key(run), {_FIELD: _dump(chunks)}, maxlen=ENTRIES_MAX, approximate=True)
                 pipe.expire(_key(run), KEPT_S)
             for run in sealed:
                 pipe.expire(_key(run), SEALED_KEPT_S)
-            pipe.publish(BELL, orjson.dumps({"said": [*by_run], "told": [*told]}))
+            pipe.publish(BELL, orjson.dumps({"said": [*said], "told": [*told]}))
             await pipe.execute()
+        self._sent_to |= {run: chunks[-1].position for run, chunks in said.items()}
+        for run in sealed:
+            self._sent_to.pop(run, None)
+
+    async def _forget_lost(self, speaking: Mapping[RunId, Reader]) -> None:
+        """Find the runs whose text the server has lost, which are then sent whole.
+
+        Only the server knows: while no one spoke, a restart failed nothing here.
+        """
+        begun = [run for run in speaking if run in self._sent_to]
+        if not begun:
+            return
+        async with self.client().pipeline(transaction=False) as pipe:
+            for run in begun:
+                pipe.exists(_key(run))
+            are_there = await pipe.execute()
+        for run, is_there in zip(begun, are_there, strict=True):
+            if not is_there:
+                del self._sent_to[run]
 
     async def _read(self) -> None:
         """Receive what is said in followed runs, until none is followed."""

@@ -133,6 +133,19 @@ def position_after(news: LiveChunk | RunEvent) -> StreamPosition:
     return news.position if isinstance(news, LiveChunk) else StreamPosition(news.event.seq + 1)
 
 
+def with_restart(chunk: LiveChunk, after: StreamPosition) -> tuple[LiveChunk, ...]:
+    """Return a chunk, and before it what discards the text that its follower has, if it has any.
+
+    A follower that was cut off may resume at a process that has never heard of the earlier text:
+    another worker has taken the run over meanwhile, and begins it again under its own epoch.
+    """
+    at = chunk.position
+    is_taken_over = at.seq == after.seq and at.epoch > after.epoch and after.offset > 0
+    if not is_taken_over or chunk.kind == "restart":
+        return (chunk,)
+    return (LiveChunk(chunk.run, StreamPosition(at.seq, at.epoch), "restart"), chunk)
+
+
 @value
 class PartialMessage:
     """What a follower has received of an event that is not recorded yet."""
