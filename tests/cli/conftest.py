@@ -26,6 +26,7 @@ from turntree.system.head_file import write_head
 FROM_OUTSIDE = (
     "TURNTREE_CONSOLE_URL",
     "TURNTREE_LIVE_URL",
+    "TURNTREE_SHARDS",
     "TURNTREE_SESSION",
     "TURNTREE_HOME",
     "TURNTREE_COLOR",

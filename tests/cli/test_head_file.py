@@ -115,6 +115,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "redact": "default",
         "console_url": "default",
         "live_url": "default",
+        "shards": "default",
         "server": "default",
         "server_http": "default",
         "color": "file",

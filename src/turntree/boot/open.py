@@ -25,6 +25,7 @@ from turntree.core.secret_refs import SecretHosts, read_hosts
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING, NOBODY, Sight, sight_of
 from turntree.db.embedded.account import default_home
+from turntree.db.shard import Shard, ShardMap
 from turntree.system.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Settings:
     home: Path
     """The folder of the embedded server's files."""
     database_url: str | None = None
-    """Any PostgreSQL, 15 or later; None starts the embedded one."""
+    """Any PostgreSQL, 15 or later; None starts the embedded one. With ``shards``, the database of
+    the workspace."""
     workspace: str = "default"
     user: str = "me"
     token: str | None = field(default=None, repr=False)
@@ -119,13 +121,19 @@ class Settings:
     """The same database with a read-only login; the embedded server has one."""
     live_url: str | None = field(default=None, repr=False)
     """A Redis or Valkey that passes live text between processes; None keeps it in this one."""
+    shards: ShardMap | None = None
+    """The databases of a ledger that is spread over several."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Return the settings of the ``TURNTREE_*`` variables."""
+        """Return the settings of the ``TURNTREE_*`` variables.
+
+        Raises:
+            InvalidOperation: The shard map is invalid, or a single database is named beside it.
+        """
         env = os.environ if environment is None else environment
-        home = env.get("TURNTREE_HOME")
-        return cls(
+        home, shards = env.get("TURNTREE_HOME"), _find_shards(env)
+        settings = cls(
             home=Path(home).expanduser() if home else default_home(),
             database_url=env.get("TURNTREE_DATABASE_URL") or None,
             console_url=env.get("TURNTREE_CONSOLE_URL") or None,
@@ -138,7 +146,34 @@ class Settings:
             redacts=env.get("TURNTREE_REDACT") != "no",
             secret_hosts=read_hosts(env.get("TURNTREE_SECRET_HOSTS") or ""),
             is_user_declared=bool(env.get("TURNTREE_USER")),
+            shards=shards,
         )
+        return settings.in_workspace(settings.workspace, session=settings.session)
+
+    @property
+    def shard(self) -> Shard | None:
+        """The shard of the workspace; None if all workspaces are in one database."""
+        return None if self.shards is None else self.shards.find_named(self.workspace)
+
+    def in_workspace(self, name: str, *, session: str | None = None) -> Settings:
+        """Return the settings of another workspace, with the database that it is in."""
+        url = self.database_url
+        if self.shards is not None:
+            url = self.shards.find_named(name).database_url
+        return replace(self, workspace=name, session=session, database_url=url)
+
+
+def _find_shards(env: Mapping[str, str]) -> ShardMap | None:
+    path = env.get("TURNTREE_SHARDS")
+    if not path:
+        return None
+    if env.get("TURNTREE_DATABASE_URL"):
+        raise InvalidOperation(
+            "database_url and shards are both set: unset one, so that one says where the ledger is"
+        )
+    from turntree.boot.shard_file import read_shard_file
+
+    return read_shard_file(Path(path).expanduser())
 
 
 @asynccontextmanager
@@ -368,11 +403,22 @@ async def connect(
     if is_brief:
         name, new_id = settings.workspace, world.new_id()
         async with open_plain_database(conninfo, name, new_id) as database:
+            _check_shard(settings, WorkspaceId(str(database.workspace)))
             yield database
         return
     workspace = await prepare_database(conninfo, settings.workspace, world.new_id())
+    _check_shard(settings, workspace)
     async with open_database(conninfo, workspace) as database:
         yield database
+
+
+def _check_shard(settings: Settings, workspace: WorkspaceId) -> None:
+    shard, name = settings.shard, settings.workspace
+    if shard is not None and not shard.holds(workspace, name):
+        raise InvalidOperation(
+            f"the workspace {name!r} is from before the shard map: its id leads to another shard"
+            f" than {shard.number}"
+        )
 
 
 def importing_on(

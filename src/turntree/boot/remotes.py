@@ -408,7 +408,9 @@ async def open_remote(place: str, settings: Settings) -> AsyncGenerator["Remote"
         yield FolderAsRemote(Path(place))
         return
     # Neither the token nor the current session of this ledger means anything in that one.
-    there = replace(settings, database_url=place, token=None, context=None, session=None)
+    there = replace(
+        settings, database_url=place, shards=None, token=None, context=None, session=None
+    )
     async with open_tree(there) as tree:
         yield LedgerAsRemote(tree)
 

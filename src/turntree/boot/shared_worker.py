@@ -124,8 +124,10 @@ class _Workspaces:
 
     async def read_names(self) -> dict[WorkspaceId, str]:
         """Return the names of all workspaces there are now."""
-        rows = await self.own.parts.database.list_workspaces()
-        self._names = {WorkspaceId(id): name for id, name in rows}
+        rows, shard = await self.own.parts.database.list_workspaces(), self.settings.shard
+        self._names = {
+            WorkspaceId(id): name for id, name in rows if shard is None or shard.holds(id, name)
+        }
         return self._names
 
     async def list_ids(self) -> list[WorkspaceId]:
@@ -185,7 +187,7 @@ class _Workspaces:
     def _make_runtime(self, workspace: WorkspaceId) -> WorkerRuntime:
         parts, own = self.own.parts, self.own.tree
         database, engine = self.place(workspace)
-        settings = replace(self.settings, workspace=self._names[workspace], session=None)
+        settings = self.settings.in_workspace(self._names[workspace])
         tree = tree_on(
             database, settings, parts.world, workplace=own.programs.workplace, engine=engine,
             find_hub=lambda: own.runs.hub,

@@ -117,7 +117,7 @@ def load_settings(terminal: Terminal | None = None) -> Settings:
     command = None if context is None else context.find_root().invoked_subcommand
     if command in _OWN_HISTORY or place.parent not in list_demo_folders(settings.home):
         return settings
-    return replace(settings, workspace=DEMO_WORKSPACE)
+    return settings.in_workspace(DEMO_WORKSPACE, session=settings.session)
 
 
 def with_ledger(
@@ -254,13 +254,14 @@ async def open_ledger(
     tools: Sequence[object] = (),
     lent: Path | None = None,
     audience: str = AUDIENCE,
+    settings: Settings | None = None,
 ) -> AsyncGenerator[CliContext, None]:
     """Open the ledger with a connection pool and the tools that models may call.
 
     Programs work in the folder where the command runs, or in ``lent``, which programs of other
     users may use too.
     """
-    settings, world = load_settings(terminal), SystemClock()
+    settings, world = settings or load_settings(terminal), SystemClock()
     async with (
         connect(settings, world, report=terminal.note) as database,
         _open_on(

@@ -44,6 +44,7 @@ class Key:
 KEYS: Final[Mapping[str, Key]] = {
     "database_url": Key("TURNTREE_DATABASE_URL", "your own PostgreSQL, 15 or later"),
     "console_url": Key("TURNTREE_CONSOLE_URL", "the same with a read-only login, for sql"),
+    "shards": Key("TURNTREE_SHARDS", "the file that spreads workspaces over databases"),
     "live_url": Key("TURNTREE_LIVE_URL", "a Redis that passes live text between processes"),
     "home": Key("TURNTREE_HOME", "folder of the embedded server's files"),
     "workspace": Key("TURNTREE_WORKSPACE", "the workspace to work in", "default"),

@@ -45,6 +45,7 @@ from turntree.db.pool import (
     Scope,
     ScopedConnection,
 )
+from turntree.db.shard import place_id
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
@@ -435,6 +436,19 @@ async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> W
         return await _prepare(connection, workspace_name, new_id)
 
 
+async def upgrade_database(conninfo: str) -> None:
+    """Migrate a database, and create no workspace.
+
+    Raises:
+        DatabaseUnavailable: The database does not answer.
+        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler is
+            between this process and PostgreSQL.
+    """
+    check_address(conninfo)
+    async with ErrorTranslator(), await _connect(conninfo) as connection:
+        await _upgrade(connection)
+
+
 async def delete_demo(conninfo: str, workspace_name: str) -> bool:
     """Delete the workspace of the sample data with all of its rows; False if there is none.
 
@@ -455,6 +469,17 @@ async def delete_demo(conninfo: str, workspace_name: str) -> bool:
 
 
 async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> WorkspaceId:
+    await _upgrade(connection)
+    found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
+    if not found:
+        # With or without a map of shards: a ledger may get one later.
+        place = {"id": place_id(new_id, workspace_name), "name": workspace_name}
+        await run(connection, SQL["create_workspace"], place)
+        found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
+    return WorkspaceId(str(found[0][0]))
+
+
+async def _upgrade(connection: Connection) -> None:
     ((number, version, pid),) = await fetch(connection, SQL["server_version"])
     require_direct(connection, pid)
     if number < POSTGRES_MAJOR_MIN * 10_000:
@@ -463,11 +488,6 @@ async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> 
         )
     await migrate(connection)
     await begin_epoch_if_moved(connection)
-    found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
-    if not found:
-        await run(connection, SQL["create_workspace"], {"id": new_id, "name": workspace_name})
-        found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
-    return WorkspaceId(str(found[0][0]))
 
 
 async def run(

@@ -17,7 +17,7 @@ async def offer_sample(own: ServerContext, workspace: str) -> AsyncGenerator[Ser
     async with AsyncExitStack() as stack:
 
         async def open_sample() -> ServerContext:
-            settings = replace(own.settings, workspace=workspace, session=None)
+            settings = own.settings.in_workspace(workspace)
             database = await stack.enter_async_context(connect(settings, own.clock))
             tree = tree_on(database, settings, own.clock)
             await plant_demo(tree, settings.home / FILES_FOLDER)

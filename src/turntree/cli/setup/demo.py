@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +43,7 @@ def demo(terminal: Terminal, removes: bool, yes: bool) -> None:
     The sample data has a workspace of its own, which the commands use that you type in an empty
     folder: this one, or else turntree-demo below it. --remove deletes it.
     """
-    settings = replace(load_settings(), workspace=DEMO_WORKSPACE, session=None)
+    settings = load_settings().in_workspace(DEMO_WORKSPACE)
     if removes:
         _remove(terminal, settings, yes=yes)
         return

@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -16,17 +17,20 @@ import anyio
 import click
 
 from turntree.boot.open import Settings
+from turntree.boot.shards import NO_WORKSPACE, ShardContent, read_content
 from turntree.cli.command import Paint, Terminal, verb
+from turntree.cli.common.shard_text import describe_content
 from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.setup.hook import examine_hooks
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.value import value
-from turntree.db.database import POSTGRES_MAJOR_MIN
+from turntree.db.database import POSTGRES_MAJOR_MIN, open_database
 from turntree.db.embedded.account import ServerError, find_account
 from turntree.db.embedded.installation import find_installation
 from turntree.db.embedded.minor_versions import find_lag
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.db.health import Health, examine
+from turntree.db.shard import Shard
 
 Verdict = Literal["ok", "warn", "fail"]
 SOCKET_PATH_MAX: Final = 103
@@ -76,6 +80,10 @@ def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
 
 
 def _examine(settings: Settings) -> Iterator[HealthCheck]:
+    if settings.shards is not None:
+        for shard in settings.shards.shards:
+            yield from _shard(shard)
+        return
     conninfo = settings.database_url
     if conninfo is None:
         checks: tuple[Callable[[Path], HealthCheck], ...] = (_binaries, _data, _socket, _disk)
@@ -94,6 +102,22 @@ def _examine(settings: Settings) -> Iterator[HealthCheck]:
             return
         conninfo = reached
     yield from _database(conninfo, is_embedded=settings.database_url is None)
+
+
+def _shard(shard: Shard) -> Iterator[HealthCheck]:
+    """Look at the database of a shard, and for workspaces that are in the wrong one."""
+    checks = [*_database(shard.database_url, is_embedded=False)]
+    yield from (replace(one, name=f"{shard.number} {one.name}") for one in checks)
+    if any(one.verdict == "fail" for one in checks):
+        return
+
+    async def read() -> ShardContent:
+        async with open_database(shard.database_url, NO_WORKSPACE) as database:
+            return await read_content(database, shard)
+
+    content = anyio.run(read)
+    verdict: Verdict = "fail" if content.misplaced else "ok"
+    yield HealthCheck(f"{shard.number} shard", verdict, f"{shard}: {describe_content(content)}")
 
 
 def _plans(terminal: Terminal, *, fix: bool) -> HealthCheck:

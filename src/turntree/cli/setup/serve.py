@@ -15,14 +15,18 @@ import anyio
 import click
 import uvicorn
 
+from turntree.boot.shards import ShardContent, ShardDatabases
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.http_server import HttpServer, try_listen
+from turntree.cli.common.shard_text import describe_content
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database
+from turntree.db.shard import Shard
 from turntree.server.access.network_callers import make_callers
 from turntree.server.access.session_cookie import LOOPBACK_NAMES
 from turntree.server.app import make_network_app, make_network_door
@@ -124,7 +128,7 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
             await stack.enter_async_context(
                 opened.running.serving(drain_s=chosen.drain_s, stays_here=True, oversees=True)
             )
-        app = make_network_app(callers, partial(_is_ready, opened, drain))
+        app = make_network_app(callers, partial(_is_ready, callers.workspaces.shards, drain))
         config = uvicorn.Config(
             make_network_door(app, keys, _hosts(chosen, port)),
             log_level="warning", access_log=False, lifespan="off", ws="none",
@@ -144,25 +148,50 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
                     terminal.note(f"stopping; what was begun has {chosen.drain_s:g} s to end")
 
         tasks.start_soon(stop_on_signal)
-        await _tell(terminal, opened, chosen, keys, port)
+        await _tell(terminal, opened, chosen, keys, port, callers.workspaces.shards)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
 
 
-async def _is_ready(opened: CliContext, drain: DrainState) -> bool:
-    """Return whether new requests can be answered: the database answers, and this one stays."""
+async def _is_ready(databases: ShardDatabases, drain: DrainState) -> bool:
+    """Return whether new requests can be answered: this process stays, and a database answers.
+
+    Of several databases one is enough. A server that is taken away because of one of them would
+    serve no workspace of the others either.
+    """
     if drain.is_draining:
         return False
+    shards = databases.settings.shards
+    if shards is None:
+        return await _answers(databases.own)
+    return any([await _find_content(databases, shard) for shard in shards.shards])
+
+
+async def _answers(database: Database) -> bool:
     try:
         with anyio.fail_after(READY_S_MAX):
-            await opened.database.seen_by(EVERYTHING).list_workspaces()
+            await database.seen_by(EVERYTHING).list_workspaces()
     except (DatabaseUnavailable, TimeoutError):
         return False
     return True
 
 
+async def _find_content(databases: ShardDatabases, shard: Shard) -> ShardContent | None:
+    """Return the workspaces of a shard, or None if its database does not answer."""
+    try:
+        with anyio.fail_after(READY_S_MAX):
+            return await databases.read_content(shard)
+    except (DatabaseUnavailable, TimeoutError):
+        return None
+
+
 async def _tell(
-    terminal: Terminal, opened: CliContext, chosen: ServeOptions, keys: AccessKeys, port: int
+    terminal: Terminal,
+    opened: CliContext,
+    chosen: ServeOptions,
+    keys: AccessKeys,
+    port: int,
+    databases: ShardDatabases,
 ) -> None:
     workspace, user = opened.settings.workspace, opened.settings.user
     near = _find_near(chosen.host)
@@ -172,13 +201,21 @@ async def _tell(
     is_admin = await opened.tree.members.find_role(user) == "admin"
     # Never by a name that others use: the key would cross the network unencrypted.
     link = f"{url}/welcome#code={keys.issue_key()}" if is_admin and near is not None else None
+    shards = () if opened.settings.shards is None else opened.settings.shards.shards
+    contents = [(shard, await _find_content(databases, shard)) for shard in shards]
     if terminal.as_json:
         terminal.document({
             "url": f"{url}/api/v1", "host": chosen.host, "port": port, "workspace": workspace,
             "worker": chosen.has_worker, "link": link,
+            "shards": [
+                {"shard": shard.number, "workspaces": None if one is None else len(one.names)}
+                for shard, one in contents
+            ],
         })  # fmt: skip
         return
     terminal.say(f"{clean(url)}/api/v1")
+    for shard, content in contents:
+        terminal.say(f"  {shard}: {describe_content(content)}")
     if link is not None:
         terminal.say(f"  your key: {clean(link)}")
         terminal.note("the link works once, on this machine, within an hour")

@@ -11,19 +11,24 @@ import anyio
 import click
 
 from turntree.boot.open import Settings
+from turntree.boot.shards import NO_WORKSPACE, read_content
 from turntree.boot.shared_worker import SharedService, serve_workspaces
 from turntree.boot.worker import WorkerRuntime
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
-from turntree.cli.context import WORKER_AUDIENCE, open_ledger
+from turntree.cli.context import WORKER_AUDIENCE, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, counted
 from turntree.cli.programs.secret_hosts import settle_own_hosts
 from turntree.core.errors import Conflict, InvalidOperation
+from turntree.db.database import open_database, upgrade_database
+from turntree.db.shard import Shard
 
 CONCURRENCY: Final = 32
 CONCURRENCY_MAX: Final = 1000
 DRAIN_S: Final = 20.0
+EMPTY_LOOK_S: Final = 1.0
+"""How often a worker looks for the first workspace of its shard."""
 NAMES_MAX: Final = 8
 """Names of workspaces that are shown."""
 
@@ -39,6 +44,8 @@ NAMES_MAX: Final = 8
               help="Folder in which the criteria of all users' tasks are checked.")  # fmt: skip
 @click.option("--workspace", "only", metavar="NAME", multiple=True,
               help="Workspace to serve; repeatable. By default all of the database.")  # fmt: skip
+@click.option("--shard", type=click.IntRange(1), metavar="NUMBER",
+              help="Database to serve, by its place in the shard map.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that running turns get to finish after a stop signal.")  # fmt: skip
 def worker(
@@ -48,13 +55,16 @@ def worker(
     tools: tuple[str, ...],
     lent: Path | None,
     only: tuple[str, ...],
+    shard: int | None,
     drain_s: float,
 ) -> None:
     """Serve the sessions of all workspaces until stopped.
 
     One worker is enough for all workspaces of a database, also for those that are created later;
     --workspace limits it to some, and a token to its own. Tasks that were started and have no
-    process following them are completed too. Criteria run commands and read files: those of your
+    process following them are completed too. Where a shard map spreads the ledger over several
+    databases, each needs workers of its own: --shard chooses one, which by default is that of the
+    current workspace. Criteria run commands and read files: those of your
     own tasks in the folder where you start the worker, those of other users only in a folder that
     you name with --folder, and their authors learn only whether they are met. Any number of workers
     may run, on any machine that reaches the database: each session is processed by one of them at a
@@ -67,8 +77,11 @@ def worker(
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
 
     async def serve() -> None:
+        settings = load_settings(terminal)
+        if shard is not None:
+            settings = await _enter_shard(terminal, settings, shard)
         async with open_ledger(
-            terminal, tools=given, lent=lent, audience=WORKER_AUDIENCE
+            terminal, tools=given, lent=lent, audience=WORKER_AUDIENCE, settings=settings
         ) as opened:
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -76,7 +89,7 @@ def worker(
                     running, opened.settings, only=_find_limits(opened.settings, only),
                     name=name, at_once=concurrency, drain_s=drain_s,
                 ) as service:  # fmt: skip
-                    _tell(terminal, running, service, concurrency)
+                    _tell(terminal, running, service, concurrency, opened.settings.shard)
                     async for _ in signals:
                         terminal.note(f"stopping; what was begun has {drain_s:g} s to end")
                         break
@@ -86,6 +99,31 @@ def worker(
         anyio.run(serve)
     except Conflict as error:
         raise InvalidOperation(str(error), hint=command_hint("turntree status")) from error
+
+
+async def _enter_shard(terminal: Terminal, settings: Settings, number: int) -> Settings:
+    """Return the settings of a workspace of a shard, once there is one.
+
+    Raises:
+        InvalidOperation: There is no such shard.
+        DatabaseUnavailable: Its database does not answer.
+    """
+    if settings.shards is None:
+        raise InvalidOperation(
+            "there is no shard map, and all workspaces are in one database: leave out --shard"
+        )
+    shard = settings.shards.get(number)
+    if settings.shard == shard:
+        return settings
+    await upgrade_database(shard.database_url)
+    async with open_database(shard.database_url, NO_WORKSPACE) as database:
+        is_told = False
+        while not (names := (await read_content(database, shard)).names):
+            if not is_told:
+                terminal.note(f"{shard} has no workspace yet; waiting for the first")
+            is_told = True
+            await anyio.sleep(EMPTY_LOOK_S)
+    return settings.in_workspace(names[0])
 
 
 def _find_limits(settings: Settings, only: tuple[str, ...]) -> tuple[str, ...]:
@@ -126,7 +164,13 @@ async def _serving(
         yield service
 
 
-def _tell(terminal: Terminal, running: WorkerRuntime, service: SharedService, at_once: int) -> None:
+def _tell(
+    terminal: Terminal,
+    running: WorkerRuntime,
+    service: SharedService,
+    at_once: int,
+    shard: Shard | None,
+) -> None:
     tools = [spec.name for spec in running.tool_specs]
     document: dict[str, Any] = {
         "worker": service.worker,
@@ -135,7 +179,7 @@ def _tell(terminal: Terminal, running: WorkerRuntime, service: SharedService, at
         "at_once": at_once,
         "engine": running.engine_name,
         "tools": tools,
-    }
+    } | ({} if shard is None else {"shard": shard.number})
     if terminal.as_json:
         terminal.document(document)
         return
@@ -145,6 +189,8 @@ def _tell(terminal: Terminal, running: WorkerRuntime, service: SharedService, at
     several = "the workspaces " if len(service.workspaces) > 1 else "the workspace "
     every = "every workspace: " if service.is_all else several
     terminal.say(f"{clean(service.worker)} answers in {every}{names}")
+    if shard is not None:
+        terminal.say(f"  of {shard}")
     terminal.say(f"  {counted(at_once, 'session')} at once, woken up by {running.engine_name}")
     terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")
     terminal.note("Ctrl-C or SIGTERM stops it")

@@ -30,6 +30,7 @@ from turntree.auth.api_keys import workspace_of_key
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.member import RIGHTS
 from turntree.boot.open import Settings, load_token_key
+from turntree.boot.shards import ShardDatabases
 from turntree.core.errors import PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.viewer import sight_of
@@ -195,11 +196,9 @@ class NetworkCallers:
         is_admitted: Callable[[], Awaitable[bool]],
     ) -> ServerContext:
         settings = replace(
-            self.base.settings,
-            workspace=workspace.name,
+            self.base.settings.in_workspace(workspace.name),
             user=acting.chain.root.id,
             context=acting,
-            session=None,
         )
         return replace(
             self.base,
@@ -246,7 +245,8 @@ async def make_callers(
         can_run=can_run,
         is_local=False,
     )
-    workspaces = Workspaces(own, settings, clock, closing)
+    shards = ShardDatabases(database, settings, closing)
+    workspaces = Workspaces(own, settings, clock, closing, shards)
     token_key = cache(partial(load_token_key, settings))
     # The same after a restart: a browser that is known stays so.
     tries = LoginTries(hmac.digest(token_key(), b"turntree.known-browsers", "sha256"), monotonic)

@@ -1,17 +1,16 @@
-"""The workspaces of one database, each opened when it is first asked for.
+"""The workspaces of a ledger, each opened when it is first asked for.
 
-All of them share the connections of the database. Each has a tree of its own, from which callers
+All workspaces of a database share its connections. Each has a tree of its own, from which callers
 get theirs: it has the live text of the workspace and the reader of its feed.
 """
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
-
-import anyio
 
 from turntree.api import Tree
 from turntree.boot.open import Settings, engine_on, tree_on
+from turntree.boot.shards import ShardDatabases
 from turntree.core.clock import Clock
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
@@ -32,7 +31,7 @@ class ServedWorkspace:
 
 @dataclass(slots=True, eq=False)
 class Workspaces:
-    """The workspaces of one database."""
+    """The workspaces of a ledger, in one database or several."""
 
     own: ServedWorkspace
     """The one that the process was started for."""
@@ -40,41 +39,45 @@ class Workspaces:
     clock: Clock
     closing: AsyncExitStack
     """Closes what was opened."""
+    shards: ShardDatabases
     _opened: dict[UUID, ServedWorkspace] = field(default_factory=dict[UUID, ServedWorkspace])
-    _opening: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def find(self, id: UUID) -> ServedWorkspace | None:
-        """Return a workspace by its id, or None."""
+        """Return a workspace by its id, or None. The id says in which database to look."""
         if id == self.own.id:
             return self.own
         if (known := self._opened.get(id)) is not None:
             return known
-        async with self._opening:
-            names = dict(await self._list_names())
-            if id in names and id not in self._opened:
-                self._opened[id] = self._open(id, names[id])
-        return self._opened.get(id)
+        database = await self.shards.find(str(id))
+        name = dict(await _list_names(database)).get(id)
+        if name is None or not self.shards.holds(str(id), name):
+            return None
+        # Another request may have opened it meanwhile.
+        if id not in self._opened:
+            self._opened[id] = self._open(database, id, name)
+        return self._opened[id]
 
     async def find_named(self, name: str) -> ServedWorkspace | None:
-        """Return a workspace by its name, or None."""
+        """Return a workspace by its name, or None. The name says in which database to look."""
         for known in (self.own, *self._opened.values()):
             if known.name == name:
                 return known
-        for id, called in await self._list_names():
+        for id, called in await _list_names(await self.shards.find_named(name)):
             if called == name:
                 return await self.find(id)
         return None
 
-    async def _list_names(self) -> list[tuple[UUID, str]]:
-        everything = self.own.database.seen_by(EVERYTHING)
-        return [(UUID(id), name) for id, name in await everything.list_workspaces()]
-
-    def _open(self, id: UUID, name: str) -> ServedWorkspace:
-        database = self.own.database.in_workspace(WorkspaceId(str(id)))
+    def _open(self, database: Database, id: UUID, name: str) -> ServedWorkspace:
+        database = database.in_workspace(WorkspaceId(str(id)))
         engine = engine_on(database)
         self.closing.push_async_callback(engine.close)
-        settings = replace(self.settings, workspace=name, session=None)
         tree = tree_on(
-            database, settings, self.clock, engine=engine, find_hub=lambda: self.own.tree.runs.hub
-        )
+            database, self.settings.in_workspace(name), self.clock, engine=engine,
+            find_hub=lambda: self.own.tree.runs.hub,
+        )  # fmt: skip
         return ServedWorkspace(id, name, tree, database)
+
+
+async def _list_names(database: Database) -> list[tuple[UUID, str]]:
+    rows = await database.seen_by(EVERYTHING).list_workspaces()
+    return [(UUID(id), name) for id, name in rows]

@@ -1,0 +1,101 @@
+"""The databases of a ledger that is spread over several, each opened when it is first needed.
+
+Without a map of shards there is one, and everything is in it. A database that does not answer fails
+the requests that need it, and no others.
+"""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from turntree.boot.open import Settings
+from turntree.core.ids import WorkspaceId
+from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import Database, open_database, upgrade_database
+from turntree.db.shard import Shard
+
+NO_WORKSPACE: Final = WorkspaceId("00000000-0000-0000-0000-000000000000")
+"""That of a database of which no workspace is named yet."""
+
+
+@value
+class ShardContent:
+    """The workspaces of a shard."""
+
+    shard: Shard
+    names: tuple[str, ...]
+    misplaced: tuple[str, ...]
+    """Those whose id or name leads to another shard; they are not served."""
+
+
+@dataclass(slots=True, eq=False)
+class ShardDatabases:
+    """The open databases of a process, with one pool for each."""
+
+    own: Database
+    """That of the workspace that the process was started for."""
+    settings: Settings
+    closing: AsyncExitStack
+    """Closes what was opened."""
+    _opened: dict[int, Database] = field(default_factory=dict[int, Database])
+    _opening: dict[int, anyio.Lock] = field(default_factory=dict[int, anyio.Lock])
+
+    async def find(self, workspace: str) -> Database:
+        """Return the database that a workspace is in, if it exists, by its id.
+
+        Raises:
+            DatabaseUnavailable: That database does not answer.
+        """
+        shards = self.settings.shards
+        return self.own if shards is None else await self.open(shards.find(workspace))
+
+    async def find_named(self, name: str) -> Database:
+        """Return the database that a workspace is in, if it exists, by its name.
+
+        Raises:
+            DatabaseUnavailable: That database does not answer.
+        """
+        shards = self.settings.shards
+        return self.own if shards is None else await self.open(shards.find_named(name))
+
+    def holds(self, workspace: str, name: str) -> bool:
+        """Return whether the id and the name of a workspace lead to the same database."""
+        shards = self.settings.shards
+        return shards is None or shards.find(workspace) == shards.find_named(name)
+
+    async def open(self, shard: Shard) -> Database:
+        """Return the database of a shard.
+
+        Raises:
+            DatabaseUnavailable: It does not answer.
+        """
+        if self.settings.shard == shard:
+            return self.own
+        # One lock for each: one that does not answer must not hold up the others.
+        async with self._opening.setdefault(shard.number, anyio.Lock()):
+            if shard.number not in self._opened:
+                await upgrade_database(shard.database_url)
+                opening = open_database(shard.database_url, NO_WORKSPACE)
+                self._opened[shard.number] = await self.closing.enter_async_context(opening)
+        return self._opened[shard.number]
+
+    async def read_content(self, shard: Shard) -> ShardContent:
+        """Return the workspaces of a shard.
+
+        Raises:
+            DatabaseUnavailable: It does not answer.
+        """
+        return await read_content(await self.open(shard), shard)
+
+
+async def read_content(database: Database, shard: Shard) -> ShardContent:
+    """Return the workspaces of a shard whose database is open."""
+    rows = await database.seen_by(EVERYTHING).list_workspaces()
+    return ShardContent(
+        shard,
+        tuple(name for id, name in rows if shard.holds(id, name)),
+        tuple(name for id, name in rows if not shard.holds(id, name)),
+    )
