@@ -29,7 +29,7 @@ from turntree.client.client import Client
 from turntree.core.errors import ServerUnavailable, TurntreeError
 from turntree.wire.runs import ChunkDocument, StepDocument
 
-BEGIN_S: Final = 60.0
+BEGIN_S: Final = 180.0
 """How long a process may take to start on a busy machine."""
 DRAIN_S: Final = 5.0
 PATIENCE_S: Final = 0.1
