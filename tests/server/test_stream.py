@@ -63,6 +63,16 @@ class Browser:
                 found += [orjson.loads(one[6:]) for one in lines if one.startswith("data: ")]
         return found
 
+    def position_after_first(self, event: str) -> str:
+        """Return where a client resumes that is cut off after the first message of a kind."""
+        position = self.after
+        for frame in self.text.split("\n\n"):
+            lines = frame.splitlines()
+            position = next((one[4:] for one in lines if one.startswith("id: ")), position)
+            if f"event: {event}" in lines:
+                return position
+        raise AssertionError(f"there was no {event}")
+
     async def wait_for(self, event: str, count: int = 1) -> list[dict[str, Any]]:
         with anyio.fail_after(SECONDS_MAX):
             while len(found := self.heard(event)) < count:
@@ -119,6 +129,21 @@ async def test_a_client_resumes_at_its_position(tree: Tree) -> None:
             assert not any(one["is_whole"] for one in missed)
             # What is older than the messages kept here is asked for again as a whole.
             assert (await stale.wait_for("changed"))[0]["is_whole"]
+
+
+async def test_a_client_cut_off_after_hello_comes_back_for_what_it_missed(tree: Tree) -> None:
+    first, cut, again = Browser(), Browser(), Browser()
+    await tree.sessions.create("main")
+    stream = Stream(tree)
+    async with listening(stream, first):
+        await first.wait_for_turn(await tree.turns.record("main", [user("one")], [assistant("1")]))
+        cut.after = first.heard("changed")[-1]["position"]
+        turn = await tree.turns.record("main", [user("two")], [assistant("2")])
+        await first.wait_for_turn(turn)
+        async with listening(stream, cut, is_running=True):
+            again.after = cut.position_after_first("hello")
+        async with listening(stream, again, is_running=True):
+            await again.wait_for_turn(turn)
 
 
 async def test_a_client_that_falls_behind_is_disconnected(tree: Tree) -> None:

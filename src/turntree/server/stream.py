@@ -198,12 +198,15 @@ class Stream:
     def _greet(self, after: FeedPosition | None) -> Iterable[bytes]:
         """Yield what a new client gets first."""
         now = str(self._position)
+        has_missed = after is not None and after != self._position
+        # Without an id where more follows: a client that is cut off in between would otherwise come
+        # back after what it never got.
         yield f"retry: {RECONNECT_MS}\n\n".encode() + encode(
             "hello",
             Hello(now, self.server, len(self._clients) + 1, tuple(map(str, self._runs))),
-            now,
+            None if has_missed else now,
         )
-        if after is not None and after != self._position:
+        if after is not None and has_missed:
             if self._since <= after < self._position:
                 yield from (frame for position, frame in self._frames if position > after)
             else:
