@@ -1,11 +1,15 @@
 """Who gets in, over the network: members, invitations and API keys, and attacks on them."""
 
+import contextlib
+from collections.abc import Generator
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 
 from proofs.http_world import OTHER, OWNER, TEAM, Team
+from tests.databases import as_owner
 from tests.server.network import API, Client, denials, later, problem
 from turntree.boot.open import tree_on
 from turntree.system.clock import SystemClock
@@ -60,6 +64,48 @@ async def test_code_is_accepted_once(client: Client) -> None:
     again = await accept(client, made["code"])
     assert (again.status_code, problem(again)) == (422, "refused")
     assert "key" not in again.json()
+
+
+@contextlib.contextmanager
+def failing(conninfo: str, table: str, how: str) -> Generator[None, None, None]:
+    """Let no row be added to a table within the block."""
+    with psycopg.connect(as_owner(conninfo), autocommit=True) as database:
+        database.execute(
+            "CREATE FUNCTION turntree.fail_here() RETURNS trigger LANGUAGE plpgsql"
+            f" SECURITY DEFINER AS $$ BEGIN {how}; RETURN NEW; END $$".encode()
+        )
+        database.execute(
+            f"CREATE TRIGGER fail_here BEFORE INSERT ON turntree.{table}"
+            " FOR EACH ROW EXECUTE FUNCTION turntree.fail_here()".encode()
+        )
+        try:
+            yield
+        finally:
+            database.execute("DROP FUNCTION turntree.fail_here() CASCADE")
+
+
+@pytest.mark.parametrize("how", [
+    "RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100'",
+    "PERFORM pg_terminate_backend(pg_backend_pid())",
+], ids=["raises", "dies"])  # fmt: skip
+@pytest.mark.parametrize("way", ["key", "login"])
+async def test_code_stays_good_if_the_server_fails_before_the_person_can_get_in(
+    client: Client, conninfo: str, how: str, way: str
+) -> None:
+    made = await invite(client, "bo")
+
+    async def get_in() -> httpx2.Response:
+        if way == "key":
+            return await accept(client, made["code"])
+        path, body = f"{API}/login-sessions", {"invitation": made["code"]}
+        return await client.http.post(path, json=body)
+
+    with failing(conninfo, "api_keys" if way == "key" else "login_sessions", how):
+        answer = await get_in()
+        assert (answer.status_code, problem(answer)) == (503, "database-unavailable")
+        assert "bo" not in await names(client)
+    assert (await get_in()).status_code == 200
+    assert (await names(client))["bo"] == "member"
 
 
 async def test_code_of_an_ended_invitation_gives_nothing(client: Client) -> None:

@@ -91,14 +91,16 @@ async def accept_invitation(visitor: Visitor, asked: InvitationCode) -> NewKey:
     workspace = await visitor.find_workspace()
     if workspace is None:
         raise refused
-    try:
-        member = await workspace.tree.invitations.redeem(asked.code)
-    except (NotFound, PermissionDenied) as error:
-        raise refused from error
-    acting = ExecutionContext.begin(Principal("human", member.name), RIGHTS[member.role])
-    made, key = await workspace.tree.act_as(acting).keys.create(
-        KEY_NAME, expires_at=days_after(visitor.base.clock.now(), KEY_DAYS_DEFAULT)
-    )
+    # One transaction: a code that was used up without a key would leave a member who cannot get in.
+    async with workspace.database.keep_together():
+        try:
+            member = await workspace.tree.invitations.redeem(asked.code)
+        except (NotFound, PermissionDenied) as error:
+            raise refused from error
+        acting = ExecutionContext.begin(Principal("human", member.name), RIGHTS[member.role])
+        made, key = await workspace.tree.act_as(acting).keys.create(
+            KEY_NAME, expires_at=days_after(visitor.base.clock.now(), KEY_DAYS_DEFAULT)
+        )
     return NewKey(key, made.id, made.holder, made.expires_at)
 
 

@@ -162,10 +162,13 @@ async def _with_invitation(
     visitor: Visitor, workspace: ServedWorkspace, code: str
 ) -> tuple[LoginSession, str]:
     verified_at = visitor.base.clock.now()
-    member = await workspace.tree.invitations.redeem(code)
-    return await workspace.tree.login_sessions.begin(
-        Principal("human", member.name), method="invitation", verified_at=verified_at
-    )
+    # One transaction: a code that was used up without a session would leave a member who cannot
+    # get in.
+    async with workspace.database.keep_together():
+        member = await workspace.tree.invitations.redeem(code)
+        return await workspace.tree.login_sessions.begin(
+            Principal("human", member.name), method="invitation", verified_at=verified_at
+        )
 
 
 async def _end_current(visitor: Visitor) -> None:
