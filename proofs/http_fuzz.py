@@ -83,6 +83,8 @@ UNREACHABLE: Final = frozenset(
 """What no generated value opens: a code, a password, and what only a browser that logged in has."""
 MANAGED: Final = re.compile("/(members|keys|invitations)")
 """Routes that only admins may call, or that list one's own: their cases are an admin's."""
+ENDING: Final = re.compile("/(remove|revoke|end)$")
+"""Routes whose cases come last: those of the others name what they end."""
 LISTS: Final = {
     "member": ("members", "name"),
     "key": ("keys", "id"),
@@ -220,7 +222,10 @@ class Fuzzer:
         operations: list[Any] = [it.ok() for it in schema.get_all_operations()]
         self.world.find_files(self.session)
         self.world.keep_accounts(self.session)
-        chosen = [it for it in operations if only in it.label]
+        chosen = sorted(
+            (it for it in operations if only in it.label),
+            key=lambda it: ENDING.search(it.label) is not None,
+        )
         each = math.ceil(cases / len(chosen) / len(GenerationMode))
         for number, operation in enumerate(chosen):
             self.world.refresh(self.session)
