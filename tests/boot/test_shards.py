@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from uuid import UUID
 
+import anyio
 import pytest
 
 import turntree
@@ -19,6 +20,7 @@ from turntree.db.shard import slot_of, slot_of_name
 from turntree.system.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
+SOON_S = 60.0
 FIRST, SECOND = "default", "lab"
 """Two names, of which each leads to another half of the slots."""
 
@@ -107,6 +109,8 @@ async def test_database_that_does_not_answer_fails_its_own_workspaces_only(
         with pytest.raises(DatabaseUnavailable):
             await shards.find_named(SECOND)
         assert FIRST in await names_in(await shards.find_named(FIRST))
+        with anyio.fail_after(SOON_S / 2):
+            assert await shards.answers(within_s=SOON_S)
 
 
 def test_map_beside_a_database_is_refused(environment: dict[str, str]) -> None:

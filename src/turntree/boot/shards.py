@@ -4,6 +4,8 @@ Without a map of shards there is one, and everything is in it. A database that d
 the requests that need it, and no others.
 """
 
+import asyncio
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,6 +13,7 @@ from typing import Final
 import anyio
 
 from turntree.boot.open import Settings
+from turntree.core.errors import TurntreeError
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
@@ -42,6 +45,7 @@ class ShardDatabases:
     """Closes what was opened."""
     _opened: dict[int, Database] = field(default_factory=dict[int, Database])
     _opening: dict[int, anyio.Lock] = field(default_factory=dict[int, anyio.Lock])
+    _looking: set[asyncio.Task[bool]] = field(default_factory=set[asyncio.Task[bool]])
 
     async def find(self, workspace: str) -> Database:
         """Return the database that a workspace is in, if it exists, by its id.
@@ -82,6 +86,27 @@ class ShardDatabases:
                 self._opened[shard.number] = await self.closing.enter_async_context(opening)
         return self._opened[shard.number]
 
+    async def answers(self, *, within_s: float) -> bool:
+        """Return whether any database answers, as soon as one does.
+
+        One that does not answer holds up nothing: a proxy that asks for readiness waits for less
+        time than a connection takes to fail.
+        """
+        shards = self.settings.shards
+        opening = [self._own()] if shards is None else [self.open(one) for one in shards.shards]
+        looks = {asyncio.create_task(_answers(one, within_s)) for one in opening}
+        self._looking |= looks
+        for look in looks:
+            look.add_done_callback(self._looking.discard)
+        while looks:
+            done, looks = await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
+            if any(look.result() for look in done):
+                return True
+        return False
+
+    async def _own(self) -> Database:
+        return self.own
+
     async def read_content(self, shard: Shard) -> ShardContent:
         """Return the workspaces of a shard.
 
@@ -89,6 +114,15 @@ class ShardDatabases:
             DatabaseUnavailable: It does not answer.
         """
         return await read_content(await self.open(shard), shard)
+
+
+async def _answers(opening: Awaitable[Database], within_s: float) -> bool:
+    try:
+        with anyio.fail_after(within_s):
+            await (await opening).seen_by(EVERYTHING).list_workspaces()
+    except (TurntreeError, TimeoutError):
+        return False
+    return True
 
 
 async def read_content(database: Database, shard: Shard) -> ShardContent:

@@ -24,8 +24,6 @@ from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
-from turntree.core.viewer import EVERYTHING
-from turntree.db.database import Database
 from turntree.db.shard import Shard
 from turntree.server.access.network_callers import make_callers
 from turntree.server.access.session_cookie import LOOPBACK_NAMES
@@ -161,19 +159,7 @@ async def _is_ready(databases: ShardDatabases, drain: DrainState) -> bool:
     """
     if drain.is_draining:
         return False
-    shards = databases.settings.shards
-    if shards is None:
-        return await _answers(databases.own)
-    return any([await _find_content(databases, shard) for shard in shards.shards])
-
-
-async def _answers(database: Database) -> bool:
-    try:
-        with anyio.fail_after(READY_S_MAX):
-            await database.seen_by(EVERYTHING).list_workspaces()
-    except (DatabaseUnavailable, TimeoutError):
-        return False
-    return True
+    return await databases.answers(within_s=READY_S_MAX)
 
 
 async def _find_content(databases: ShardDatabases, shard: Shard) -> ShardContent | None:
