@@ -133,6 +133,12 @@ async def listening(world: World, count: int) -> AsyncGenerator[list[Subscriptio
         await asyncio.wait(tasks)
 
 
+async def busiest(world: World) -> Member:
+    """Return the worker that answers most runs at the moment."""
+    runs = Counter(one.worker for one in await world.tree.runs.list_open())
+    return max(world.cluster.of("worker"), key=lambda one: runs[str(one.told["worker"])])
+
+
 async def until(is_so: Callable[[], bool], seconds: float = SOON_S) -> bool:
     """Wait until something is so, and return whether it came to be."""
     with contextlib.suppress(TimeoutError):
@@ -265,7 +271,8 @@ class Drill:
             if blow == "redis":
                 await self._stop_redis()
             else:
-                member = chance.choice(self.world.cluster.of(kind))  # type: ignore[arg-type]
+                members = self.world.cluster.of(kind)  # type: ignore[arg-type]
+                member = chance.choice(members) if kind == "server" else await busiest(self.world)
                 await (self._kill if blow == "kill" else self._drain)(member)
         await self.world.cluster.until_ready()
         self.released = len(blows)
@@ -441,7 +448,8 @@ async def prove_planted(proof: Proof, world: World) -> None:
     async with listening(world, PEOPLE) as subscriptions:
         tasks = [asyncio.create_task(talk(number, one)) for number, one in enumerate(replies)]
         await until(lambda: all(len(one.heard_at) > LONG_WORDS // 4 for one in replies))
-        killed, other = world.cluster.of("worker")
+        killed = await busiest(world)
+        (other,) = [one for one in world.cluster.of("worker") if one is not killed]
         await killed.end(signal.SIGKILL)
         # The other worker finishes its own runs, and should have taken these over by then.
         await until(lambda: all(one.is_ended for one in replies), LEFT_S)
