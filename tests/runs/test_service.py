@@ -7,10 +7,11 @@ import anyio
 import pytest
 
 from tests.workshop import Workshop
-from turntree.core.errors import Conflict, InvalidOperation, NotFound
-from turntree.core.ids import RunId, TurnId
+from turntree.core.errors import Canceled, Conflict, InvalidOperation, NotFound
+from turntree.core.ids import Label, RunId, SessionId, TurnId
 from turntree.core.message import ObjectRef, ToolUse, assistant, user
-from turntree.core.run import RunEvent
+from turntree.core.run import Caller, RunEvent
+from turntree.core.session import Spawn
 from turntree.ledger.feed import Feed
 from turntree.runs.attempt import Attempt
 from turntree.runs.follow import Heard, RunFollower, TurnSealed
@@ -341,6 +342,35 @@ async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
     told = (await runs.ledger.facts(second.run))[1].event.data
     assert told == {"reason": "canceled", "by": "human:ana"}
     assert await runs.cancel(second.run) is None
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_cancel_ends_a_spawned_run_and_lets_none_follow(
+    shop: Workshop, *, has_begun: bool
+) -> None:
+    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
+        del attempt, uses
+        return "approval"
+
+    shop.gate = ask
+    runs = shop.runs()
+    parent = await runs.post("main", "tool")
+    await shop.actor().handle(shop.session)
+    caller = Caller(parent.run, "c1", runs.by, (shop.session,))
+    child = SessionId(shop.world.new_id())
+    await runs.sessions.ledger.create(
+        child, Label("helper:call-1"), by="human:ana", at=shop.world.now(), key=caller.key,
+        spawn=Spawn(shop.session, TurnId(parent.run), "c1"),
+    )  # fmt: skip
+    posted = await runs.post("helper:call-1", "tool", caller=caller)
+    if has_begun:
+        await shop.actor().handle(child)
+    assert await runs.status(posted.run) == ("parked" if has_begun else "waiting")
+    assert await runs.cancel("main") == parent.run
+    await shop.actor().handle(child)
+    assert (await shop.turn(posted.run)).turn.header.outcome == "canceled"
+    with pytest.raises(Canceled, match="was canceled"):
+        await runs.post("helper:call-1", "hello", caller=replace(caller, call_id="c2"))
 
 
 async def test_cancel_without_run_returns_none(shop: Workshop) -> None:

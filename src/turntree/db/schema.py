@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 56
-DIGEST: Final = "2736ef1280be2499a6c61ab187b0f741d346cf8ae7d5668c41672124de6fb913"
+NUMBER: Final = 57
+DIGEST: Final = "abcaabc36d3b796336f1ec62c5d5a7285b290603fc1317dc9ecf08c1278f81d7"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -391,12 +391,21 @@ class Runs(Facet):
             target = await self.sessions.get(of)
             run = await self.inbox.cancel(target.id, by=by, at=at, discard=discard)
         if run is not None:
-            # A worker in another process learns of it with its next heartbeat.
-            self.end_here(run)
-            # A tool call of the run may wait for the run of a session that it spawned.
-            for child in await self.sessions.ledger.list_spawned(TurnId(run)):
-                await self.cancel(child, discard=discard)
+            await self._end(run, discard=discard)
         return run
+
+    async def _end(self, run: RunId, *, discard: bool) -> None:
+        """Stop a canceled run where it is worked on, and cancel those that it waits for."""
+        # A worker in another process learns of it with its next heartbeat.
+        self.end_here(run)
+        # A tool call of the run may wait for the run of a session that it spawned, which a worker
+        # may be about to begin. From now on, none can ask for another one.
+        for child in await self.sessions.ledger.list_spawned(TurnId(run)):
+            for waiting in await self.inbox.list_waiting(child):
+                await self.cancel(waiting.run, discard=discard)
+            by, at = str(self.by), self.world.now()
+            if (below := await self.inbox.cancel(child, by=by, at=at, discard=discard)) is not None:
+                await self._end(below, discard=discard)
 
     async def unpark(self, run: RunId, **data: Json) -> bool:
         """Resume a parked run; False if it is not parked."""

@@ -214,28 +214,26 @@ def test_the_calls_of_an_open_run_are_in_the_view(turntree: Call) -> None:
     assert len(turntree("sql", "--json", stopped).documents) == 1
 
 
-def test_canceling_a_run_cancels_the_runs_that_it_waits_for(turntree: Call) -> None:
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_canceling_a_run_cancels_the_runs_that_it_waits_for(
+    turntree: Call, *, has_begun: bool
+) -> None:
     call = {"tools": [{"tool": "helper", "args": {"message": "long"}}]}
     furnish(turntree, [
         {"when": "manage", "replies": [call, {"text": "done"}]},
-        {"when": "long", "replies": [{"text": "word " * 400}]},
-    ], "--set", "word_delay_s=0.1")  # fmt: skip
+        {"when": "long", "replies": [{"text": "wait", "delay_s": 600}]},
+    ])  # fmt: skip
     turntree("agent", "create", "helper", "--model", "echo")
     turntree("agent", "create", "atlas", "--model", "echo", "--tool", "helper")
+    outcomes = "SELECT DISTINCT outcome FROM turntree.turns"
     with working("--name", "bee") as bee:
         told(bee)
         parent = turntree("send", "@(atlas)", "manage", "--no-wait", "--json").document["run"]
-        opened = "SELECT id FROM turntree.runs WHERE status <> 'finished' AND id <> "
-        child = ""
-
-        def has_child() -> bool:
-            nonlocal child
-            child = turntree("sql", f"{opened}'{parent}'").out
-            return bool(child)
-
-        wait_until(has_child)
-        assert turntree("cancel", "atlas:main").code == 0
+        if has_begun:
+            opened = "SELECT id FROM turntree.runs WHERE status <> 'finished' AND id <> "
+            wait_until(lambda: bool(turntree("sql", f"{opened}'{parent}'", "--json").out))
+        assert turntree("cancel", "atlas:main" if has_begun else parent).code == 0
+        wait_until(lambda: bool(turntree("sql", outcomes, "--json").out))
         count = "SELECT count(*) AS n FROM turntree.runs WHERE status <> 'finished'"
         wait_until(lambda: turntree("sql", count, "--json").document == {"n": 0})
-    outcomes = "SELECT DISTINCT outcome FROM turntree.turns"
     assert turntree("sql", outcomes, "--json").document == {"outcome": "canceled"}

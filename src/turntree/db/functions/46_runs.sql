@@ -230,6 +230,14 @@ DECLARE
 BEGIN
   PERFORM turntree.require_session_access(p_ws, p_session, 'invoke'), turntree.require_sender(p_ws, p_session, p_by, p_options);
   a := turntree.lock_queue(p_ws, p_session);
+  IF p_options ? 'caller' THEN
+    -- The lock makes a cancellation wait, which then finds this message and cancels its run too.
+    PERFORM FROM turntree.runs x WHERE x.workspace_id = p_ws AND x.id = (p_options #>> '{caller,run}')::uuid FOR SHARE;
+    IF EXISTS (SELECT FROM turntree.runs x WHERE x.workspace_id = p_ws AND x.id = (p_options #>> '{caller,run}')::uuid
+        AND x.cancel_requested) THEN
+      RAISE EXCEPTION 'the run % was canceled', p_options #>> '{caller,run}' USING ERRCODE = 'TT004';
+    END IF;
+  END IF;
   IF p_options @> '{"fold": true}' THEN
     -- Join the newest message, unless a worker claimed it already or it was canceled. The run acts for the sender of its
     -- first message, with the rights of that message: no other principal may add words to it.
