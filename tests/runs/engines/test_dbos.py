@@ -156,9 +156,13 @@ async def test_what_was_taken_and_never_begun_is_given_back(
             connection.execute(
                 "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'w1'"
             )
+        started = time.monotonic()
         # Whoever looks for sessions without a wake-up asks again and again.
         await until_idle(engine, (ONE, 1))
-    assert desk.seen == [ONE]
+        took_s = time.monotonic() - started
+    assert {*desk.seen} == {ONE}
+    # Handled at least once: DBOS may take so long to start it that it seems to be lost again.
+    assert len(desk.seen) == 1 or took_s > 2 * LOST_S
 
 
 def lose_first(connection: psycopg.Connection) -> Callable[[], int]:
