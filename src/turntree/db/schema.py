@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 57
-DIGEST: Final = "abcaabc36d3b796336f1ec62c5d5a7285b290603fc1317dc9ecf08c1278f81d7"
+NUMBER: Final = 58
+DIGEST: Final = "243caaa23bc4f25057b1b2834271e21163194204670538cc4ec950672a1368cd"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

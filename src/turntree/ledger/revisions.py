@@ -39,6 +39,7 @@ NAMES_READ_MAX = 2000
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 _CROCKFORD = re.compile(r"[0-9a-hjkmnp-tv-z]{4,26}")
 _UUID_PREFIX = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{0,27}|[0-9a-f]{4,32}")
+_EXACT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MESSAGE_ID = re.compile(r"([0-9A-Za-z-]{26,36})/[0-9]{1,9}")
 """A message's id: the turn's id and the message's position in it."""
 
@@ -298,6 +299,15 @@ class RevisionResolver(Facet):
         if move is None:
             raise NotFound(f"{session.label} began after {at}, at {session.created_at}")
         return move
+
+
+def find_exact_id(revision: str) -> TurnId | None:
+    """Return the id that a revision is, as it is written everywhere; None if it is anything else.
+
+    A label cannot be one, so a turn with this id is what the revision names. Without such a turn it
+    may still be the beginning of a digest.
+    """
+    return TurnId(revision) if _EXACT_ID.fullmatch(revision) else None
 
 
 def _id_bounds(prefix: str) -> list[tuple[str, str]]:

@@ -287,11 +287,6 @@ class SessionStore:
             labels.setdefault(TurnId(turn), []).append(label)
         return labels
 
-    async def list_spawned_labels(self, turns: Sequence[TurnId]) -> dict[tuple[TurnId, str], str]:
-        """Return the labels of the sessions that tool calls spawned, by turn and call id."""
-        rows = await self.database.fetch(SQL["list_spawned_labels"], turns=as_uuids(turns))
-        return {(TurnId(turn), call): label for turn, call, label in rows}
-
     async def list_page(
         self,
         *,

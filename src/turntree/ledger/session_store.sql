@@ -139,13 +139,6 @@ SELECT s.head_id::text, n.name FROM turntree.sessions s
   WHERE s.workspace_id = %(workspace)b AND s.head_id = ANY (%(turns)b::uuid[]) AND s.status <> 'deleted'
   ORDER BY s.status, s.updated_at DESC, n.name;
 
--- name: list_spawned_labels
--- The sessions that tool calls of some turns spawned.
-SELECT w.parent_turn_id::text, w.call_id, n.name FROM turntree.spawns w
-  JOIN turntree.sessions s ON s.workspace_id = w.workspace_id AND s.id = w.session_id
-  JOIN turntree.session_names n ON n.workspace_id = w.workspace_id AND n.session_id = w.session_id AND n.reason IS NULL
-  WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = ANY (%(turns)b::uuid[]) ORDER BY 1, 2, 3;
-
 -- name: list_spawned_sessions
 SELECT w.session_id::text FROM turntree.spawns w
   WHERE w.workspace_id = %(workspace)b AND w.parent_turn_id = %(turn)b ORDER BY 1;

@@ -1,6 +1,7 @@
 """Reads the tree: threads in pages, relations between turns, usage."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from turntree.core.ids import Digest, SessionId, TurnId
 from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
+from turntree.db.arrays import uuid_array
 from turntree.db.database import Database, Row, as_uuid, as_uuids
 from turntree.db.sql import load_statements
 
@@ -23,17 +25,33 @@ DEPTH_MAX = 2**31 - 1
 CANDIDATES_PAGE = 20
 ID_MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 ID_MIN = "00000000-0000-0000-0000-000000000000"
+_TURN_COLUMNS = 5
+"""Those from which a turn is read come first."""
 
 
 @value
 class TurnBranch:
     """A turn that follows another one."""
 
-    leaves: TurnId
-    """The turn that it follows."""
     turn: TurnId
     label: str | None
     """The session that was there last."""
+
+
+@value
+class TurnProfile:
+    """What is known about a turn besides what was sealed."""
+
+    turn: TurnId
+    calls: tuple[ModelCall, ...] = ()
+    labels: tuple[str, ...] = ()
+    """The labels of the sessions whose head it is."""
+    tags: tuple[str, ...] = ()
+    spawned: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The label of the session that each of its tool calls spawned, by the id of the call."""
+    has_snapshot: bool = False
+    branches: tuple[TurnBranch, ...] = ()
+    """The turns that follow it, without those that the caller knows."""
 
 
 @value
@@ -138,18 +156,6 @@ class ThreadStore:
         """Return some turns in their order; one that does not exist is left out."""
         rows = await self.database.fetch(SQL["list_turns_of"], turns=as_uuids(turns_))
         return tuple([_placed(row) for row in rows])
-
-    async def list_branches(
-        self, turns_: Sequence[TurnId], known: Sequence[TurnId], *, limit: int
-    ) -> list[TurnBranch]:
-        """Return the turns that follow some turns, without the known ones.
-
-        Of each turn at most ``limit`` are returned, or one more if none of them is known.
-        """
-        rows = await self.database.fetch(
-            SQL["list_branches"], turns=as_uuids(turns_), known=as_uuids(known), limit=limit
-        )
-        return [TurnBranch(TurnId(leaves), TurnId(turn), label) for leaves, turn, label in rows]
 
     async def list_leaves(self, *, after: str = ID_MIN, limit: int = 1000) -> list[TurnId]:
         """Return turns without children, oldest first, in pages."""
@@ -265,6 +271,31 @@ class TurnIndex:
             calls.setdefault(TurnId(turn), []).append(call)
         return calls
 
+    async def list_profiles(
+        self, turns_: Sequence[TurnId], known: Sequence[TurnId], *, branches_max: int
+    ) -> dict[TurnId, TurnProfile]:
+        """Return what is known about some turns besides what was sealed.
+
+        A turn that does not exist is left out. Of the turns that follow each at most
+        ``branches_max`` are returned, or one more if none of them is known.
+        """
+        rows = await self.database.fetch(
+            SQL["list_turn_profiles"], turns=uuid_array(turns_), known=uuid_array(known),
+            branches=branches_max,
+        )  # fmt: skip
+        return {one.turn: one for one in map(_profile, rows)}
+
+    async def find_with_profile(
+        self, turn: TurnId, *, branches_max: int
+    ) -> tuple[ThreadTurn, TurnProfile] | None:
+        """Return a turn, its position and its profile, all by one statement; or None."""
+        row = await self.database.fetch_one(
+            SQL["find_turn_with_profile"], turn=UUID(turn), branches=branches_max
+        )
+        if row is None:
+            return None
+        return _placed(row[:_TURN_COLUMNS]), _profile(row[_TURN_COLUMNS:])
+
     async def list_replies(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ReplyDetails]]:
         """Return what the journals of some turns say about each reply of a model, in order."""
         rows = await self.database.fetch(SQL["list_replies"], turns=as_uuids(turns_))
@@ -284,4 +315,20 @@ def _placed(row: Row) -> ThreadTurn:
     digest, header, message_lines, depth, parent = row
     return ThreadTurn(
         turns.read_lines(header, message_lines, digest_from_raw(bytes(digest))), depth, parent
+    )
+
+
+def _profile(row: Row) -> TurnProfile:
+    turn, calls, labels, tags, spawned, has_snapshot, branches = row
+    return TurnProfile(
+        TurnId(turn),
+        tuple(
+            ModelCall(model, Usage(*numbers), provider, call_id)
+            for model, provider, call_id, *numbers in calls or ()
+        ),
+        tuple(labels or ()),
+        tuple(tags or ()),
+        dict(spawned or ()),
+        has_snapshot,
+        tuple(TurnBranch(TurnId(id), label) for id, label in branches or ()),
     )

@@ -62,25 +62,15 @@ SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text
     LATERAL (SELECT header, body FROM turntree.turn_bodies WHERE workspace_id = %(workspace)b AND turn_id = x.id OFFSET 0) b
   ORDER BY x.place;
 
--- name: list_branches
--- The children of some turns, without those that the caller knows, and the session that reached each last.
-SELECT t.id::text, c.id::text, l.name FROM unnest(%(turns)b::uuid[]) WITH ORDINALITY AS x (id, place),
-    LATERAL (SELECT id, segment_id, depth FROM turntree.turns WHERE workspace_id = %(workspace)b AND id = x.id OFFSET 0) t,
-    LATERAL (
-      SELECT n.id, n.segment_id, n.depth FROM turntree.turns n
-        WHERE n.workspace_id = %(workspace)b AND n.segment_id = t.segment_id AND n.depth = t.depth + 1
-      UNION ALL
-      SELECT f.id, f.segment_id, f.depth FROM turntree.segments g
-        JOIN turntree.turns f ON f.workspace_id = g.workspace_id AND f.id = g.id
-        WHERE g.workspace_id = %(workspace)b AND g.parent_id = t.segment_id AND g.fork_depth = t.depth
-      ORDER BY 1 LIMIT %(limit)b::int + 1) c
-    LEFT JOIN LATERAL (SELECT n.name FROM turntree.session_reach r
-      JOIN turntree.sessions s ON s.workspace_id = r.workspace_id AND s.id = r.session_id AND s.status <> 'deleted'
-      JOIN turntree.session_names n ON n.workspace_id = s.workspace_id AND n.session_id = s.id AND n.reason IS NULL
-      WHERE r.workspace_id = %(workspace)b AND r.segment_id = c.segment_id AND r.max_depth >= c.depth
-      ORDER BY s.status, s.updated_at DESC, n.name LIMIT 1) l ON true
-  WHERE c.id <> ALL (%(known)b::uuid[])
-  ORDER BY x.place, c.id;
+-- name: list_turn_profiles
+SELECT * FROM turntree.turn_profiles(%(workspace)b, %(turns)b::uuid[], %(known)b::uuid[], %(branches)b::int);
+
+-- name: find_turn_with_profile
+-- One statement, because each more costs the process that asks as much as reading the turn does.
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text, p.* FROM turntree.turns t
+  JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id,
+  LATERAL turntree.turn_profiles(t.workspace_id, ARRAY[t.id], '{}', %(branches)b::int) p
+  WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
 
 -- name: list_leaves
 -- The last turn of each segment, unless another segment forks exactly there.

@@ -172,6 +172,47 @@ BEGIN
     WHERE workspace_id = p_ws AND id >= p_low AND id <= p_high ORDER BY id LIMIT p_limit;
 END $$;
 
+-- Returns what is known about some turns besides what was sealed, in the order in which they were asked for; a server reads it
+-- with every page. A column without anything to tell is null. Of the children of a turn those are left out that the caller knows,
+-- and each of the others comes with the session that reached it last. With plans of their own, all calls would be planned
+-- anew, which took three times as long as to carry them out.
+CREATE OR REPLACE FUNCTION turntree.turn_profiles(p_ws uuid, p_turns uuid[], p_known uuid[], p_branches int)
+RETURNS TABLE (turn text, calls json, labels text[], tags text[], spawned json, has_snapshot boolean, branches json)
+LANGUAGE plpgsql STABLE ROWS 1 SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY SELECT t.id::text,
+      (SELECT json_agg(json_build_array(m.model, m.provider, m.call_id, m.input_tokens, m.output_tokens,
+          m.cached_input_tokens, m.cache_write_tokens, m.reasoning_tokens) ORDER BY m.sequence)
+        FROM turntree.model_calls m WHERE m.workspace_id = p_ws AND m.turn_id = t.id),
+      (SELECT array_agg(n.name::text ORDER BY h.status, h.updated_at DESC, n.name) FROM turntree.sessions h
+        JOIN turntree.session_names n ON n.workspace_id = h.workspace_id AND n.session_id = h.id AND n.reason IS NULL
+        WHERE h.workspace_id = p_ws AND h.head_id = t.id AND h.status <> 'deleted'),
+      (SELECT array_agg(g.tag ORDER BY g.tag) FROM turntree.tags g WHERE g.workspace_id = p_ws AND g.node_id = t.id),
+      (SELECT json_agg(json_build_array(w.call_id, n.name) ORDER BY w.call_id, n.name) FROM turntree.spawns w
+        JOIN turntree.sessions h ON h.workspace_id = w.workspace_id AND h.id = w.session_id
+        JOIN turntree.session_names n ON n.workspace_id = w.workspace_id AND n.session_id = w.session_id AND n.reason IS NULL
+        WHERE w.workspace_id = p_ws AND w.parent_turn_id = t.id),
+      EXISTS (SELECT FROM turntree.turn_snapshots s WHERE s.workspace_id = p_ws AND s.turn_id = t.id),
+      (SELECT json_agg(json_build_array(c.id, l.name) ORDER BY c.id) FROM (
+          SELECT n.id, n.segment_id, n.depth FROM turntree.turns n
+            WHERE n.workspace_id = p_ws AND n.segment_id = t.segment_id AND n.depth = t.depth + 1
+          UNION ALL
+          SELECT f.id, f.segment_id, f.depth FROM turntree.segments g
+            JOIN turntree.turns f ON f.workspace_id = g.workspace_id AND f.id = g.id
+            WHERE g.workspace_id = p_ws AND g.parent_id = t.segment_id AND g.fork_depth = t.depth
+          ORDER BY 1 LIMIT p_branches + 1) c
+        LEFT JOIN LATERAL (SELECT n.name FROM turntree.session_reach r
+          JOIN turntree.sessions h ON h.workspace_id = r.workspace_id AND h.id = r.session_id AND h.status <> 'deleted'
+          JOIN turntree.session_names n ON n.workspace_id = h.workspace_id AND n.session_id = h.id AND n.reason IS NULL
+          WHERE r.workspace_id = p_ws AND r.segment_id = c.segment_id AND r.max_depth >= c.depth
+          ORDER BY h.status, h.updated_at DESC, n.name LIMIT 1) l ON true
+        WHERE c.id <> ALL (p_known))
+    FROM unnest(p_turns) WITH ORDINALITY AS x (id, place),
+      LATERAL (SELECT o.id, o.segment_id, o.depth FROM turntree.turns o
+        WHERE o.workspace_id = p_ws AND o.id = x.id OFFSET 0) t
+    ORDER BY x.place;
+END $$;
+
 -- Returns the turns with a model call that its provider gave this id. A turn may come twice, from two tools that
 -- recorded it. Calls of turns that the viewer may not see are hidden by the policy of their table.
 CREATE OR REPLACE FUNCTION turntree.turns_by_response(p_ws uuid, p_response text, p_limit int)

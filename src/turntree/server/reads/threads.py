@@ -12,7 +12,7 @@ from turntree.core.value import value
 from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import whole_text
-from turntree.server.reads.turn_documents import read_documents
+from turntree.server.reads.turn_documents import read_document, read_documents
 from turntree.server.route import ApiRoute
 from turntree.wire.threads import ThreadPage, TurnDocument
 
@@ -80,9 +80,7 @@ async def read_thread(context: ServerContext, asked: ThreadQuery) -> ThreadPage:
 
 async def read_turn(context: ServerContext, asked: TurnQuery) -> TurnDocument:
     """Return one turn."""
-    placed = await context.tree.turns.get(asked.revision)
-    (document,) = await read_documents(context, [placed])
-    return document
+    return await read_document(context, asked.revision)
 
 
 async def read_part(context: ServerContext, asked: PartQuery) -> str:

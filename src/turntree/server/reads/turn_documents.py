@@ -17,8 +17,9 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
+from turntree.ledger.revisions import find_exact_id
 from turntree.ledger.shape import agent_name
-from turntree.ledger.thread_store import TurnBranch
+from turntree.ledger.thread_store import TurnProfile
 from turntree.resources.service import in_thread
 from turntree.server.context import ServerContext
 from turntree.server.reads.parts import (
@@ -49,15 +50,12 @@ _USES: Final[Mapping[str, UseOfFile]] = {"read": "read", "written": "written"}
 class PageDetails:
     """What is known about some turns besides themselves."""
 
-    calls: Mapping[TurnId, Sequence[ModelCall]]
+    profiles: Mapping[TurnId, TurnProfile]
     costs: Mapping[TurnId, Decimal | None]
-    labels: Mapping[TurnId, Sequence[str]]
-    tags: Mapping[TurnId, Sequence[str]]
     reasons: Mapping[TurnId, str]
     askers: Mapping[TurnId, str]
-    spawned: Mapping[tuple[TurnId, str], str]
-    snapshots: frozenset[TurnId]
-    branches: Mapping[TurnId, Sequence[BranchLink]]
+    titles: Mapping[TurnId, str]
+    """Those of the turns that follow."""
     objects: PartObjects
 
 
@@ -97,26 +95,42 @@ async def read_documents(
     """Return turns as documents; ``next_turn`` follows the last one and is not a branch of it."""
     if not turns:
         return ()
-    details = await _read_details(context, turns, next_turn)
-    return tuple(_document(placed, details) for placed in turns)
-
-
-async def _read_details(
-    context: ServerContext, turns: Sequence[ThreadTurn], next_turn: TurnId | None
-) -> PageDetails:
-    tree = context.tree
     ids = [placed.turn.id for placed in turns]
-    sessions = tree.revisions.sessions
-    calls = await tree.turns.list_calls(ids)
+    known = [*ids, *([] if next_turn is None else [next_turn])]
+    profiles = await context.tree.turns.index.list_profiles(ids, known, branches_max=BRANCHES_MAX)
+    return await _documents(context, turns, profiles)
+
+
+async def read_document(context: ServerContext, revision: str) -> TurnDocument:
+    """Return the turn that a revision names as a document.
+
+    Raises:
+        NotFound: It names nothing.
+    """
+    turns = context.tree.turns
+    if (id := find_exact_id(revision)) is not None:
+        # Most clients name a turn like this: then one statement finds it with all that is known.
+        found = await turns.index.find_with_profile(id, branches_max=BRANCHES_MAX)
+        if found is not None:
+            placed, profile = found
+            (document,) = await _documents(context, [placed], {id: profile})
+            return document
+    (document,) = await read_documents(context, [await turns.get(revision)])
+    return document
+
+
+async def _documents(
+    context: ServerContext,
+    turns: Sequence[ThreadTurn],
+    profiles: Mapping[TurnId, TurnProfile],
+) -> tuple[TurnDocument, ...]:
+    tree = context.tree
+    calls = {turn: profile.calls for turn, profile in profiles.items() if profile.calls}
     started = {placed.turn.id: placed.turn.header.started_at for placed in turns}
     prices = await price_calls(calls, started)
-    tags: dict[TurnId, list[str]] = {}
-    for turn, tag in await tree.turns.marks.list_tags():
-        tags.setdefault(turn, []).append(tag)
     failed = [placed.turn.id for placed in turns if placed.turn.header.outcome == "failed"]
     imported = [placed.turn.id for placed in turns if not asker_of(placed.turn, {})]
-    known = [*ids, *([] if next_turn is None else [next_turn])]
-    branches = await tree.revisions.threads.list_branches(ids, known, limit=BRANCHES_MAX)
+    following = [branch.turn for profile in profiles.values() for branch in profile.branches]
     lifted = {
         part.object
         for placed in turns
@@ -124,47 +138,35 @@ async def _read_details(
         for part in message.parts
         if isinstance(part, ObjectRef)
     }
-    objects = (
-        await tree.ledger.list_objects(sorted(lifted), bytes_max=OBJECT_BYTES_READ)
-        if lifted
-        else {}
-    )
-    return PageDetails(
-        calls=calls,
+    details = PageDetails(
+        profiles=profiles,
         costs={turn: sum_known(costs) for turn, costs in prices.items()},
-        labels=await sessions.list_labels_at(ids),
-        tags=tags,
         reasons=await tree.runs.list_reasons(failed) if failed else {},
         askers=await imports_on(context.database).list_importers(imported) if imported else {},
-        spawned=await sessions.list_spawned_labels(ids),
-        snapshots=frozenset(one.pin.turn for one in await tree.resources.pins.list_pins(ids)),
-        branches=await _name_branches(context, branches),
-        objects=PartObjects(objects),
+        titles=await _read_titles(context, following) if following else {},
+        objects=PartObjects(
+            await tree.ledger.list_objects(sorted(lifted), bytes_max=OBJECT_BYTES_READ)
+            if lifted
+            else {}
+        ),
     )
+    return tuple(_document(placed, details) for placed in turns)
 
 
-async def _name_branches(
-    context: ServerContext, branches: Sequence[TurnBranch]
-) -> dict[TurnId, list[BranchLink]]:
-    if not branches:
-        return {}
-    read = await context.tree.revisions.threads.list_turns([branch.turn for branch in branches])
-    titles = {placed.turn.id: one_line(placed.turn.title) for placed in read}
-    links: dict[TurnId, list[BranchLink]] = {}
-    for branch in branches:
-        link = BranchLink(branch.turn, branch.label, titles.get(branch.turn, ""))
-        links.setdefault(branch.leaves, []).append(link)
-    return links
+async def _read_titles(context: ServerContext, turns: Sequence[TurnId]) -> dict[TurnId, str]:
+    read = await context.tree.revisions.threads.list_turns(turns)
+    return {placed.turn.id: one_line(placed.turn.title) for placed in read}
 
 
 def _document(placed: ThreadTurn, details: PageDetails) -> TurnDocument:
     turn, header = placed.turn, placed.turn.header
-    spawned = {call: label for (of, call), label in details.spawned.items() if of == turn.id}
+    # It was hidden after it was read: then nothing more is known of it.
+    profile = details.profiles.get(turn.id) or TurnProfile(turn.id)
     messages = tuple(
-        message_document(message, number, details.objects, spawned)
+        message_document(message, number, details.objects, profile.spawned)
         for number, message in enumerate(turn.messages)
     )
-    calls = details.calls.get(turn.id, ())
+    calls = profile.calls
     used = sum((call.usage for call in calls), Usage())
     cost = details.costs.get(turn.id)
     return TurnDocument(
@@ -188,11 +190,14 @@ def _document(placed: ThreadTurn, details: PageDetails) -> TurnDocument:
         usage=token_use(used) if calls else None,
         cost=None if cost is None else float(cost),
         files=_files_of(turn),
-        has_snapshot=turn.id in details.snapshots,
+        has_snapshot=profile.has_snapshot,
         compaction=compaction_document(turn),
-        sessions=tuple(details.labels.get(turn.id, ())),
-        tags=tuple(details.tags.get(turn.id, ())),
-        branches=tuple(details.branches.get(turn.id, ())),
+        sessions=profile.labels,
+        tags=profile.tags,
+        branches=tuple(
+            BranchLink(branch.turn, branch.label, details.titles.get(branch.turn, ""))
+            for branch in profile.branches
+        ),
         is_cut=any(part.is_cut for message in messages for part in message.parts),
     )
 
