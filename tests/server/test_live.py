@@ -6,7 +6,7 @@ import pytest
 from turntree.api import Tree
 from turntree.core.message import assistant, user
 from turntree.server.live import Live
-from turntree.server.skeleton import KEPT
+from turntree.server.skeleton import find_kept
 
 pytestmark = pytest.mark.anyio
 SECONDS_MAX = 20
@@ -16,6 +16,6 @@ async def test_the_shape_is_read_before_a_browser_asks(tree: Tree) -> None:
     await tree.turns.record("main", [user("hello")], [assistant("hi")])
     async with Live.make(tree).running():
         with anyio.fail_after(SECONDS_MAX):
-            while tree not in KEPT:
+            while (kept := find_kept(tree)) is None:
                 await anyio.lowlevel.checkpoint()
-    assert [session.label for session in KEPT[tree].skeleton.sessions] == ["main"]
+    assert [session.label for session in kept.skeleton.sessions] == ["main"]

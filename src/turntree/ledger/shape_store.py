@@ -9,6 +9,7 @@ from turntree.core.canonical import digest_from_raw
 from turntree.core.event import FeedPosition
 from turntree.core.ids import Digest, TurnId
 from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, as_uuids
 from turntree.db.sql import load_statements
 from turntree.ledger.title_start import START_CHARS, START_CHARS_MAX, find_title
@@ -144,6 +145,16 @@ class ShapeChanges:
 
 
 @value
+class ShapeState:
+    """How far the events of a workspace go; two that are equal have the same skeleton."""
+
+    told: tuple[int | None, ...]
+    """The newest settled event, and the number of later ones, as the viewer sees them."""
+    everything: tuple[int | None, ...] | None
+    """The same for all events; None if nothing is hidden from the viewer."""
+
+
+@value
 class ShapeStore:
     """The tree without its texts. It only reads."""
 
@@ -156,6 +167,19 @@ class ShapeStore:
         *position, sees_all = row
         numbers = [number or 0 for number in position]
         return FeedPosition(*numbers), bool(sees_all)
+
+    async def find_state(self) -> ShapeState:
+        """Return what is another as soon as anything is, of what this viewer sees."""
+        row = await self.database.fetch_one(SQL["shape_state"])
+        assert row is not None, "a left join always has a row"
+        *told, sees_all = row
+        if sees_all:
+            return ShapeState(tuple(told), None)
+        # What is taken from a viewer's sight is an event that this viewer cannot read.
+        row = await self.database.seen_by(EVERYTHING).fetch_one(SQL["shape_state"])
+        assert row is not None, "a left join always has a row"
+        *everything, _ = row
+        return ShapeState(tuple(told), tuple(everything))
 
     async def find_changes(self, after: FeedPosition) -> ShapeChanges | None:
         """Return what changed after a position; None if everything has to be read again."""

@@ -10,6 +10,17 @@ SELECT e.epoch, e.xid, e.n, turntree.can_see_all_sessions()
       AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1) e ON true;
 
+-- name: shape_state
+-- The newest settled event, how many that are not settled can be seen already, and whether nothing is hidden from the
+-- viewer. While the first stays the same, the second only grows: with the same two, no transaction has ended since.
+SELECT e.epoch, e.xid, e.n, (SELECT count(*) FROM turntree.events l, turntree.shard s
+      WHERE l.workspace_id = %(workspace)b AND l.epoch = s.epoch AND l.xid >= pg_snapshot_xmin(pg_current_snapshot())),
+    turntree.can_see_all_sessions()
+  FROM (SELECT 1) one LEFT JOIN LATERAL (SELECT e.epoch, e.xid::text::bigint AS xid, e.n FROM turntree.events e
+    WHERE e.workspace_id = %(workspace)b
+      AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1) e ON true;
+
 -- name: shape_changes
 -- The streams that changed after a position, and whether what happened there can take something away.
 SELECT c.stream_id, bool_or(c.kind = ANY (%(kinds)b::text[])), count(*)

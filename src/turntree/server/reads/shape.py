@@ -16,7 +16,7 @@ from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.route import ApiRoute
-from turntree.server.skeleton import keep_skeleton
+from turntree.server.skeleton import find_shape, keep_skeleton
 from turntree.wire.shape import (
     ActivityDocument,
     MarkColumns,
@@ -86,10 +86,8 @@ class PlacesRequest:
 async def get_shape(context: ServerContext, asked: ShapeRequest) -> bytes:
     """Return the skeleton of the tree, or what changed after a position."""
     if asked.after != EVERYTHING:
-        return write_shape(await context.tree.shape.read(asked.after))
+        return write_shape(await find_shape(context.tree).read(asked.after))
     kept = await keep_skeleton(context.tree)
-    if not kept.is_whole:
-        return write_shape(await context.tree.shape.read())
     if "shape" not in kept.answers:
         kept.answers["shape"] = write_shape(kept.skeleton)
     return kept.answers["shape"]
@@ -116,7 +114,7 @@ async def get_activity(context: ServerContext, asked: ActivityRequest) -> bytes:
     """Return how many turns each agent took a day."""
     kept = await keep_skeleton(context.tree)
     name = f"activity in {asked.zone}"
-    if not kept.is_whole or name not in kept.answers:
+    if name not in kept.answers:
         kept.answers[name] = await _write_activity(context, asked)
     return kept.answers[name]
 
