@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -15,7 +16,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turntree.server.access.caller import Callers, LocalCallers
 from turntree.server.context import ServerContext
-from turntree.server.dispatch import JSON, PREFIX, Dispatcher, answer_elsewhere, answer_unexpected
+from turntree.server.dispatch import (
+    JSON,
+    PREFIX,
+    Dispatcher,
+    answer_elsewhere,
+    answer_unexpected,
+    is_call_of_workspace,
+)
 from turntree.server.keys import AccessKeys
 from turntree.server.openapi import write_openapi
 from turntree.server.page import ASSETS, ICON, Page
@@ -97,8 +105,9 @@ def make_network_app(
     *,
     routes: Sequence[ApiRoute] = NETWORK_ROUTES,
     page: Page | None = None,
-) -> Starlette:
+) -> ASGIApp:
     """Return the application for callers over the network, without the checks of ``security``."""
+    api = Dispatcher(callers, routes)
 
     async def describe(_: Request) -> Response:
         return Response(write_openapi(tuple(routes), is_network=True), media_type=JSON)
@@ -117,7 +126,7 @@ def make_network_app(
 
     page = page or Page()
     health, ready = HEALTH_PATHS
-    return Starlette(
+    pages = Starlette(
         routes=[
             Route(health, tell_health),
             Route(ready, tell_readiness),
@@ -125,12 +134,21 @@ def make_network_app(
             *(Route(f"/w/{{workspace}}/{name}", show_welcome) for name in _WELCOME_FILES),
             Route(f"/{ICON}", page),
             Route(f"/{ASSETS}{{name:path}}", page),
-            Mount("/w", WorkspacePlace(Dispatcher(callers, routes), page)),
+            Mount("/w", WorkspacePlace(api, page)),
         ],
         exception_handlers={HTTPException: answer_elsewhere, Exception: answer_unexpected},
     )
+    guarded = ServerErrorMiddleware(api, handler=answer_unexpected)
+
+    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        # The API has a table of its own. On the way through Starlette's, every request would be
+        # matched with all of the above, and each open stream keep what that remembers of it.
+        app = guarded if is_call_of_workspace(scope) else pages
+        return app(scope, receive, send)
+
+    return answer
 
 
-def make_network_door(app: Starlette, keys: AccessKeys, hosts: Collection[str]) -> Door:
+def make_network_door(app: ASGIApp, keys: AccessKeys, hosts: Collection[str]) -> Door:
     """Return the application behind the checks of requests that come over the network."""
     return Door(app, Entrance(keys, frozenset(hosts), frozenset()), checks=NETWORK_CHECKS)

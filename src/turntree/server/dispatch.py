@@ -7,7 +7,7 @@ unescapes first could not tell from the one that separates two parameters.
 import asyncio
 import hashlib
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -38,10 +38,18 @@ from turntree.server.route import IF_MATCH, ApiRoute, adapter_of, check_routes
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
+WATCHED_AFTER_S: Final = 0.05
+"""Whether its client has left is asked of an answer that takes longer."""
 DESCRIBED: Final = f"GET {PREFIX}/openapi.json"
 """Lists every route, for any caller."""
 _BEGINNING: Final = re.compile(rf"\A(?:/w/[^/]+)?{PREFIX}(?=/|$)")
 """What stands before the path of a route; over the network it names the workspace."""
+
+
+def is_call_of_workspace(scope: Scope) -> bool:
+    """Return whether a request is for the API of a workspace, by its path as it was sent."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.startswith(b"/w/") and _BEGINNING.match(raw.decode("ascii", "replace")) is not None
 
 
 class Dispatcher:
@@ -56,6 +64,9 @@ class Dispatcher:
         check_routes(routes)
         self.callers = callers
         self.routes = sorted(routes, key=lambda route: len(route.path_names))
+        self._by_word: dict[str, list[ApiRoute]] = {}
+        for route in self.routes:
+            self._by_word.setdefault(route.word, []).append(route)
         self.answers = IdempotentAnswers()
         self.streams = OpenStreams()
 
@@ -82,7 +93,7 @@ class Dispatcher:
             if route.is_bounded and not context.is_local:
                 return await self.streams.hold(caller, act)
             if route.method == "GET" and not context.is_local:
-                return await _answer_while_heard(act(), request.receive)
+                return await _answer_while_heard(act, request.receive)
             return await act()
         except Refusal as refusal:
             response = problem_response(refusal.problem)
@@ -106,7 +117,7 @@ class Dispatcher:
         path = _BEGINNING.sub("", raw.decode("ascii", "replace").partition("?")[0], count=1)
         method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
-        for route in self.routes:
+        for route in self._by_word.get(path[1:].partition("/")[0], ()):
             if (in_path := route.match(path)) is not None:
                 if route.method == method:
                     return route, in_path
@@ -151,12 +162,13 @@ class Dispatcher:
             Refusal: The body is not a JSON object, or a name is not one of the route's.
         """
         if route.method == "GET":
-            given: dict[str, Any] = dict(request.query_params)
+            has_query = bool(request.scope["query_string"])
+            given: dict[str, Any] = dict(request.query_params) if has_query else {}
         else:
             given = _read_object(await request.body())
-        if unknown := sorted(given.keys() - route.names_in_request()):
+        if unknown := sorted(given.keys() - route.names_in_request):
             detail = f"unknown: {', '.join(map(repr, unknown))}"
-            names = ", ".join(sorted(route.names_in_request()))
+            names = ", ".join(sorted(route.names_in_request))
             step = f"use only the names of this route: {names}" if names else "send no values"
             raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail, step)
         for name in route.headers:
@@ -165,24 +177,39 @@ class Dispatcher:
         return given
 
 
-async def _answer_while_heard(answer: Coroutine[Any, Any, Response], receive: Receive) -> Response:
+async def _answer_while_heard(act: Callable[[], Awaitable[Response]], receive: Receive) -> Response:
     """Return the answer to a request without a body, or one that is not sent if its client left.
 
     Otherwise requests that are sent and abandoned in a loop line up for the connections of the
     database, and every other caller waits behind answers that no client reads.
     """
-    answering = asyncio.ensure_future(answer)
-    leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+    watching: asyncio.Task[None] | None = None
+    heard = asyncio.timeout(None)
+
+    def watch() -> None:
+        nonlocal watching
+        watching = asyncio.create_task(_end_when_left(receive, heard))
+
+    # Most answers are there sooner, and cost no task.
+    timer = asyncio.get_running_loop().call_later(WATCHED_AFTER_S, watch)
     try:
-        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if answering.done():
-            return answering.result()
+        async with heard:
+            return await act()
+    except TimeoutError:
+        if not heard.expired():
+            raise
         return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
     finally:
-        for task in (answering, leaving):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await leaving
+        timer.cancel()
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+async def _end_when_left(receive: Receive, heard: asyncio.Timeout) -> None:
+    await _wait_for_disconnect(receive)
+    heard.reschedule(asyncio.get_running_loop().time())
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -121,7 +121,7 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
     """Return the operation of a route; its values are parameters, or the body of a POST."""
     members: dict[str, Any] = asks.get("properties", {})
     required = set(asks.get("required", ()))
-    in_request = route.names_in_request()
+    in_request = route.names_in_request
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": members[name]}
         for name in route.path_names

@@ -80,18 +80,23 @@ class ApiRoute:
             return None
         return {name: unquote(text) for name, text in matched.groupdict().items()}
 
-    def names_in_request(self) -> list[str]:
-        """Return the fields that come from the query, or from the body of a POST."""
-        elsewhere = {*self.path_names, *self.headers}
-        return [field.name for field in fields(self.asks) if field.name not in elsewhere]
+    @property
+    def names_in_request(self) -> tuple[str, ...]:
+        """The fields that come from the query, or from the body of a POST."""
+        return _names_in_request(self.path, self.headers, self.asks)
+
+    @property
+    def word(self) -> str:
+        """The first piece of the path, by which a route is found among all."""
+        return self.path[1:].partition("/")[0]
 
 
 def check_routes(routes: Sequence[ApiRoute]) -> None:
-    """Refuse a table with a route that does not say what it requires.
+    """Refuse a table with a route that does not say what it requires, or cannot be found.
 
     Raises:
         ValueError: A route requires nothing and is not open, or is open and requires something, or
-            is an open write.
+            is an open write, or its path begins with a parameter.
     """
     for route in routes:
         fault = ""
@@ -100,6 +105,8 @@ def check_routes(routes: Sequence[ApiRoute]) -> None:
         elif route.is_open and route.kind == "write":
             # Its answers would be kept, and with them any stranger could push out those of others.
             fault = "is open and keeps answers"
+        elif "{" in route.word:
+            fault = "begins with a parameter"
         if fault:
             raise ValueError(f"the route {route.method} {route.path} {fault}")
 
@@ -108,6 +115,12 @@ def check_routes(routes: Sequence[ApiRoute]) -> None:
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
     """Return what validates and writes values of a type; pydantic compiles it once."""
     return TypeAdapter(kind)
+
+
+@cache
+def _names_in_request(path: str, headers: tuple[str, ...], asks: Any) -> tuple[str, ...]:
+    elsewhere = {*_PARAMETER.findall(path), *headers}
+    return tuple(field.name for field in fields(asks) if field.name not in elsewhere)
 
 
 @cache

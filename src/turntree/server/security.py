@@ -223,15 +223,8 @@ class Door:
         if scope["type"] != "http":
             return  # No route takes a web socket: the server closes it.
         head = read_head(scope)
-        is_api, is_read = head.is_api, head.method != "POST"
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                sent: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
-                if is_api and not any(name == b"cache-control" for name, _ in sent):
-                    sent.append((b"cache-control", b"no-store"))
-                message = {**message, "headers": [*sent, *self._headers]}
-            await send(message)
+        is_read = head.method != "POST"
+        send_guarded = self._guard(send, is_api=head.is_api)
 
         problem: Problem | None = None
         for check in self._checks:
@@ -245,17 +238,41 @@ class Door:
             response.headers["connection"] = "close"
             await response(scope, receive, send_guarded)
             return
-        del head  # A stream lasts for hours: what was read of its request must not last with it.
-
-        async def receive_read() -> Message:
-            nonlocal is_read
-            if is_read:
-                return await receive()
-            is_read = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
         # A stream guards the start of its response only, and then writes 10,000 times.
-        await self._app({**scope, OWN_SEND: send}, receive_read, send_guarded)
+        scope[OWN_SEND] = send
+        if is_read:
+            # A stream lasts for hours: what was read of its request must not last with it.
+            del head, problem
+            await self._app(scope, receive, send_guarded)
+        else:
+            await self._app(scope, _repeat(body, receive), send_guarded)
+
+    def _guard(self, send: Send, *, is_api: bool) -> Send:
+        """Return what sends a response with our headers, those that it has before them."""
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+                if is_api and not any(name == b"cache-control" for name, _ in sent):
+                    sent.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*sent, *self._headers]}
+            await send(message)
+
+        return send_guarded
+
+
+def _repeat(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that was read, and then whatever comes after it."""
+    is_given = False
+
+    async def receive_again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
 
 
 def read_head(scope: Mapping[str, Any]) -> RequestHead:
