@@ -57,6 +57,7 @@ from turntree.core.viewer import sight_of
 from turntree.server.access.caller import ApiCaller
 from turntree.server.access.network_callers import NetworkCallers
 from turntree.server.access.rights import CONFIGURE, CREATE, INVOKE, READ
+from turntree.server.access.verified_callers import VerifiedCredential
 from turntree.server.context import ServerContext
 from turntree.server.route import ApiRoute, NoValues
 from turntree.server.routes import NETWORK_ROUTES
@@ -400,11 +401,13 @@ async def _let_in(self: ApiCaller, wanted: Right) -> None:
     del self, wanted
 
 
-async def _forget_workspace(self: NetworkCallers, name: str, key: str) -> Any:
+async def _forget_workspace(self: NetworkCallers, name: str, key: str) -> VerifiedCredential:
     keyed = await self.workspaces.find(UUID(workspace_of_key(key)))
     asked = await self.workspaces.find_named(name)
     assert keyed is not None, "the proof's keys are for workspaces that exist"
-    return asked, ExecutionContext((await keyed.tree.keys.verify(key)).chain)
+    assert asked is not None, "the proof asks for a workspace that exists"
+    chain = (await keyed.tree.keys.verify(key)).chain
+    return VerifiedCredential(asked, ExecutionContext(chain), lambda _: True)
 
 
 def _see_all(_: Principal) -> viewer.Sight:

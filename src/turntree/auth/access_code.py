@@ -17,7 +17,7 @@ from uuid import UUID
 from zlib import crc32
 
 from turntree.core.errors import PermissionDenied
-from turntree.core.ids import WorkspaceId
+from turntree.core.ids import Timestamp, WorkspaceId, unix_ms
 from turntree.core.value import value
 
 Prefix = Literal["ttk", "tti", "tts"]
@@ -30,6 +30,8 @@ ID_CHARS: Final = 12
 SECRET_CHARS: Final = 43
 CHECKSUM_CHARS: Final = 6
 CODE_CHARS: Final = 3 + 1 + WORKSPACE_CHARS + 1 + ID_CHARS + 1 + SECRET_CHARS + CHECKSUM_CHARS
+USE_NOTED_MS: Final = 60_000
+"""A use is noted at most once a minute, so that reading with a code does not write each time."""
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VALUES: Final = {digit: number for number, digit in enumerate(_DIGITS)}
 
@@ -81,6 +83,11 @@ def parse_code(prefix: Prefix, text: str) -> AccessCode:
     if _checksum(head) != checksum or number >= 1 << 128:
         raise wrong
     return AccessCode(text, WorkspaceId(str(UUID(int=number))), parts[1])
+
+
+def is_use_due(last_used_at: Timestamp | None, now: Timestamp) -> bool:
+    """Return whether a use at a time is to be noted: the last one was noted a minute before."""
+    return last_used_at is None or unix_ms(last_used_at) + USE_NOTED_MS <= unix_ms(now)
 
 
 def _checksum(head: str) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Final, Literal
 
+from turntree.auth.access_code import is_use_due
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.member import RIGHTS, Role
 from turntree.auth.permissions import Permissions
@@ -41,6 +42,10 @@ class ApiKey:
         if self.revoked_at is not None:
             return "revoked"
         return "valid" if now < self.expires_at else "expired"
+
+    def is_current_at(self, now: Timestamp) -> bool:
+        """Return whether it opens what it opened, and no use of it is to be noted."""
+        return self.state_at(now) == "valid" and not is_use_due(self.last_used_at, now)
 
     def chain_as(self, role: Role) -> DelegationChain:
         """Return the delegation chain of a holder with a role: both limit it."""

@@ -5,9 +5,10 @@ request: a text that is no key is refused before any query.
 """
 
 import hmac
+from dataclasses import replace
 from typing import Final
 
-from turntree.auth.access_code import KEY, make_code, parse_code
+from turntree.auth.access_code import KEY, is_use_due, make_code, parse_code
 from turntree.auth.api_key import ApiKey, VerifiedKey, check_key_name
 from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.member import CREATE_KEYS, MANAGE_KEYS, as_person, roles_with
@@ -16,12 +17,10 @@ from turntree.auth.members import require_action
 from turntree.auth.permissions import EVERYTHING, Permissions
 from turntree.core.clock import Clock
 from turntree.core.errors import InvalidOperation, PermissionDenied
-from turntree.core.ids import Timestamp, WorkspaceId, unix_ms
+from turntree.core.ids import Timestamp, WorkspaceId
 from turntree.core.program import check_name
 from turntree.core.value import Facet, value
 
-USE_NOTED_MS: Final = 60_000
-"""A use is noted at most once a minute, so that reading with a key does not write each time."""
 REASON_CHARS_MAX: Final = 1_000
 
 
@@ -125,8 +124,9 @@ class ApiKeys(Facet):
             reason = f"{key.holder} is not a member"
             shown = f"the key {code.id} is not valid: {reason}"
         else:
-            if key.last_used_at is None or unix_ms(key.last_used_at) + USE_NOTED_MS <= unix_ms(now):
+            if is_use_due(key.last_used_at, now):
                 await self.store.touch_key(code.id, at=now)
+                key = replace(key, last_used_at=now)
             return VerifiedKey(key, code.workspace, key.chain_as(role))
         await self.store.note_denial(key.holder, "key.use", f"key {code.id}: {reason}")
         raise PermissionDenied(shown)

@@ -1,7 +1,9 @@
 """Store of who belongs to a workspace. Every change is an event of the workspace's own stream."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 from turntree.auth.api_key import ApiKey
 from turntree.auth.member import Invitation, Member, Role, read_role
@@ -14,6 +16,32 @@ from turntree.db.database import Database
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
+
+
+@dataclass(slots=True, eq=False)
+class AccessChanges:
+    """Counts what one process changes about who may do what, in all of its workspaces.
+
+    A server remembers for a moment that a credential is valid. What its own process revokes opens
+    nothing from then on, so what was verified before such a change counts no longer. A change that
+    another process makes is seen when the credential is next verified.
+    """
+
+    made: int = 0
+    """What was verified under another number may have been revoked since."""
+
+    @contextmanager
+    def changing(self) -> Generator[None, None, None]:
+        """Count the block as a change, also if it fails: its transaction may have ended before."""
+        try:
+            yield
+        finally:
+            # Afterwards: what was verified while the block ran has seen the state before it.
+            self.made += 1
+
+
+ACCESS_CHANGES: Final = AccessChanges()
+"""Those of this process."""
 
 
 @value
@@ -62,9 +90,11 @@ class MemberStore:
             NotFound: Not ``is_new``, and the person is not a member.
             InvalidOperation: The workspace would have no admin.
         """
-        found = await self.database.fetch_one(
-            SQL["set_member"], member=member, role=role, is_new=is_new, by=by, at=at, roles=roles
-        )
+        with ACCESS_CHANGES.changing():
+            found = await self.database.fetch_one(
+                SQL["set_member"], member=member, role=role, is_new=is_new, by=by, at=at,
+                roles=roles,
+            )  # fmt: skip
         return None if found is None or found[0] is None else read_role(found[0])
 
     async def add_invitation(self, made: Invitation, digest: bytes, *, roles: list[Role]) -> None:
@@ -173,6 +203,15 @@ class MemberStore:
         digest, role, *row = found
         return bytes(digest), None if role is None else read_role(role), _key(row)
 
+    async def find_latest_change(self) -> int:
+        """Return the number of the newest event about members, keys and login sessions.
+
+        While it stays the same, each of them opens what it opened before, until it expires.
+        """
+        found = await self.database.seen_by(EVERYTHING).fetch_one(SQL["find_latest_change"])
+        assert found is not None, "an aggregate always has a row"
+        return int(found[0])
+
     async def touch_key(self, id: str, *, at: Timestamp) -> None:
         """Note that a key was used."""
         await self.database.seen_by(EVERYTHING).run(SQL["touch_api_key"], id=id, at=at)
@@ -186,9 +225,10 @@ class MemberStore:
             NotFound: The viewer sees no such key.
             InvalidOperation: It was revoked already.
         """
-        await self.database.run(
-            SQL["revoke_api_key"], id=id, reason=reason, by=by, at=at, roles=roles
-        )
+        with ACCESS_CHANGES.changing():
+            await self.database.run(
+                SQL["revoke_api_key"], id=id, reason=reason, by=by, at=at, roles=roles
+            )
 
     async def require_role(self, by: str, right: str, roles: list[Role]) -> None:
         """Refuse a viewer who has none of the roles.
@@ -208,9 +248,10 @@ class MemberStore:
     async def set_password(self, member: str, hash: str | None, *, by: str, at: Timestamp) -> bool:
         """Set the hash of a person's password, or remove it; False if there was none."""
         everything = self.database.seen_by(EVERYTHING)
-        found = await everything.fetch_one(
-            SQL["set_password"], member=member, hash=hash, by=by, at=at
-        )
+        with ACCESS_CHANGES.changing():
+            found = await everything.fetch_one(
+                SQL["set_password"], member=member, hash=hash, by=by, at=at
+            )
         return found is not None and bool(found[0])
 
     async def note_denial(self, by: str, right: str, reason: str) -> None:

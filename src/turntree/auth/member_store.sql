@@ -60,6 +60,11 @@ SELECT k.key_digest, m.role::text, k.id, k.name, k.holder, k.agent, k.scopes, tu
   LEFT JOIN turntree.members m ON m.workspace_id = k.workspace_id AND m.principal = k.holder
   WHERE k.workspace_id = %(workspace)b AND k.id = %(id)b::text;
 
+-- name: find_latest_change
+-- Every change of members, keys and login sessions is an event of this stream, whose writers wait for each other.
+SELECT coalesce(max(e.seq), 0) FROM turntree.events e
+  WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream();
+
 -- name: touch_api_key
 UPDATE turntree.api_keys SET last_used_at = %(at)b::text::timestamptz WHERE workspace_id = %(workspace)b AND id = %(id)b::text;
 

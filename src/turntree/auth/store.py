@@ -15,6 +15,7 @@ from turntree.auth.audit import (
     FactPosition,
     PermissionCheck,
 )
+from turntree.auth.member_store import ACCESS_CHANGES
 from turntree.auth.token import TokenRecord
 from turntree.core import event as events
 from turntree.core.canonical import Json, canonical
@@ -133,9 +134,10 @@ class PermissionStore:
         """Record that a token was revoked."""
         told = canonical({**data, "nonce": nonce}).decode()
         stream = UUID(token.stream_of(nonce))
-        await self.database.run(
-            LEDGER_SQL["record_event"], stream=stream, kind=token.REVOKED, at=at, data=told
-        )
+        with ACCESS_CHANGES.changing():
+            await self.database.run(
+                LEDGER_SQL["record_event"], stream=stream, kind=token.REVOKED, at=at, data=told
+            )
 
     async def was_removed(self, principal: str, since: Timestamp | None) -> bool:
         """Whether a person was removed from the workspace since a time, or ever if it is None."""

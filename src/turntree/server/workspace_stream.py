@@ -113,10 +113,6 @@ class WorkspaceStream:
         """The number of connections."""
         return len(self._clients)
 
-    def find_reader(self, credential: str) -> StreamReader | None:
-        """Return who listens with a credential already: its connections share what is known."""
-        return self._readers.get(credential)
-
     async def serve(
         self, new: StreamReader, after: FeedPosition | None, receive: Receive, send: Send,
         send_start: Send,
@@ -131,7 +127,7 @@ class WorkspaceStream:
             await send_start({**_START})
             # Once more, now that every later event comes here: a key that was revoked between its
             # verification and this point would be missed by both.
-            if not await new.is_admitted():
+            if not await client.reader.is_admitted():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
             client.waiting = client.waiting or deque[bytes]()
@@ -157,6 +153,7 @@ class WorkspaceStream:
                 # Another server, which had read further, told it so.
                 await self._advance()
             position = self._position
+            # The connections of a credential share what is known of its holder.
             reader = self._readers.setdefault(new.credential, new)
             reader.admitted_at = time.monotonic()
             client = _Subscriber(reader, send, asyncio.current_task(), position)

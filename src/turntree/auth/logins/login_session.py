@@ -6,6 +6,7 @@ with: a removed member, a changed password and a revoked key take their sessions
 
 from typing import Final, Literal
 
+from turntree.auth.access_code import is_use_due
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.member import RIGHTS, Role
 from turntree.auth.permissions import Permissions
@@ -47,6 +48,10 @@ class LoginSession:
         is_idle = unix_ms(now) - unix_ms(self.last_used_at) > PAUSE_MS_MAX
         return "expired" if is_idle or now >= self.expires_at else "valid"
 
+    def is_current_at(self, now: Timestamp) -> bool:
+        """Return whether it opens what it opened, and no use of it is to be noted."""
+        return self.state_at(now) == "valid" and not is_use_due(self.last_used_at, now)
+
     def chain_as(self, role: Role) -> DelegationChain:
         """Return the delegation chain of a holder with a role: both limit it."""
         person = Principal("human", self.holder.removeprefix("human:"))
@@ -57,6 +62,11 @@ class LoginSession:
 class VerifiedLogin:
     """Who acts in a login session, where, and what they may do."""
 
-    id: str
+    record: LoginSession
     workspace: WorkspaceId
     chain: DelegationChain
+
+    @property
+    def id(self) -> str:
+        """The public id of the session."""
+        return self.record.id

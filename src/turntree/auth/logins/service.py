@@ -7,9 +7,9 @@ before: a password by ``tree.passwords``, an API key by ``tree.keys``, an invita
 
 import hmac
 from contextlib import suppress
-from typing import Final
+from dataclasses import replace
 
-from turntree.auth.access_code import LOGIN, make_code, parse_code
+from turntree.auth.access_code import LOGIN, is_use_due, make_code, parse_code
 from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.logins.login_session import LOGIN_DAYS_MAX, LoginSession, Method, VerifiedLogin
 from turntree.auth.logins.store import LoginStore
@@ -19,12 +19,9 @@ from turntree.auth.members import require_action
 from turntree.auth.permissions import EVERYTHING, Permissions
 from turntree.core.clock import Clock
 from turntree.core.errors import NotFound, PermissionDenied
-from turntree.core.ids import Timestamp, days_after, unix_ms
+from turntree.core.ids import Timestamp, days_after
 from turntree.core.principal import Principal
 from turntree.core.value import Facet, value
-
-USE_NOTED_MS: Final = 60_000
-"""A use is noted at most once a minute, so that reading in a browser does not write each time."""
 
 
 @value
@@ -124,6 +121,7 @@ class LoginSessions(Facet):
         # An old cookie is no attack: a browser sends it until it is told to forget it.
         if session.state_at(now) != "valid" or role is None:
             raise unknown
-        if is_use and unix_ms(session.last_used_at) + USE_NOTED_MS <= unix_ms(now):
+        if is_use and is_use_due(session.last_used_at, now):
             await self.store.touch(code.id, at=now)
-        return VerifiedLogin(code.id, code.workspace, session.chain_as(role))
+            session = replace(session, last_used_at=now)
+        return VerifiedLogin(session, code.workspace, session.chain_as(role))

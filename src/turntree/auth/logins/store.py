@@ -5,6 +5,7 @@ from typing import Any
 
 from turntree.auth.logins.login_session import LoginSession
 from turntree.auth.member import Role, read_role
+from turntree.auth.member_store import ACCESS_CHANGES
 from turntree.auth.permissions import Permissions
 from turntree.core.canonical import canonical
 from turntree.core.ids import Timestamp, instant
@@ -77,7 +78,8 @@ class LoginStore:
             NotFound: The viewer sees no such session, or it has ended.
         """
         database = self.database.seen_by(EVERYTHING) if as_system else self.database
-        await database.run(SQL["revoke_login_session"], id=id, by=by, at=at, roles=list(roles))
+        with ACCESS_CHANGES.changing():
+            await database.run(SQL["revoke_login_session"], id=id, by=by, at=at, roles=list(roles))
 
 
 def _session(row: Sequence[Any]) -> LoginSession:

@@ -4,6 +4,7 @@ A caller has the workspace as they see it, and the delegation chain that says wh
 dispatcher asks ``require`` for every route that is not open, before it reads a single value.
 """
 
+from dataclasses import field
 from http import HTTPStatus
 from typing import Protocol
 
@@ -27,6 +28,8 @@ class ApiCaller:
     context: ServerContext
     """What handlers work with; its tree shows what this caller may see."""
     acting: ExecutionContext
+    permitted: set[Right] = field(default_factory=set[Right], compare=False, repr=False)
+    """What was found to be permitted; who acts, and for whom, never changes."""
 
     @property
     def name(self) -> str:
@@ -45,8 +48,11 @@ class ApiCaller:
         Raises:
             Refusal: The caller is not permitted it.
         """
+        if wanted in self.permitted:
+            return
         try:
             await require_action(self.context.tree.members.store, wanted, self.acting)
+            self.permitted.add(wanted)
         except PermissionDenied as error:
             step = f"use a key of a member whose role and scopes permit {wanted}"
             raise Refusal(HTTPStatus.FORBIDDEN, "denied", str(error), step) from error

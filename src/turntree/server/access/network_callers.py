@@ -38,6 +38,12 @@ from turntree.db.database import Database
 from turntree.server.access.caller import ApiCaller
 from turntree.server.access.login_tries import LoginTries
 from turntree.server.access.session_cookie import cookie_name, read_cookie
+from turntree.server.access.verified_callers import (
+    VERIFIED_S,
+    Credential,
+    VerifiedCallers,
+    VerifiedCredential,
+)
 from turntree.server.access.visitor import Visitor
 from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.server.api_hints import step_finder
@@ -69,8 +75,13 @@ class NetworkCallers:
     token_key: Callable[[], bytes]
     tries: LoginTries
     is_draining: Callable[[], bool] = lambda: False
+    _verified: VerifiedCallers = field(init=False)
     _server: str = field(default_factory=lambda: secrets.token_hex(8))
     _streams: dict[UUID, WorkspaceStream] = field(default_factory=dict[UUID, WorkspaceStream])
+
+    def __post_init__(self) -> None:
+        """Begin without a caller."""
+        self._verified = VerifiedCallers(self.base.clock)
 
     async def identify(self, request: Request) -> ApiCaller:
         """Return the caller of a request, acting in the workspace that its path names.
@@ -79,35 +90,40 @@ class NetworkCallers:
             Refusal: There is no valid key or token for this workspace.
         """
         name = workspace_in(request)
-        bearer = _find_bearer(request)
-        credential = bearer or _find_login(request, name)
-        if credential is None:
+        if (bearer := _find_bearer(request)) is not None:
+            credential = Credential("bearer", name, bearer)
+        elif (code := _find_login(request, name)) is not None:
+            credential = Credential("cookie", name, code)
+        else:
             raise _unknown("this request does not say who sends it")
+        return await self._verified.identify(
+            credential,
+            partial(self._verify, credential, is_use=True),
+            partial(self._make_caller, credential),
+        )
 
-        async def verify(*, is_use: bool) -> tuple[ServedWorkspace, ExecutionContext]:
-            if bearer is None:
-                return await self._verify_login(name, credential, is_use=is_use)
-            return await self._verify(name, bearer)
-
-        workspace, acting = await verify(is_use=True)
+    def _make_caller(self, credential: Credential, verified: VerifiedCredential) -> ApiCaller:
+        workspace, acting = verified.workspace, verified.acting
 
         async def is_admitted() -> bool:
+            # Always by the ledger: a stream asks once after an event, and not again right away.
             try:
-                _, again = await verify(is_use=False)
+                again = await self._verify(credential, is_use=False)
             except Refusal:
+                self._verified.forget(credential)
                 return False
             # A role that was changed is another set of rights.
-            return again.chain == acting.chain
+            return again.acting.chain == acting.chain
 
-        context = self._context_of(workspace, acting, is_admitted)
-        stream = self._stream_of(workspace)
-        reader = stream.find_reader(credential) or StreamReader(
-            credential, str(acting.chain.root), sight_of(acting.principal), is_admitted
+        reader = StreamReader(
+            credential.text, str(acting.chain.root), sight_of(acting.principal), is_admitted
         )
-        login = None if bearer is not None else parse_code(LOGIN, credential).id
-        return ApiCaller(
-            replace(context, listening=StreamHandle(stream, reader), login=login), acting
+        context = replace(
+            self._context_of(workspace, acting, is_admitted),
+            listening=StreamHandle(self._stream_of(workspace), reader),
+            login=parse_code(LOGIN, credential.text).id if credential.kind == "cookie" else None,
         )
+        return ApiCaller(context, acting)
 
     def welcome(self, request: Request) -> Visitor:
         """Return a caller of whom nothing is known."""
@@ -127,16 +143,20 @@ class NetworkCallers:
             self._streams[workspace.id] = stream
         return self._streams[workspace.id]
 
-    async def _verify(self, name: str, credential: str) -> tuple[ServedWorkspace, ExecutionContext]:
-        if credential.startswith(f"{KEY}_"):
-            return await self._verify_key(name, credential)
-        return await self._verify_token(name, credential)
+    async def _verify(self, credential: Credential, *, is_use: bool) -> VerifiedCredential:
+        name, text = credential.workspace, credential.text
+        if credential.kind == "cookie":
+            return await self._verify_login(name, text, is_use=is_use)
+        if text.startswith(f"{KEY}_"):
+            return await self._verify_key(name, text)
+        return await self._verify_token(name, text)
 
-    async def _verify_key(self, name: str, key: str) -> tuple[ServedWorkspace, ExecutionContext]:
+    async def _verify_key(self, name: str, key: str) -> VerifiedCredential:
         try:
             workspace = await self.workspaces.find(UUID(workspace_of_key(key)))
             if workspace is None:
                 raise _unknown("the key is not one of this server's")
+            latest = await self._find_latest(workspace)
             verified = await workspace.tree.keys.verify(key)
         except PermissionDenied as error:
             raise _unknown(str(error)) from error
@@ -148,23 +168,31 @@ class NetworkCallers:
             )
             step = f"ask below /w/{workspace.name}/api/v1"
             raise Refusal(HTTPStatus.FORBIDDEN, "other-workspace", reason, step)
-        return workspace, ExecutionContext(verified.chain)
+        return VerifiedCredential(
+            workspace, ExecutionContext(verified.chain), verified.record.is_current_at, latest
+        )
 
-    async def _verify_login(
-        self, name: str, code: str, *, is_use: bool
-    ) -> tuple[ServedWorkspace, ExecutionContext]:
+    async def _verify_login(self, name: str, code: str, *, is_use: bool) -> VerifiedCredential:
         # The same words, whether the workspace is missing or the session is not one of it.
         refused = _unknown("this login session has ended")
         try:
             workspace = await self.workspaces.find(UUID(parse_code(LOGIN, code).workspace))
             if workspace is None or workspace.name != name:
                 raise refused
+            latest = await self._find_latest(workspace)
             verified = await workspace.tree.login_sessions.verify(code, is_use=is_use)
         except PermissionDenied as error:
             raise refused from error
-        return workspace, ExecutionContext(verified.chain)
+        return VerifiedCredential(
+            workspace, ExecutionContext(verified.chain), verified.record.is_current_at, latest
+        )
 
-    async def _verify_token(self, name: str, text: str) -> tuple[ServedWorkspace, ExecutionContext]:
+    async def _find_latest(self, workspace: ServedWorkspace) -> int:
+        """Return the newest change from before a verification; an older one does no harm."""
+        since = monotonic() - VERIFIED_S
+        return (await self._verified.latest.find(workspace, since=since))[1]
+
+    async def _verify_token(self, name: str, text: str) -> VerifiedCredential:
         # The same words, whether the workspace is missing or the token is not for it.
         refused = _unknown("the token is not valid for this workspace")
         key, audience = self.token_key(), f"{AUDIENCE}:{name}"
@@ -187,7 +215,9 @@ class NetworkCallers:
         if role is None:
             await store.note_denial(by, "token.use", f"{root} is no member")
             raise refused
-        return workspace, opened.child(RIGHTS[role])
+        return VerifiedCredential(
+            workspace, opened.child(RIGHTS[role]), lambda now: now < ours.expires_at
+        )
 
     def _context_of(
         self,
