@@ -29,6 +29,7 @@ def test_the_embedded_server_is_used_as_its_own_user_alone(
     assert told.code != 0
     assert f"belongs to {LOGIN}" in told.err
     assert "TURNTREE_DATABASE_URL" in told.err
+    assert told.err.endswith("next: unset TURNTREE_USER\n"), "no file has the setting"
     assert not (tmp_path / "home" / "data").exists(), "no server was started"
 
 

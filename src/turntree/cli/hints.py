@@ -7,6 +7,7 @@ to. This is the list of all actions.
 from collections.abc import Mapping
 from typing import Final
 
+from turntree.cli.settings import KEYS, find_setting
 from turntree.core.errors import Hint
 from turntree.system.shell_words import quoted
 
@@ -41,7 +42,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "model.share_provider": "turntree model configure {model} --provider PROVIDER     "
     "its owner: turntree program invite {provider} NAME",
     "program.explain_options": "turntree {kind} create --help",
-    "program.grant": "turntree program grant {program} {grantee} {access}",
+    "program.grant": "its owner: turntree program grant {program} {grantee} {access}",
     "program.kinds": "turntree program kinds",
     "program.list": "turntree program list",
     "program.list_kind": "turntree program list --kind {kind}",
@@ -75,6 +76,8 @@ COMMANDS: Final[Mapping[str, str]] = {
 Several commands stand beside each other with five spaces between them.
 """
 _COMMAND: Final = "command"
+OF_OTHERS: Final = "its owner: "
+"""Before a command that another user has to type: the reader would be refused."""
 
 
 def command_hint(command: str) -> Hint:
@@ -89,6 +92,12 @@ def command_for(hint: Hint) -> str | None:
     """
     if hint.action == _COMMAND:
         return str(hint.arguments["command"])
+    key = hint.arguments.get("key")
+    # The settings file has no say in what the shell exports.
+    if hint.action == "config.unset" and isinstance(key, str) and key in KEYS:
+        setting = find_setting(key)
+        if setting.source == "environment":
+            return f"unset {setting.place}"
     template = COMMANDS.get(hint.action)
     # A list becomes an option that is repeated.
     words = {
@@ -101,3 +110,8 @@ def command_for(hint: Hint) -> str | None:
         return None if template is None else template.format_map(words)
     except KeyError:
         return None
+
+
+def hint_line(command: str) -> str:
+    """Return the line that shows a command, which another user may have to type."""
+    return command if command.startswith(OF_OTHERS) else f"next: {command}"

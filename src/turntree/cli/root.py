@@ -494,7 +494,9 @@ def _report(message: str, hint: str | None) -> None:
     for line in why:
         terminal.note(line)
     if hint is not None:
-        terminal.note(f"next: {hint}")
+        from turntree.cli.hints import hint_line
+
+        terminal.note(hint_line(hint))
 
 
 @click.command(

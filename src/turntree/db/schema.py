@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 58
-DIGEST: Final = "243caaa23bc4f25057b1b2834271e21163194204670538cc4ec950672a1368cd"
+NUMBER: Final = 59
+DIGEST: Final = "ed5c5c59c31e5ce7e10c4e015212ac89e1780ffc049d204c5da68557eb0fac24"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -88,3 +88,8 @@ def test_blame_lists_nothing_politely(reader: Call) -> None:
 
 def test_ascii_is_kept_to(reader: Call) -> None:
     assert reader("search", "redirect", "--ascii").out.isascii()
+
+
+def test_only_several_words_can_be_fewer(reader: Call) -> None:
+    assert "fewer words" not in reader("search", "zzyzx").err
+    assert "fewer words find more" in reader("search", "zzyzx", "qqxyz").err

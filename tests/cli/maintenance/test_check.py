@@ -13,6 +13,7 @@ import pytest
 import rfc8785
 
 from tests.cli.conftest import Call, forging
+from tests.cli.hint_runner import list_hints
 from turntree.boot.open import Settings, open_tree
 from turntree.core.message import assistant, user
 
@@ -91,7 +92,10 @@ def test_a_secret_is_a_warning_and_no_fault(planted: Call) -> None:
     assert answer.code == 0
     assert "warning" in answer.out
     assert "revoke" in answer.err
-    assert planted("fsck", "--json").documents[0]["severity"] == "warning"
+    warnings = planted("fsck", "--json").documents
+    assert warnings[0]["severity"] == "warning"
+    (hint,) = list_hints("", answer.err)
+    assert hint.text in [f"turntree show {one.get('subject')}" for one in warnings]
 
 
 def test_an_export_proves_itself_without_us(planted: Call) -> None:

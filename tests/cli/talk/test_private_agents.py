@@ -112,7 +112,7 @@ def test_a_guest_who_may_not_use_the_agent_of_a_session_is_refused(say: As) -> N
     refused = say("bob", "send", "desk", "who are you?", "--model", "his")
     assert refused.code != 0
     assert "@(atlas) answers here, and human:bob may not invoke it" in refused.err
-    assert "turntree program grant atlas bob invoke" in refused.err
+    assert "its owner: turntree program grant atlas bob invoke" in refused.err
     assert "turntree fork desk LABEL --agent AGENT" in refused.err
     assert len(say("ana", "log", "desk", "--json").documents) == 1
     # Both ways on work.
@@ -142,6 +142,8 @@ def test_who_may_only_read_an_agent_is_not_answered_under_its_name(say: As) -> N
     for target in ("@(atlas)", "atlas:notes"):
         refused = say("bob", "send", target, "who are you?", "--model", "his")
         assert "@(atlas) answers here, and human:bob may not invoke it" in refused.err
+        assert "fork" not in refused.err, "nothing is there to fork"
+        assert refused.err.endswith("its owner: turntree program grant atlas bob invoke\n")
     assert "atlas" not in say("bob", "session", "list").out
 
 

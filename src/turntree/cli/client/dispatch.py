@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from turntree.cli.command import Terminal
-from turntree.cli.hints import command_hint
+from turntree.cli.hints import OF_OTHERS, command_hint
 from turntree.core.errors import Hint, NotFound, TurntreeError, Unsupported
 from turntree.core.value import value
 
@@ -115,7 +115,7 @@ def choose_hint(error: TurntreeError, terminal: Terminal) -> Hint:
 
 
 def _works(command: str) -> bool:
-    name, *words = command.split() or [""]
+    name, *words = command.removeprefix(OF_OTHERS).split() or [""]
     if name != "turntree":
         return bool(name)  # Such as chmod.
     return any(" ".join(words[:count]) in {*COMMANDS, *HERE} for count in (1, 2)) and not any(

@@ -92,7 +92,8 @@ def search(
         _suggest(terminal, found)
     else:
         terminal.note(f"nothing was found for {query}")
-        terminal.note("fewer words find more")
+        if len(query.split()) > 1:
+            terminal.note("fewer words find more")
         terminal.note("next: turntree log --all")
     context.exit(0 if hits else 1)
 

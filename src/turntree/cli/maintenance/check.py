@@ -12,7 +12,7 @@ from turntree.cli.command import Terminal, verb
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, digits, table
 from turntree.cli.param_types import REVISION
-from turntree.core.ids import Digest, TurnId
+from turntree.core.ids import Digest, TurnId, find_long_id
 from turntree.core.value import value
 from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
 
@@ -177,7 +177,8 @@ def _tell_findings(terminal: Terminal, findings: list[Violation], *, repaired: b
         terminal.note("stop writing, keep a copy of the database, and restore from a backup")
     elif any(found.invariant != FILES for found in findings):
         terminal.note("revoke the key first, then erase the message that holds it")
-        terminal.note("next: turntree erase REV")
+        turn = next((f.subject for f in findings if find_long_id(f.subject)), None)
+        terminal.note(f"next: turntree {f'show {turn}' if turn else 'erase --help'}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, assert_never
 
 from turntree.cli.command import Paint, Terminal
-from turntree.cli.hints import command_for
+from turntree.cli.hints import command_for, hint_line
 from turntree.cli.output.parts import brief_of, fold_injected, fold_line
 from turntree.cli.output.sanitize import TerminalSanitizer
 from turntree.cli.output.text import (
@@ -111,7 +111,7 @@ class StreamPrinter:
             for line in wrap(f"({told.kind}: {clean(told.reason)})", self.terminal.width):
                 self._line(line, "warn")
         if told.hint is not None and (hint := command_for(told.hint)):
-            self._line(f"next: {clean(hint)}", "dim")
+            self._line(hint_line(clean(hint)), "dim")
 
     def _words(self, words: TextChunk) -> None:
         if words.kind == "tool":

@@ -19,7 +19,7 @@ from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
 from turntree.cli.common.model_setup import ensure_model
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
 from turntree.cli.context import SESSION_DEFAULT, CliContext
-from turntree.cli.hints import command_for
+from turntree.cli.hints import command_for, hint_line
 from turntree.cli.output.dialogue import draw_tail
 from turntree.cli.output.stream_printer import StreamPrinter, write_documents
 from turntree.cli.output.text import clean
@@ -137,8 +137,9 @@ class Chat:
                 self._send(text.removeprefix("/") if is_command else line)
         except (TurntreeError, CommandError) as error:
             self.terminal.note(f"{self.terminal.paint_err('error:', 'bad')} {clean(str(error))}")
-            if isinstance(error, TurntreeError) and error.hint is not None:
-                self.terminal.note(f"next: {command_for(error.hint)}")
+            hint = error.hint if isinstance(error, TurntreeError) else None
+            if hint is not None and (command := command_for(hint)) is not None:
+                self.terminal.note(hint_line(command))
         return True
 
     def _send(self, text: str) -> None:

@@ -129,6 +129,7 @@ RETURNS turntree.programs LANGUAGE plpgsql STABLE AS $$
 DECLARE
   p turntree.programs := turntree.answering_program(p_ws, p_session, p_label, p_head, p_named, p_by);
   v_grant constant jsonb := jsonb_build_object('program', p.name, 'grantee', regexp_replace(p_by, '^human:', ''), 'access', 'invoke');
+  v_is_begun constant boolean := p_session IS NOT NULL OR p_head IS NOT NULL; -- else there is nothing to fork
 BEGIN
   IF p_named IS NOT NULL AND (p.id IS NULL OR NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, p_by, 'read')) THEN
     RAISE EXCEPTION 'there is no agent %', p_named USING ERRCODE = 'TT002', DETAIL = jsonb_build_object(
@@ -143,9 +144,11 @@ BEGIN
     RAISE EXCEPTION '% may not invoke @(%): % may grant it', p_by, p.name, p.owner USING ERRCODE = '42501',
       DETAIL = jsonb_build_object('hint', v_grant || '{"action": "program.grant"}')::text;
   END IF;
-  RAISE EXCEPTION '@(%) answers here, and % may not invoke it: % may grant it, or fork with another agent', p.name, p_by, p.owner
-    USING ERRCODE = '42501', DETAIL = jsonb_build_object('hint', v_grant || jsonb_build_object(
-      'action', 'agent.answer_here', 'revision', coalesce(p_label, p_head::text)))::text;
+  RAISE EXCEPTION '@(%) answers here, and % may not invoke it: % may grant it%', p.name, p_by, p.owner,
+      CASE WHEN v_is_begun THEN ', or fork with another agent' ELSE '' END
+    USING ERRCODE = '42501', DETAIL = jsonb_build_object('hint', v_grant || CASE WHEN v_is_begun
+      THEN jsonb_build_object('action', 'agent.answer_here', 'revision', coalesce(p_label, p_head::text))
+      ELSE '{"action": "program.grant"}' END)::text;
 END $$;
 
 -- Refuses a message that its session or its agent would not answer, and says what to do.
