@@ -1,6 +1,7 @@
 """Hints of errors as commands: each action has a command, and each command exists."""
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -242,17 +243,52 @@ def test_hint(number, request):
 """
 
 
-def test_a_hint_that_no_process_followed_is_listed(tmp_path: Path) -> None:
+def judge_hints(outcomes: Path, *options: str) -> tuple[int, str]:
+    """Return what CI finds in the file to which runs of pytest have added what they know."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.hint_report", str(outcomes), *options],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout
+
+
+def test_a_hint_that_no_process_followed_is_listed_and_fails_the_whole_run(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.hint_report import *\n")
     (tmp_path / "test_nodes.py").write_text(NODES)
+    outcomes = tmp_path / "hints"
+    nothing, told = judge_hints(outcomes, "--at-most", "9")
+    assert (nothing, "no run of pytest followed a hint" in told) == (1, True)
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "load", "-c", "/dev/null",
          "--rootdir", str(tmp_path), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TURNTREE_HINT_OUTCOMES": str(outcomes)},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
     listed = [line for line in ended.stdout.splitlines() if "never followed" in line]
     assert listed == ["hint never followed: never   (test_hint)"]
+    code, told = judge_hints(outcomes)
+    assert (code, told.splitlines()) == (1, [*listed, "kinds of hints that were never followed: 1"])
+    assert judge_hints(outcomes, "--at-most", "1")[0] == 0
+    # Tests that are unsteady run once more alone, and may follow what was left.
+    with outcomes.open("a") as file:
+        file.write(json.dumps([["never"], {}]) + "\n")
+    assert judge_hints(outcomes) == (0, "kinds of hints that were never followed: 0\n")
+
+
+STEPS = """\
+next: turntree on        import what your agents have kept
+      turntree log HEAD     what was said
+      (no step)
+next: cd demo
+      turntree show HEAD
+"""
+
+
+def test_steps_below_a_hint_are_hints_too() -> None:
+    assert [hint.text for hint in list_hints("", STEPS)] == [
+        "turntree on", "turntree log HEAD", "cd demo", "cd demo; turntree show HEAD",
+    ]  # fmt: skip
 
 
 def test_a_list_becomes_a_repeated_option() -> None:

@@ -86,7 +86,7 @@ def test_a_shell_and_the_command_line_understand_every_command(
             env={"PATH": f"{stubs}:/usr/bin:/bin", "HINT_LOG": str(log), "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
         records = [record.split("\0") for record in log.read_text().split("\0\n\0")[:-1]]
-        typed = [words for _, name, *words in records if name == "turntree"]
+        typed = [words for _, _, name, *words in records if name == "turntree"]
         refused = next(filter(None, map(parse, typed)), None)
         if not typed or refused is not None:
             faults.append(f"{command}: {refused or ended.stderr}")

@@ -176,8 +176,9 @@ async def test_stop_signal_lets_a_turn_that_was_begun_finish(furnished: Settings
             assert (ended["status"], ended["outcome"]) == ("finished", "completed")
 
 
-def test_address_beyond_this_machine_needs_a_name(bare: Call) -> None:
-    answer = bare("serve", "--host", "0.0.0.0")  # noqa: S104 - it is refused.
+@pytest.mark.slow
+def test_address_beyond_this_machine_needs_a_name(turntree: Call) -> None:
+    answer = turntree("serve", "--host", "0.0.0.0")  # noqa: S104 - it is refused.
     assert answer.code == 1
     assert "give the host name that clients use" in answer.err
 

@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from tests.cli.conftest import Call
-from tests.cli.hint_runner import begin_and_end
+from tests.cli.hint_runner import HintRunner, begin_and_end
 from turntree.cli.hook_process.daemon import find_daemon
 from turntree.hooks.launcher import launcher_path
 from turntree.hooks.spool import Spool
@@ -237,3 +237,29 @@ def test_uninstall_with_data_leaves_nothing_of_a_used_server(
     assert document["stays"] == []
     assert ends(document["server"])
     assert not (place / "used").exists()
+
+
+@pytest.mark.slow
+def test_each_undo_of_the_set_up_works_in_a_shell(
+    bare: Call, home: Path, place: Path, hints: HintRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TURNTREE_DATABASE_URL")
+    monkeypatch.delenv("TURNTREE_USER")
+    monkeypatch.setenv("TURNTREE_HOME", str(place / "undone"))
+    settings = home.parent / "person" / ".claude" / "settings.json"
+    before = settings.read_text(encoding="utf-8")
+    try:
+        hints.follow_in_shell(bare("on"), "turntree off && turntree down")
+        assert settings.read_text(encoding="utf-8") == before
+        assert bare("down").out == "the server was not running\n"
+        hints.follow_in_shell(
+            bare("config", "set", "color", "never"), "turntree config unset color"
+        )
+        assert bare("config", "get", "color").out == "auto\n"
+        assert bare("hook", "install").code == 0
+        hints.follow_in_shell(bare("uninstall", "--yes"), "turntree on")
+        assert "turntree-hook" in settings.read_text(encoding="utf-8")
+        hints.follow_in_shell(bare("down"), "turntree on")
+        assert bare("status", "--json").document["server"] == "running"
+    finally:
+        bare("down")

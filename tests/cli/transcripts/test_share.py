@@ -82,6 +82,8 @@ def test_a_shared_thread_arrives_with_its_files_and_without_its_secrets(
         assert (folder / "cart.py").read_text() == "total = 2\n"
         assert (folder / "logo").read_bytes() == b"\0\1\2"
         assert re.fullmatch(r"KEY=\[redacted:\w+\]\nDEBUG=1\n", (folder / ".env").read_text())
+        # As the hint of the import says.
+        assert turntree("session", "archive", "main").code == 0
         assert turntree("fsck").out.startswith("sound")
 
 
