@@ -105,12 +105,13 @@ async def entered(
     path: str = "/",
     now_ms: int | None = None,
     before: str = "",
+    cookie: tuple[str, str] | None = None,
     **options: Any,
 ) -> AsyncGenerator[Watched, None]:
     """Lend a page that came in by an address of the command line, at a path, in a fresh profile.
 
     With ``now_ms`` its clock stands still; what waits goes on. ``before`` is a script that runs in
-    every page before its own.
+    every page before its own. With the name and the text of a ``cookie`` it is logged in already, to a server for a team.
     """
     context = await browser.new_context(
         viewport={"width": width, "height": height},
@@ -126,7 +127,15 @@ async def entered(
     if now_ms is not None:
         await context.clock.set_fixed_time(now_ms / 1000)
     try:
-        yield await enter(context, url, path)
+        if cookie is None:
+            yield await enter(context, url, path)
+            return
+        name, text = cookie
+        await context.add_cookies([{"name": name, "value": text, "url": url, "httpOnly": True}])
+        watched = watch(await context.new_page())
+        await watched.page.goto(url)
+        await settle(watched.page)
+        yield watched
     finally:
         await context.close()
 

@@ -9,6 +9,10 @@ what another member writes appears by the stream. An admin ends their login sess
 process: the page says so, and leads back after the next login. Logging in leads to no address
 outside the workspace. In each state axe-core looks for violations of WCAG 2.2 AA, the focus is
 never lost, nothing foreign is loaded, and no error is reported but refusals.
+
+An admin changes a role and takes that back, invites a person, makes a key and revokes it, and ends
+a login session of their own; links and keys are shown once. A guest is offered no act that would
+be refused.
 """
 
 import re
@@ -34,7 +38,12 @@ ELSEWHERE: Final = (
 )  # fmt: skip
 """Where a page that someone else links to wants to lead a person who logs in."""
 TABS_MAX: Final = 30
-STATES: Final = 7
+FOCUSED_NAME: Final = """() => {
+  const e = document.activeElement;
+  return e ? (e.getAttribute('aria-label') ?? e.textContent).trim() : '';
+}"""
+STATES: Final = 14
+GUEST_ACTS: Final = ("Fork", "Rewind", "Revert", "Rename", "Archive", "Tag")
 
 
 class Visit:
@@ -66,6 +75,23 @@ class Visit:
                     return
             await self.page.keyboard.press("Tab")
         raise AssertionError(f"the tab key does not lead to {id}")
+
+    async def choose(self, name: str) -> None:
+        """Move the focus to a button or link by the tab key, and press it."""
+        for _ in range(TABS_MAX * 3):
+            if await self.page.evaluate(FOCUSED_NAME) == name:
+                break
+            await self.hands.press("Tab")
+        else:
+            raise AssertionError(f"the tab key does not lead to {name}")
+        await self.hands.press("Enter")
+
+    async def open(self, path: str) -> None:
+        """Open a place by its address, and wait until it is drawn."""
+        await self.page.goto(f"{self.place}{path}")
+        await self.is_at(path)
+        await self.watched.quiet()
+        await self.hands.press("Tab")
 
     async def enter(self, **texts: str) -> None:
         """Type into fields of the page to log in with, and send the form of the last one."""
@@ -105,6 +131,8 @@ async def prove(proof: Proof) -> None:
             await end_elsewhere(visit, team)
             await stay_inside(proof, visit)
             await prove_secrets(proof, visit)
+            await manage(proof, visit, team)
+            await be_a_guest(proof, visit, team)
     tell(proof, visit)
 
 
@@ -201,6 +229,90 @@ async def prove_secrets(proof: Proof, visit: Visit) -> None:
     still_open = int(answer.status_code != httpx2.codes.UNAUTHORIZED)
     proof.at_most("cookies that still open something", still_open, "cookies", 0)
     proof.at_most("secrets that a script could read", sum(exposed), "secrets", 0)
+
+
+async def manage(proof: Proof, visit: Visit, team: Team) -> None:
+    """Decide who gets in, as the admin who is logged in."""
+    page, hands = visit.page, visit.hands
+    bar, once = page.locator(".undo-bar"), page.locator(".once > code")
+    wrong: list[str] = []
+    await hands.press("Tab", "g", "m")
+    await visit.is_at("/members")
+    await visit.watched.quiet()
+    await visit.look("members")
+    await hands.check_names()
+    await visit.choose("Change role of bo")
+    await hands.press("ArrowDown")
+    await visit.look("a role is changed")
+    await hands.press("Enter")
+    await expect(bar).to_contain_text("bo is a guest now")
+    wrong += [] if await team.tree.members.find_role("bo") == "guest" else ["no role was changed"]
+    await visit.choose("Make a member again")
+    await expect(bar).to_contain_text("bo is a member now")
+    wrong += [] if await team.tree.members.find_role("bo") == "member" else ["nothing was undone"]
+
+    await visit.open("/invitations")
+    await visit.choose("Invite a person")
+    await page.keyboard.type("cleo")
+    await hands.press("Enter")
+    await expect(once).to_contain_text(f"{visit.place}/login#code=tti_")
+    await hands.look("a link is shown")
+    await visit.look("a link is shown")
+    await visit.choose("I have it")
+    await visit.choose("Revoke the invitation of cleo")
+    await visit.choose("Revoke")
+    await expect(bar).to_contain_text("The invitation of cleo is revoked")
+    await hands.check_names()
+
+    await visit.open("/keys")
+    await visit.choose("New key")
+    await page.keyboard.type("laptop")
+    await hands.press("Enter")
+    key = await once.inner_text()
+    await visit.look("a key is shown")
+    wrong += [] if await _opens(visit, key) else ["the key opens nothing"]
+    await visit.open("/keys")
+    wrong += [] if await once.count() == 0 else ["the key is shown twice"]
+    await visit.choose("Revoke the key laptop of ana")
+    await visit.choose("Revoke")
+    await expect(bar).to_contain_text("The key laptop is revoked")
+    wrong += ["the key still opens something"] if await _opens(visit, key) else []
+    await visit.look("keys")
+    await hands.check_names()
+
+    other = await team.log_in("elsewhere", "ana")
+    await visit.open("/account")
+    await visit.look("the account")
+    await visit.choose(f"End the login session {other}")
+    await visit.choose("End it")
+    await expect(bar).to_contain_text("has ended")
+    left = [one.id for one in await team.tree.login_sessions.list_all()]
+    wrong += ["the other login session goes on"] if other in left else []
+    await visit.choose("Log out")
+    await expect(page).to_have_url(f"{visit.place}/login")
+    proof.at_most(f"acts of an admin that did something else {wrong}", len(wrong), "acts", 0)
+
+
+async def _opens(visit: Visit, key: str) -> bool:
+    async with httpx2.AsyncClient(base_url=visit.place) as http:
+        answer = await http.get("api/v1/me", headers={"authorization": f"Bearer {key}"})
+    return answer.is_success
+
+
+async def be_a_guest(proof: Proof, visit: Visit, team: Team) -> None:
+    """Read a thread as a guest, who may change nothing."""
+    page = visit.page
+    await page.goto(f"{visit.place}/s/{THREAD}")
+    await visit.log_in_again(f"/s/{THREAD}", code=team.keys["guest"])
+    await expect(page.locator("main article").first).to_be_visible()
+    await visit.watched.quiet()
+    await visit.hands.press("Tab", "f")
+    offered = [name for name in GUEST_ACTS if await _offers(page, name)]
+    offered += ["a dialog"] if await page.locator("dialog[open]").count() else []
+    await visit.open("/members")
+    offered += ["a role"] if await _offers(page, "Change role") else []
+    await visit.look("members, as a guest")
+    proof.at_most(f"acts that a guest is offered {offered}", len(offered), "acts", 0)
 
 
 def tell(proof: Proof, visit: Visit) -> None:

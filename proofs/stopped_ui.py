@@ -1,4 +1,4 @@
-"""``turntree ui`` on a clock that stands still, so that a picture of today equals one of next year.
+"""``turntree`` on a clock that stands still, so that a picture of today equals one of next year.
 
 Only what the page shows of "now" is stopped: waits and timeouts run as ever.
 """
@@ -20,5 +20,5 @@ def now(_: SystemClock) -> Timestamp:
 
 if __name__ == "__main__":
     SystemClock.now = now  # type: ignore[assignment, method-assign]
-    sys.argv = ["turntree", "ui", *sys.argv[1:]]
+    sys.argv = ["turntree", *sys.argv[1:]]
     main()

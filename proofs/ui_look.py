@@ -2,8 +2,9 @@
 
 Every route is opened in a light and a dark theme, 390, 1,024 and 1,440 px wide, with the sample
 data, an erased turn and a clock that stands still; the canopy and a thread 2,560 px wide too, and a
-thread with two of its dialogs. On each, axe-core finds no violation of WCAG 2.2 AA or of its best
-practices, and nothing scrolls sideways. The pictures are compared with those in
+thread with two of its dialogs. The pages of a team are those of ``turntree serve``, as an admin of
+a workspace without turns sees them. On each, axe-core finds no violation of WCAG 2.2 AA or of its
+best practices, and nothing scrolls sideways. The pictures are compared with those in
 ``proofs/pictures``: pixel by pixel where Chromium has the recorded major version, else by where
 elements are.
 
@@ -15,9 +16,11 @@ are: it holds on machines that draw letters differently. ``--accept`` takes new 
 import asyncio
 import base64
 import json
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +28,19 @@ from urllib.parse import quote
 
 from playwright.async_api import Browser, Page
 
+import turntree
 from proofs.browser import Theme, Watched, browser_major, chromium, entered
 from proofs.figures import Proof, run
 from proofs.stopped_ui import NOW_MS
-from proofs.ui_world import RunningUi, ui_world
+from proofs.ui_world import RunningUi, UiWorld, ui_world
 from turntree.api import Tree
+from turntree.auth.permissions import Permissions, actions
+from turntree.core.ids import instant
 from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
 from turntree.demo.planting import plant_demo
+from turntree.server.access.session_cookie import cookie_name
+from turntree.testing.fakes import FakeClock
 
 ROOT = Path(__file__).parent.parent
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -39,6 +48,9 @@ PICTURES = Path(__file__).parent / "pictures"
 RECORD = PICTURES / "recorded.json"
 FOLDER = Path("/tmp/turntree-ui-look")  # noqa: S108 - the same path in every picture that shows one.
 PORT = 18_733
+TEAM_PORT = 18_744
+TEAM = "team"
+HOUR_MS = 3_600_000
 SESSION = "demo/shop/discount"
 FORK = "demo/shop/discount-other-way"
 ERASED = "notes/password"
@@ -62,6 +74,11 @@ LAST_TO_COME = {
     "erased": "article .turn-acts",
     "revert": "dialog[open] .act-files",
     "share": "dialog[open] .act-removed",
+    "team": ".state .command",
+    "members": ".team-roles dd",
+    "invitations": ".team-ended",
+    "keys": ".team-ended",
+    "account": ".team-roles .command",
 }
 """What a route shows last. A server that has just started can take longer for it than a page that
 loads is silent: the canopy asks for costs only after its picture."""
@@ -114,6 +131,7 @@ class View:
     path: str
     theme: Theme
     width: int
+    is_of_team: bool = False
 
     @property
     def key(self) -> str:
@@ -143,12 +161,17 @@ async def prove(proof: Proof) -> None:
     boxes: dict[str, list[list[Any]]] = {}
     with ui_world(FOLDER) as world:
         await world.plant(partial(plant, folder=world.home / "demo"))
-        with world.serving(PORT, command=("-m", "proofs.stopped_ui")) as ui:
+        cookie = await plant_team(world)
+        with (
+            world.serving(PORT, command=("-m", "proofs.stopped_ui", "ui")) as ui,
+            serving_team(world) as team_url,
+        ):
+            doors = Doors(ui, team_url, cookie)
             listed = list_views(ui, quick=proof.quick and not accepts)
             views = [view for view in listed if proof.wants(view.key)]
             async with chromium() as browser:
                 blank = await (await browser.new_context()).new_page()
-                for view, picture in await look(browser, ui, views):
+                for view, picture in await look(browser, doors, views):
                     boxes[view.key] = picture.boxes
                     seen.violations += [f"{view.key}: {one}" for one in picture.violations]
                     seen.sideways += [view.key] if picture.is_sideways else []
@@ -174,6 +197,58 @@ async def plant(tree: Tree, folder: Path) -> None:
     await tree.turns.record(ERASED, [user("Forget it, please.")], [assistant("It is erased.")])
     for message in (0, 1):
         await tree.turns.erase(turn.turn.id, message, reason="a secret was pasted")
+
+
+async def plant_team(world: UiWorld) -> tuple[str, str]:
+    """Write a workspace with people, invitations and keys; return the cookie of its admin."""
+    clock = FakeClock(8)
+    clock.ms = NOW_MS - HOUR_MS
+    settings = replace(world.settings, workspace=TEAM, user="ana")
+    async with turntree.open(settings, world=clock) as tree:
+        await tree.members.store.ensure(at=clock.now())
+        await tree.members.add("bo", "member")
+        await tree.members.add("carl@example.org", "guest")
+        until = instant(NOW_MS + 30 * 24 * HOUR_MS)
+        await tree.invitations.create("dee", expires_at=until)
+        ended, _ = await tree.invitations.create("eve@example.org", "guest", expires_at=until)
+        await tree.invitations.revoke(ended.id)
+        reading = Permissions(actions("read"))
+        await tree.keys.create("nightly report", expires_at=until, scopes=reading)
+        await tree.keys.create("laptop", expires_at=until)
+        lost, _ = await tree.keys.create("old laptop", expires_at=until)
+        await tree.keys.revoke(lost.id, reason="lost on a train")
+        ana = Principal("human", "ana")
+        begun = partial(tree.login_sessions.begin, ana, verified_at=clock.now())
+        await begun(method="password")
+        _, code = await begun(method="key")
+    return cookie_name("login", f"127.0.0.1:{TEAM_PORT}", TEAM), code
+
+
+@contextmanager
+def serving_team(world: UiWorld) -> Generator[str, None, None]:
+    """Lend a server for the team, and say where its page is; it is stopped afterwards."""
+    environment = {**world.environment, "TURNTREE_WORKSPACE": TEAM, "TURNTREE_USER": "ana"}
+    words = ("serve", "--no-worker", "--json", "--port", str(TEAM_PORT))
+    with subprocess.Popen(
+        [sys.executable, "-m", "proofs.stopped_ui", *words],
+        cwd=world.work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None, "its output is piped"
+        try:
+            if not process.stdout.readline():
+                raise RuntimeError("the server for the team did not start")
+            yield f"http://127.0.0.1:{TEAM_PORT}/w/{TEAM}/"
+        finally:
+            process.terminate()
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The two servers, and how a browser gets in."""
+
+    ui: RunningUi
+    team_url: str
+    cookie: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +279,13 @@ def tell(proof: Proof, seen: Verdicts, views: int, *, is_same: bool) -> None:
 
 def list_views(ui: RunningUi, *, quick: bool) -> Iterator[View]:
     """Yield every view; the quick form takes each route once, and every width and theme."""
-    for place, (name, path) in enumerate(list_routes(ui).items()):
+    own = list_routes(ui)
+    for place, (name, path) in enumerate([*own.items(), *TEAM_ROUTES.items()]):
         sizes = QUICK_SIZES[place % len(QUICK_SIZES) :][:1] if quick else SIZES
         if name in WIDE_ROUTES and not quick:
             sizes = (*sizes, ("light", WIDE))
         for theme, width in sizes:
-            yield View(name, path, theme, width)
+            yield View(name, path, theme, width, name not in own)
 
 
 def list_routes(ui: RunningUi) -> Mapping[str, str]:
@@ -232,26 +308,36 @@ def list_routes(ui: RunningUi) -> Mapping[str, str]:
     }
 
 
-async def look(browser: Browser, ui: RunningUi, views: list[View]) -> list[tuple[View, Picture]]:
+TEAM_ROUTES: Mapping[str, str] = {
+    "team": f"/w/{TEAM}/",
+    **{name: f"/w/{TEAM}/{name}" for name in ("members", "invitations", "keys", "account")},
+}
+
+
+async def look(browser: Browser, doors: Doors, views: list[View]) -> list[tuple[View, Picture]]:
     """Return each view with its picture; a few sizes are looked at beside each other."""
-    by_size: dict[tuple[Theme, int], list[View]] = {}
+    by_size: dict[tuple[Theme, int, bool], list[View]] = {}
     for view in views:
-        by_size.setdefault((view.theme, view.width), []).append(view)
+        by_size.setdefault((view.theme, view.width, view.is_of_team), []).append(view)
     turns = asyncio.Semaphore(BESIDE_EACH_OTHER)
 
     async def look_in_turn(views: list[View]) -> list[tuple[View, Picture]]:
         async with turns:
-            return await look_at_size(browser, await asyncio.to_thread(ui.new_url), views)
+            if views[0].is_of_team:
+                return await look_at_size(browser, doors.team_url, views, doors.cookie)
+            return await look_at_size(browser, await asyncio.to_thread(doors.ui.new_url), views)
 
     seen = await asyncio.gather(*(look_in_turn(alike) for alike in by_size.values()))
     return [one for group in seen for one in group]
 
 
-async def look_at_size(browser: Browser, url: str, views: list[View]) -> list[tuple[View, Picture]]:
+async def look_at_size(
+    browser: Browser, url: str, views: list[View], cookie: tuple[str, str] | None = None
+) -> list[tuple[View, Picture]]:
     """Return the views of one theme and width, in one page."""
     theme, width = views[0].theme, views[0].width
     async with entered(
-        browser, url, width=width, height=WIDTHS[width], theme=theme, now_ms=NOW_MS
+        browser, url, width=width, height=WIDTHS[width], theme=theme, now_ms=NOW_MS, cookie=cookie
     ) as watched:
         pictures: list[tuple[View, Picture]] = []
         for view in views:

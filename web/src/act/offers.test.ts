@@ -16,8 +16,8 @@ const me = (...may: string[]): Me => ({
 test("a guest is not offered what would be refused", () => {
   const guest = me("read", "invoke", "key.create");
   expect(isOffered("share", guest, true)).toBe(true);
-  expect(isOffered("tag", guest, true)).toBe(true);
-  for (const kind of ["fork", "rename", "archive"] as const) expect(isOffered(kind, guest, true)).toBe(false);
+  for (const kind of ["fork", "rename", "archive", "rewind", "undo", "tag"] as const)
+    expect(isOffered(kind, guest, true)).toBe(false);
 });
 
 test("what works with a machine's own files is not offered over the network", () => {

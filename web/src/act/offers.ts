@@ -23,7 +23,10 @@ const OF_THE_MACHINE: ReadonlySet<Act["kind"]> = new Set(["worktree", "revert", 
 /** Whether an act is offered; on one's own machine all are, until the server says otherwise. */
 export function isOffered(kind: Act["kind"], me: Me | undefined, isShared: boolean = IS_SHARED): boolean {
   if (isShared && OF_THE_MACHINE.has(kind)) return false;
-  return me ? mayDo(me, NEEDS[kind]) : !isShared;
+  if (!me) return !isShared;
+  // A guest acts only where a session was granted to them by name, which is not told of each session.
+  const isGuest = isShared && !mayDo(me, "create");
+  return mayDo(me, NEEDS[kind]) && !(isGuest && NEEDS[kind] === "invoke");
 }
 
 export function useOffered(): (kind: Act["kind"]) => boolean {

@@ -13,7 +13,7 @@ export function Command(props: { line: string; label?: string }) {
     setTimeout(() => setCopied(false), 1500);
   };
   return (
-    <span className={line === props.line ? "command" : "command far"}>
+    <span className={SERVER ? "command far" : "command"}>
       <code>
         {line.split(" ").map((word, index) => (
           <Fragment key={index}>

@@ -97,7 +97,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   };
 
   const commands: Row[] = [
-    ...PAGES.filter((page) => !IS_SHARED || page.to !== "/welcome").map((page) => ({
+    ...(IS_SHARED ? SHARED_PAGES : OWN_PAGES).map((page) => ({
       value: `page ${page.to}`,
       name: page.name,
       hotkey: page.hotkey,
@@ -242,7 +242,16 @@ const PAGES = [
   { to: "/graph", name: "Graph", hotkey: "g g", command: "turntree log --graph" },
   { to: "/sessions", name: "Sessions", hotkey: "g s", command: "turntree session list" },
   { to: "/costs", name: "Costs", hotkey: "g $", command: "turntree stats" },
+] as const;
+const OWN_PAGES = [
+  ...PAGES,
   { to: "/welcome", name: "Import sessions of this machine", hotkey: undefined, command: "turntree import" },
+] as const;
+const SHARED_PAGES = [
+  ...PAGES,
+  { to: "/members", name: "Members", hotkey: "g m", command: "turntree member list" },
+  { to: "/keys", name: "Keys", hotkey: undefined, command: "turntree key list" },
+  { to: "/account", name: "Your account, log out", hotkey: undefined, command: undefined },
 ] as const;
 
 function Rows(props: { heading: string; rows: readonly Row[]; words?: string }) {

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { IS_SHARED } from "../api/place.ts";
 import { Dialog } from "../parts/Dialog.tsx";
 import { Keys } from "../parts/Keys.tsx";
 import { areKeysOff, MODIFIER, switchKeys } from "../parts/useHotkeys.ts";
@@ -13,6 +14,7 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["g g", "graph"],
       ["g s", "sessions"],
       ["g $", "costs"],
+      ...(IS_SHARED ? ([["g m", "members, keys and your account"]] as const) : []),
       ["g t", "light or dark"],
       ["?", "these keys"],
       ["Esc", "back, or close"],

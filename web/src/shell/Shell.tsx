@@ -42,6 +42,7 @@ export function Shell() {
     "g g": () => void navigate({ to: "/graph", search: keepWords }),
     "g s": () => void navigate({ to: "/sessions" }),
     "g $": () => void navigate({ to: "/costs" }),
+    ...(IS_SHARED ? { "g m": () => void navigate({ to: "/members" }) } : {}),
     "g t": () => choose(shown() === "dark" ? "light" : "dark"),
   });
   useEffect(() => {

@@ -1,5 +1,15 @@
 import { Link } from "@tanstack/react-router";
-import { CircleDollarSign, GitBranch, Keyboard, ListTree, Moon, Search, Sun, Trees } from "lucide-react";
+import {
+  CircleDollarSign,
+  GitBranch,
+  Keyboard,
+  ListTree,
+  Moon,
+  Search,
+  Sun,
+  Trees,
+  Users,
+} from "lucide-react";
 import type { ReactNode } from "react";
 import { useSyncExternalStore } from "react";
 import { useMe } from "../api/me.ts";
@@ -23,6 +33,7 @@ export function Side(props: { help: () => void }) {
         <Place to="/sessions" name="Sessions" icon={<GitBranch aria-hidden="true" />} />
         <Place to="/search" name="Search" icon={<Search aria-hidden="true" />} />
         <Place to="/costs" name="Costs" icon={<CircleDollarSign aria-hidden="true" />} />
+        {IS_SHARED ? <Place to="/members" name="Team" icon={<Users aria-hidden="true" />} /> : null}
       </nav>
       <Recent />
       <div className="here">
@@ -48,11 +59,13 @@ export function Side(props: { help: () => void }) {
 /** Who is logged in, and where. */
 function Person() {
   const me = useMe();
-  return <span className="clip">{me ? `${me.user} in ${me.workspace}` : ""}</span>;
+  return (
+    <span className="clip">{me ? <Link to="/account">{`${me.user} in ${me.workspace}`}</Link> : null}</span>
+  );
 }
 
 function Place(props: {
-  to: "/" | "/graph" | "/sessions" | "/search" | "/costs";
+  to: "/" | "/graph" | "/sessions" | "/search" | "/costs" | "/members";
   name: string;
   icon: ReactNode;
   exact?: boolean;

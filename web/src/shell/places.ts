@@ -16,6 +16,10 @@ const NAMES: Record<string, string> = {
   "/costs": "Costs",
   "/search": "Search",
   "/welcome": "Welcome",
+  "/members": "Members",
+  "/invitations": "Invitations",
+  "/keys": "Keys",
+  "/account": "Your account",
 };
 
 function decoded(word: string): string {

@@ -38,6 +38,10 @@ const routes = [
   page("/search", () => import("../search/SearchPage.tsx")),
   page("/sessions", () => import("../sessions/SessionsPage.tsx")),
   page("/costs", () => import("../costs/CostsPage.tsx")),
+  page("/members", () => import("../team/MembersPage.tsx")),
+  page("/invitations", () => import("../team/InvitationsPage.tsx")),
+  page("/keys", () => import("../team/KeysPage.tsx")),
+  page("/account", () => import("../team/AccountPage.tsx")),
   page("/welcome", () => import("../firstrun/WelcomePage.tsx")),
   createRoute({
     getParentRoute: () => root,
