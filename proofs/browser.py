@@ -111,7 +111,8 @@ async def entered(
     """Lend a page that came in by an address of the command line, at a path, in a fresh profile.
 
     With ``now_ms`` its clock stands still; what waits goes on. ``before`` is a script that runs in
-    every page before its own. With the name and the text of a ``cookie`` it is logged in already, to a server for a team.
+    every page before its own. With the name and text of a ``cookie`` it is logged in already, to
+    a server for a team.
     """
     context = await browser.new_context(
         viewport={"width": width, "height": height},
