@@ -218,20 +218,20 @@ async def plant_team(world: UiWorld) -> tuple[str, str]:
         lost, _ = await tree.keys.create("old laptop", expires_at=until)
         await tree.keys.revoke(lost.id, reason="lost on a train")
         ana = Principal("human", "ana")
-        begun = partial(tree.login_sessions.begin, ana, verified_at=clock.now())
-        await begun(method="password")
-        _, code = await begun(method="key")
+        begin = partial(tree.login_sessions.begin, ana, method="invitation")
+        await begin(verified_at=clock.now())
+        _, code = await begin(verified_at=clock.now())
     return cookie_name("login", f"127.0.0.1:{TEAM_PORT}", TEAM), code
 
 
 @contextmanager
 def serving_team(world: UiWorld) -> Generator[str, None, None]:
     """Lend a server for the team, and say where its page is; it is stopped afterwards."""
-    environment = {**world.environment, "TURNTREE_WORKSPACE": TEAM, "TURNTREE_USER": "ana"}
+    environment = {**world.environment, "TURNTREE_WORKSPACE": TEAM}
     words = ("serve", "--no-worker", "--json", "--port", str(TEAM_PORT))
     with subprocess.Popen(
         [sys.executable, "-m", "proofs.stopped_ui", *words],
-        cwd=world.work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        cwd=world.work, env=environment, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None, "its output is piped"
         try:
