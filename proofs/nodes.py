@@ -408,7 +408,10 @@ async def audit_ledger(world: World, by_session: dict[str, list[Reply]]) -> Audi
                 audit.lost.append(f"{reply.run} ({reply.said}) is {turn.header.outcome}")
             if ends[reply.run] != 1:
                 audit.sealed.append(f"{reply.run} has ended {ends[reply.run]} times")
-        thread = await tree.threads.read(label)
+        try:
+            thread = await tree.threads.read(label)
+        except NotFound:
+            thread = ()  # None of its messages has become a turn.
         chain = [str(placed.turn.id) for placed in thread]
         queries.update(placed.turn.query[0].text for placed in thread)
         if chain != [one.run for one in replies]:
