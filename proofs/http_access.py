@@ -13,6 +13,11 @@ short. No answer to another caller may contain a text, an address or a digest of
 session. Every denial of a known principal must be an event.
 
 Then the same is asked of servers with a planted omission each, which must be found.
+
+The part ``oidc`` logs in to the typed command with two identity providers on loopback, as a client
+that follows redirects: oidc-provider-mock, and for what that does not check a strict provider of
+our own, which also forges tokens. The part ``pooler`` starts the command behind a real pgbouncer in
+every mode, which it has to refuse.
 """
 
 import contextlib
@@ -21,6 +26,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 from urllib.parse import quote
@@ -36,10 +42,27 @@ from proofs.http_world import (
     Team,
     Vault,
     a_team,
+    run_refused,
     serving_apart,
     serving_here,
 )
-from turntree import Tree
+from proofs.identity_attacks import (
+    ATTACKS_OF_MOCK,
+    ATTACKS_OF_STRICT,
+    LOGIN_PLANTS,
+    attack_logins,
+    attack_mock,
+    log_in_with_mock,
+)
+from proofs.identity_provider import (
+    CLIENT,
+    CLIENT_SECRET,
+    FORGERIES,
+    mock_provider,
+    strict_provider,
+)
+from proofs.pooling import MODES, find_pgbouncer, pooling
+from turntree import Settings, Tree
 from turntree.auth import api_key
 from turntree.auth.api_key import ApiKey
 from turntree.auth.api_keys import workspace_of_key
@@ -54,6 +77,7 @@ from turntree.core.event import BEGINNING
 from turntree.core.ids import Timestamp, WorkspaceId
 from turntree.core.principal import Principal
 from turntree.core.viewer import sight_of
+from turntree.db.embedded.account import find_account
 from turntree.server.access.caller import ApiCaller
 from turntree.server.access.network_callers import NetworkCallers
 from turntree.server.access.rights import CONFIGURE, CREATE, INVOKE, READ
@@ -142,6 +166,15 @@ ROWS: Final[Mapping[str, Row]] = {
     # The owner has ended it when the others try.
     "POST /login-sessions/{login}/end": Row(
         lambda vault, _: {"login": vault.login}, frozenset({204})
+    ),
+    # The server of the matrix has no provider: the part oidc logs in with one.
+    "GET /identity-provider": _list(),
+    "POST /identity-logins": Row(_nothing, HIDDEN, HIDDEN),
+    "POST /identity-logins/finish": Row(lambda _, __: {"state": "guessed"}, HIDDEN, HIDDEN),
+    "GET /identities": _list(),
+    # The owner has unlinked it when the others try.
+    "POST /identities/{identity}/unlink": Row(
+        lambda vault, _: {"identity": vault.identity}, frozenset({204})
     ),
     "GET /members": _list(),
     "POST /members": Row(lambda vault, _: {"name": f"new-{vault.label}"}, hidden=OK),
@@ -276,6 +309,8 @@ async def make_calls(team: Team, routes: Sequence[ApiRoute]) -> AsyncGenerator[C
             vault = await team.add_key(vault)
         if "{login}" in route.path:
             vault = await team.add_login(vault)
+        if "{identity}" in route.path:
+            vault = await team.add_identity(vault)
         if "{invitation}" in route.path:
             vault = await team.add_invitation(vault)
         revisions = [vault.label]
@@ -467,6 +502,10 @@ async def prove(proof: Proof) -> None:
                 await prove_matrix(proof, team)
             if proof.begins("plants"):
                 await prove_plants(proof, team)
+            if proof.begins("oidc"):
+                await prove_logins(proof, team, home)
+        if proof.begins("pooler"):
+            await prove_pooler(proof, server, home)
 
 
 async def prove_matrix(proof: Proof, team: Team) -> None:
@@ -501,6 +540,61 @@ async def prove_plants(proof: Proof, team: Team) -> None:
     count = len(PLANTS) + 2
     proof.at_least(f"planted omissions found (missed: {missed})", count - len(missed), "faults",
                    count)  # fmt: skip
+
+
+async def prove_logins(proof: Proof, team: Team, home: Path) -> None:
+    """Log in with identity providers, and attack it; then plant faults, which must be found."""
+    file = home / "providers.toml"
+    async with mock_provider("--require-nonce") as issuer, strict_provider() as provider:
+        file.write_text(
+            f'[mock]\nissuer = "{issuer}"\nclient_id = "{CLIENT}"\n'
+            f'client_secret = "${{SECRET}}"\nworkspaces = ["{OTHER}"]\n'
+            f'[strict]\nissuer = "{provider.issuer}"\n'
+            f'client_id = "{CLIENT}"\nclient_secret = "${{SECRET}}"\nworkspaces = ["{TEAM}"]\n'
+        )
+        words = ("--no-worker", "--identity-providers", str(file))
+        async with serving_apart(team.settings, *words, SECRET=CLIENT_SECRET) as served:
+            provider.redirect_uris = {f"{served.url}/w/{TEAM}/login"}
+            proof.at_least(
+                "login with oidc-provider-mock", await log_in_with_mock(team, issuer, served.url),
+                "logins", 1,
+            )  # fmt: skip
+            missed = await attack_mock(served.url)
+            wrong = await attack_logins(team, provider, served.url)
+        count = len(FORGERIES) + ATTACKS_OF_MOCK + ATTACKS_OF_STRICT
+        proof.note("attacks on a login", count, "attacks")
+        proof.at_most(f"attacks that got in {missed + wrong}", len(missed + wrong), "attacks", 0)
+        undetected: list[str] = []
+        for name, plant in LOGIN_PLANTS.items():
+            with plant():
+                async with serving_here(team, providers=[provider.config()]) as url:
+                    provider.redirect_uris = {f"{url}/w/{TEAM}/login"}
+                    if not await attack_logins(team, provider, url, is_brief=True):
+                        undetected.append(name)
+        wanted = len(LOGIN_PLANTS)
+        proof.at_least(f"planted faults of logins found (missed: {undetected})",
+                       wanted - len(undetected), "faults", wanted)  # fmt: skip
+
+
+async def prove_pooler(proof: Proof, server: str, home: Path) -> None:
+    """Start the command behind a pooler, in every mode."""
+    program = find_pgbouncer()
+    if program is None:
+        raise SystemExit("pgbouncer is not installed: apt-get install pgbouncer")
+    folder = home / "pooler"
+    folder.mkdir()
+    find_account(home / "home").give(folder)
+    refused: list[str] = []
+    for mode in MODES:
+        with pooling(program, server, mode, home / "home", folder) as pooled:
+            settings = Settings(home / "proof", database_url=pooled, workspace=TEAM, user="ana")
+            status, said = await run_refused(settings)
+            if status != 0 and "connect directly, not through a pooler" in said:
+                refused.append(mode)
+            else:
+                print(f"{mode}: {status} {said}", file=sys.stderr)
+    proof.at_least(f"modes of pgbouncer that are refused {refused}", len(refused), "modes",
+                   len(MODES))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -78,9 +78,11 @@ UNREACHABLE: Final = frozenset(
     for path in (
         "first-key", "accepted-invitations", "logout",
         "login-sessions", "login-sessions/{login}/end",
+        "identity-logins", "identity-logins/finish", "identities/{identity}/unlink",
     )
 )  # fmt: skip
-"""What no generated value opens: a code, a password, and what only a browser that logged in has."""
+"""What no generated value opens: a code, a password, what only a browser that logged in has, and an
+account at an identity provider, of which the server has none."""
 MANAGED: Final = re.compile("/(members|keys|invitations)")
 """Routes that only admins may call, or that list one's own: their cases are an admin's."""
 ENDING: Final = re.compile("/(remove|revoke|end)$")

@@ -21,6 +21,7 @@ from typing import Any, Final
 import uvicorn
 
 from turntree import Permissions, Settings, Tree
+from turntree.auth.identities.identity import ProvenAccount
 from turntree.auth.permissions import EVERYTHING, actions
 from turntree.boot.open import connect, engine_on, tree_on
 from turntree.core.ids import Timestamp, instant, unix_ms
@@ -29,6 +30,7 @@ from turntree.core.principal import Principal
 from turntree.db.database import Database
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.server.access.network_callers import make_callers
+from turntree.server.access.oidc.config import IdentityProviderConfig
 from turntree.server.access.session_cookie import cookie_name
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
@@ -61,6 +63,8 @@ class Vault:
     """The id of an open invitation, for routes that end one."""
     login: str = ""
     """The id of a login session of the owner, for routes that end one."""
+    identity: str = ""
+    """The id of a linked account of the owner, for routes that unlink one."""
 
 
 @dataclass(slots=True)
@@ -95,6 +99,14 @@ class Team:
         """Return a vault with a login session of the owner, as if in another browser."""
         id = await self.log_in(vault.label, OWNER)
         return replace(vault, login=id, secrets=(*vault.secrets, self.logins.pop(vault.label)))
+
+    async def add_identity(self, vault: Vault) -> Vault:
+        """Return a vault with a linked account of the owner."""
+        await self.log_in(vault.label, OWNER)
+        login = await self.tree.login_sessions.verify(self.logins.pop(vault.label))
+        account = ProvenAccount("https://id.example.net", vault.label)
+        id = await self.tree.identities.link(account, login)
+        return replace(vault, identity=id)
 
     async def add_vault(self, number: int) -> Vault:
         """Return a new private session of the owner, with two turns."""
@@ -202,13 +214,16 @@ async def serving_here(
     *,
     names: Sequence[str] = (),
     page: Page | None = None,
+    providers: Sequence[IdentityProviderConfig] = (),
 ) -> AsyncGenerator[str, None]:
     """Run the application in this process, and yield where it is; ``names`` are more host names."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), "proof", port, time.time)
     async with contextlib.AsyncExitStack() as stack:
-        callers = await make_callers(team.tree, team.database, team.settings, keys, stack)
+        callers = await make_callers(
+            team.tree, team.database, team.settings, keys, stack, providers=providers
+        )
 
         async def is_ready() -> bool:
             return True
@@ -249,21 +264,47 @@ class ServeProcess:
         return f"http://127.0.0.1:{self.told['port']}"
 
 
-@contextlib.asynccontextmanager
-async def serving_apart(settings: Settings, *words: str) -> AsyncGenerator[ServeProcess, None]:
-    """Run ``turntree serve`` in a process of its own until the block ends."""
-    environment = {
+_SERVE: Final = (sys.executable, "-c", COMMAND, "serve", "--port", "0", "--json")
+
+
+def _environment(settings: Settings, **more: str) -> dict[str, str]:
+    return {
         **os.environ,
         "TURNTREE_DATABASE_URL": settings.database_url or "",
         "TURNTREE_HOME": str(settings.home),
         "TURNTREE_WORKSPACE": settings.workspace,
         "TURNTREE_USER": settings.user,
         "TURNTREE_CONFIG": str(settings.home / "config.toml"),
+        **more,
     }
+
+
+async def run_refused(settings: Settings, *words: str) -> tuple[int, str]:
+    """Run ``turntree serve`` where it does not start; return its status, and what it says."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", COMMAND, "serve", "--port", "0", "--json", *words,
-        env=environment, stdout=asyncio.subprocess.PIPE,
+        *_SERVE, "--no-worker", *words, env=_environment(settings),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), 60)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode or 0, said.decode()
+
+
+@contextlib.asynccontextmanager
+async def serving_apart(
+    settings: Settings, *words: str, **more: str
+) -> AsyncGenerator[ServeProcess, None]:
+    """Run ``turntree serve`` in a process of its own until the block ends.
+
+    ``more`` are variables of its environment.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *_SERVE, *words, env=_environment(settings, **more), stdout=asyncio.subprocess.PIPE
+    )
     assert process.stdout is not None, "it was asked for"
     try:
         line = await asyncio.wait_for(process.stdout.readline(), 60)

@@ -12,10 +12,12 @@ never lost, nothing foreign is loaded, and no error is reported but refusals.
 
 An admin changes a role and takes that back, invites a person, makes a key and revokes it, and ends
 a login session of their own; links and keys are shown once. A guest is offered no act that would
-be refused.
+be refused. A person links an account at an identity provider, logs in with it at another link, and
+unlinks it.
 """
 
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -24,6 +26,7 @@ from playwright.async_api import BrowserContext, Page, expect
 from proofs.browser import PAGE_S_MAX, Watched, chromium, settle, watch
 from proofs.figures import Proof, run, temporary_server
 from proofs.http_world import OWNER, TEAM, Team, a_team, later, serving_apart
+from proofs.identity_provider import CLIENT, CLIENT_SECRET, StrictProvider, strict_provider
 from proofs.ui_keys import Hands
 from proofs.ui_look import AXE, RULES, RUN_AXE
 from turntree.core.message import assistant, user
@@ -42,7 +45,7 @@ FOCUSED_NAME: Final = """() => {
   const e = document.activeElement;
   return e ? (e.getAttribute('aria-label') ?? e.textContent).trim() : '';
 }"""
-STATES: Final = 14
+STATES: Final = 18
 GUEST_ACTS: Final = ("Fork", "Rewind", "Revert", "Rename", "Archive", "Tag")
 
 
@@ -119,9 +122,17 @@ async def prove(proof: Proof) -> None:
     with temporary_server(QUICK_SERVER) as (server, home):
         async with (
             a_team(server, home / "proof") as team,
-            serving_apart(team.settings, "--no-worker") as served,
+            strict_provider() as provider,
+            serving_apart(
+                team.settings,
+                "--no-worker",
+                "--identity-providers",
+                name_provider(provider, home),
+                SECRET=CLIENT_SECRET,
+            ) as served,
             chromium() as browser,
         ):
+            provider.redirect_uris = {f"{served.url}/w/{TEAM}/login"}
             expect.set_options(timeout=PAGE_S_MAX * 1000)
             context = await browser.new_context()
             visit = Visit(watch(await context.new_page()), context, served.url)
@@ -133,7 +144,66 @@ async def prove(proof: Proof) -> None:
             await prove_secrets(proof, visit)
             await manage(proof, visit, team)
             await be_a_guest(proof, visit, team)
+            await use_provider(proof, visit, provider)
     tell(proof, visit)
+
+
+def name_provider(provider: StrictProvider, home: Path) -> str:
+    """Return a file that tells a server of a provider."""
+    file = home / "providers.toml"
+    file.write_text(
+        f'[Example]\nissuer = "{provider.issuer}"\nclient_id = "{CLIENT}"\n'
+        'client_secret = "${SECRET}"\n'
+    )
+    return str(file)
+
+
+async def use_provider(proof: Proof, visit: Visit, provider: StrictProvider) -> None:
+    """Link an account, log in with it at a link to a thread, and unlink it."""
+    page, status = visit.page, visit.page.locator("#status")
+    link = page.get_by_role("button", name="Link your Example account")
+    await visit.context.clear_cookies()
+    await page.goto(f"{visit.place}/login#accounts")
+    await expect(page.locator("#code")).to_be_focused()
+    await visit.enter(name="ana", password=PASSWORD)
+    await expect(link).to_be_focused()
+    await visit.look("no linked account")
+    await page.keyboard.press("Enter")
+    await expect(status).to_have_text("The account is linked.")
+    await expect(page).to_have_url(f"{visit.place}/login")
+    await expect(page.get_by_label("Your linked accounts")).to_contain_text("human:ana")
+    await visit.look("a linked account")
+    is_hidden = "code" not in page.url and "state" not in page.url
+    await visit.context.clear_cookies()
+    await page.goto(f"{visit.place}/s/{THREAD}")
+    await expect(page).to_have_url(f"{visit.place}/login")
+    await expect(page.locator("#provider")).to_have_text("Log in with Example")
+    await visit.look("logged out, with a provider")
+    await visit.reach("provider")
+    await page.keyboard.press("Enter")
+    await visit.is_at(f"/s/{THREAD}")
+    await expect(page.locator(".here")).to_contain_text("ana")
+    await page.goto(f"{visit.place}/login#accounts")
+    unlink = page.get_by_role("button", name="Unlink the account of human:ana")
+    await unlink.focus()
+    await page.keyboard.press("Enter")
+    # This session was begun with it.
+    await expect(status).to_have_text("The account is unlinked.")
+    await expect(page.locator("#outside")).to_be_visible()
+    await visit.reach("provider")
+    await page.keyboard.press("Enter")
+    await expect(status).to_contain_text("not linked to a member")
+    await visit.look("an account that is not linked")
+    forged = f"{visit.place}/login?state={'f' * 64}&code=guessed"
+    await page.goto(forged)
+    await expect(status).to_contain_text("no login was begun in this browser")
+    cookies: Any = await visit.context.cookies()
+    shown = [one["name"] for one in cookies if not one["httpOnly"] or one["sameSite"] != "Strict"]
+    proof.at_most(f"cookies that another site or a script could use {shown}", len(shown),
+                  "cookies", 0)  # fmt: skip
+    proof.at_most("codes that stay in the address", int(not is_hidden), "codes", 0)
+    asked = provider.asked.count("/token")
+    proof.at_least("logins that the provider proved", asked, "logins", 3)
 
 
 async def get_in(visit: Visit, team: Team) -> None:

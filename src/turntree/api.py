@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from turntree.auth.api_keys import ApiKeys
     from turntree.auth.authorizer import Authorizer
     from turntree.auth.execution_context import ExecutionContext
+    from turntree.auth.identities.service import Identities
     from turntree.auth.invitations import Invitations
     from turntree.auth.logins.service import LoginSessions
     from turntree.auth.members import Members
@@ -401,6 +402,16 @@ class Tree:
 
         return LoginSessions(
             LoginStore(self._on.database), self.members.store, self._on.clock, self.authority.own
+        )
+
+    @cached_property
+    def identities(self) -> Identities:
+        """Accounts at identity providers, with which members log in to a server."""
+        from turntree.auth.identities.service import Identities
+        from turntree.auth.identities.store import IdentityStore
+
+        return Identities(
+            IdentityStore(self._on.database), self.members.store, self._on.clock, self.authority.own
         )
 
     @cached_property

@@ -77,10 +77,10 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "event_links", "handles", "import_cursors", "login_sessions", "members", "object_writers",
-    "passwords", "plans", "program_refs", "raw_blocks", "resource_attachments", "resource_leases",
-    "resource_liveness", "resources", "search_progress", "session_plans", "snapshots",
-    "transcripts", "turn_snapshots", "turn_sources", "workers",
+    "event_links", "handles", "identities", "import_cursors", "login_sessions", "login_states",
+    "members", "object_writers", "passwords", "plans", "program_refs", "raw_blocks",
+    "resource_attachments", "resource_leases", "resource_liveness", "resources", "search_progress",
+    "session_plans", "snapshots", "transcripts", "turn_snapshots", "turn_sources", "workers",
 }  # fmt: skip
 """The tables in which the story leaves no trace; their policies are looked at all the same."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")

@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from proofs.fsck_story import tell_resources
 from turntree.api import Tree
+from turntree.auth.identities.identity import ProvenAccount
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction
@@ -64,15 +65,17 @@ FACTS = {
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "api_keys", "import_cursors", "invitations", "login_sessions", "members", "object_holders",
-    "passwords", "plans", "program_grants", "programs",
+    "api_keys", "identities", "import_cursors", "invitations", "login_sessions", "login_states",
+    "members", "object_holders", "passwords", "plans", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "workers",
 }  # fmt: skip
+UNCHANGED = {"identities", "login_states"}
+"""Of those, what is made and deleted, and not even the application may change."""
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
-SECRET = {"api_keys", "invitations", "login_sessions", "passwords"}
+SECRET = {"api_keys", "identities", "invitations", "login_sessions", "login_states", "passwords"}
 """The tables that people who query with SQL cannot read at all."""
 
 CHANGES = {
@@ -130,7 +133,10 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await tree.keys.create("ci", expires_at=later)
     await tree.passwords.set("correct horse battery")
     ana = Principal("human", "ana")
-    await tree.login_sessions.begin(ana, method="invitation", verified_at=later)
+    _, code = await tree.login_sessions.begin(ana, method="invitation", verified_at=later)
+    login = await tree.login_sessions.verify(code)
+    await tree.identities.link(ProvenAccount("https://id.example.net", "s-ana"), login)
+    await tree.identities.use_state(b"s" * 32, expires_at=later)
     return tree
 
 
@@ -188,8 +194,8 @@ def count(connection: Connection, table: str) -> int:
 
 def readable(role: str) -> set[str]:
     """The tables that a role may read."""
-    # A hash is for the system alone, and these look as a person.
-    return set(TABLES) - ({"passwords"} if role == "turntree_app" else SECRET)
+    # What logs people in is for the system alone, and these look as a person.
+    return set(TABLES) - ({"login_states", "passwords"} if role == "turntree_app" else SECRET)
 
 
 def some_rows(conninfo: str) -> dict[str, object]:
@@ -289,10 +295,16 @@ async def test_another_workspace_cannot_write_here(elsewhere: WorkspaceId, conni
     with acting(conninfo, "turntree_app", elsewhere) as connection:
         states = {table: attempt(connection, INSERT_ROW, table, rows[table]) for table in TABLES}
         changed = {
-            table: connection.execute(CHANGES["update"].format(table=sql.Identifier(table)))
+            table: connection.execute(
+                CHANGES["delete" if table in UNCHANGED else "update"].format(
+                    table=sql.Identifier(table)
+                )
+            )
             for table in MOVING | DERIVED
         }
+        refused = {table: attempt(connection, CHANGES["update"], table) for table in UNCHANGED}
     assert states == dict.fromkeys(TABLES, DENIED)
+    assert refused == dict.fromkeys(UNCHANGED, DENIED)
     assert {table: cursor.rowcount for table, cursor in changed.items()} == dict.fromkeys(
         MOVING | DERIVED, 0
     )

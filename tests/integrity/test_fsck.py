@@ -13,6 +13,7 @@ from proofs.fsck_plants import RULES
 from tests.ledger.planted_events import plant, planting, told_in
 from tests.transcripts.test_bulk_copy import grow
 from turntree.api import Tree
+from turntree.auth.identities.identity import ProvenAccount
 from turntree.core.canonical import Json
 from turntree.core.compaction import Compaction
 from turntree.core.errors import InvalidOperation, NotFound
@@ -90,7 +91,9 @@ async def tell(tree: Tree) -> None:
     await tree.keys.create("ci", expires_at=LATER)
     await tree.passwords.set("correct horse battery")
     ana = Principal("human", "ana")
-    await tree.login_sessions.begin(ana, method="invitation", verified_at=LATER)
+    _, code = await tree.login_sessions.begin(ana, method="invitation", verified_at=LATER)
+    login = await tree.login_sessions.verify(code)
+    await tree.identities.link(ProvenAccount("https://id.example.net", "s-ana"), login)
 
 
 @pytest.fixture(scope="module")
@@ -487,6 +490,9 @@ FAULTS = {
     ),
     "the login session is not the one that the events describe": (
         "I69 UPDATE turntree.login_sessions SET expires_at = expires_at + interval '1 day'"
+    ),
+    "the linked account is not the one that the events describe": (
+        "I69 UPDATE turntree.identities SET principal = 'human:eve'"
     ),
     "the events and the table disagree about a password": (
         "I69 UPDATE turntree.passwords SET principal = 'human:eve'"

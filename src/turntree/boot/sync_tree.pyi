@@ -8,6 +8,7 @@ from typing import IO, Self, Unpack
 from turntree.auth.api_key import ApiKey, VerifiedKey
 from turntree.auth.audit import Audit, Fact, FactPage, FactPosition
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.identities.identity import LinkedAccount, ProvenAccount
 from turntree.auth.logins.login_session import LoginSession, Method, VerifiedLogin
 from turntree.auth.member import Invitation, Member, Role
 from turntree.auth.permissions import Decision, Permissions
@@ -1477,6 +1478,38 @@ class _LoginSessions:
                 holder was removed. A wrong code for a known id is recorded.
         """
 
+class _Identities:
+    def log_in(self, account: ProvenAccount) -> tuple[LoginSession, str]:
+        """Return a new login session's record, and the code for its cookie, which is not stored.
+
+        For a server to which an identity provider has proven who is here. An account that is not
+        linked yet accepts an open invitation that names it, and is linked to the new member.
+
+        Raises:
+            PermissionDenied: The account is not linked, and no invitation names it.
+            Conflict: The person who was invited is a member already, who can link the account.
+        """
+    def link(self, account: ProvenAccount, login: VerifiedLogin) -> str:
+        """Link an account to the holder of a login session, and return its id.
+
+        Raises:
+            PermissionDenied: The session has ended or permits less than its holder's role, or the
+                account is linked to another member.
+        """
+    def use_state(self, digest: bytes, *, expires_at: Timestamp) -> bool:
+        """Note that the state of a login came back from the provider; False if it did before."""
+    def list_all(self) -> list[LinkedAccount]:
+        """Return the linked accounts of the acting person, or of all if that is an admin.
+
+        A context that may not manage keys shows an admin their own only.
+        """
+    def unlink(self, id: str) -> None:
+        """Unlink an account: it opens nothing from now on, nor do login sessions begun with it.
+
+        Raises:
+            NotFound: There is no such account, or it is another person's.
+        """
+
 class _Passwords:
     def set(self, password: str) -> None:
         """Set the password of the acting person.
@@ -2003,6 +2036,9 @@ class SyncTree:
     @property
     def login_sessions(self) -> _LoginSessions:
         """Browsers in which people have logged in to a server."""
+    @property
+    def identities(self) -> _Identities:
+        """Accounts at identity providers, with which members log in to a server."""
     @property
     def passwords(self) -> _Passwords:
         """Passwords of admins."""

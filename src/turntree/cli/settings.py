@@ -49,6 +49,9 @@ KEYS: Final[Mapping[str, Key]] = {
     "home": Key("TURNTREE_HOME", "folder of the embedded server's files"),
     "workspace": Key("TURNTREE_WORKSPACE", "the workspace to work in", "default"),
     "user": Key("TURNTREE_USER", "the author of your turns and moves"),
+    "identity_providers": Key(
+        "TURNTREE_IDENTITY_PROVIDERS", "file with the identity providers of your server"
+    ),
     "server": Key("TURNTREE_SERVER", "a server whose workspace commands work in, as a URL"),
     "server_http": Key(
         "TURNTREE_SERVER_HTTP",

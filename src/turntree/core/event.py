@@ -79,6 +79,8 @@ KINDS: Mapping[str, Group] = {
     "api_key.revoked": "transition",
     "login_session.created": "transition",
     "login_session.ended": "transition",
+    "identity.linked": "transition",
+    "identity.unlinked": "transition",
     "policy.activated": "transition",
     "policy.proposed": "transition",
     "run.parked": "transition",

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 59
-DIGEST: Final = "ed5c5c59c31e5ce7e10c4e015212ac89e1780ffc049d204c5da68557eb0fac24"
+NUMBER: Final = 60
+DIGEST: Final = "af8b69354128a07a183d1fd6295fd7544b38db1d7bde334a11a485681a30ac56"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -807,17 +807,34 @@ WITH events AS (
       AND e.kind IN ('login_session.created', 'login_session.ended')
 ), told AS (
   SELECT c.j ->> 'login_session' AS id, c.j ->> 'by' AS holder, c.j ->> 'method' AS method, c.j ->> 'key' AS key_id,
+      c.j ->> 'identity' AS identity_id,
       c.j -> 'scopes' AS scopes, (c.j ->> 'expires_at')::timestamptz AS expires_at, n.j ->> 'by' AS ended_by
     FROM events c LEFT JOIN events n ON n.kind = 'login_session.ended' AND n.j ->> 'login_session' = c.j ->> 'login_session'
     WHERE c.kind = 'login_session.created'
 ), kept AS (
-  SELECT s.id, s.holder, s.method, s.key_id, s.scopes, s.expires_at, s.ended_by FROM turntree.login_sessions s
+  SELECT s.id, s.holder, s.method, s.key_id, s.identity_id, s.scopes, s.expires_at, s.ended_by FROM turntree.login_sessions s
     WHERE s.workspace_id = %(workspace)b
 )
 SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id
-  WHERE (k.id, k.holder, k.method, k.key_id, k.scopes, k.expires_at, k.ended_by)
-    IS DISTINCT FROM (t.id, t.holder, t.method, t.key_id, t.scopes, t.expires_at, t.ended_by)
+  WHERE (k.id, k.holder, k.method, k.key_id, k.identity_id, k.scopes, k.expires_at, k.ended_by)
+    IS DISTINCT FROM (t.id, t.holder, t.method, t.key_id, t.identity_id, t.scopes, t.expires_at, t.ended_by)
   ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i69_identities
+-- Which accounts at identity providers are linked to whom; the provider's own id of an account is in no event.
+WITH events AS (
+  SELECT e.kind, turntree.document(e.body) -> 'data' AS j FROM turntree.events e
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream()
+      AND e.kind IN ('identity.linked', 'identity.unlinked')
+), told AS (
+  SELECT l.j ->> 'identity' AS id, l.j ->> 'issuer' AS issuer, l.j ->> 'member' AS principal FROM events l
+    WHERE l.kind = 'identity.linked'
+      AND NOT EXISTS (SELECT FROM events u WHERE u.kind = 'identity.unlinked' AND u.j ->> 'identity' = l.j ->> 'identity')
+), kept AS (
+  SELECT x.id, x.issuer, x.principal FROM turntree.identities x WHERE x.workspace_id = %(workspace)b
+)
+SELECT coalesce(k.id, t.id) FROM told t FULL JOIN kept k ON k.id = t.id
+  WHERE (k.id, k.issuer, k.principal) IS DISTINCT FROM (t.id, t.issuer, t.principal) ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i69_passwords
 -- Whether a person has a password; which, no event says.

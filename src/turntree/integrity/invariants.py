@@ -111,8 +111,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
         "stored, under the sha256 of its bytes."
     ),
     "I69": (
-        "A workspace's members, invitations, API keys, login sessions and passwords follow from "
-        "its events, and one member is an admin."
+        "A workspace's members, invitations, API keys, login sessions, linked accounts and "
+        "passwords follow from its events, and one member is an admin."
     ),
 }
 WARNINGS: Final = frozenset({"I61"})
@@ -194,6 +194,7 @@ SESSIONS: Final = (
     Check("fsck_i69_invitations", "the invitation did not end as the events describe"),
     Check("fsck_i69_keys", "the key is not the one that the events describe"),
     Check("fsck_i69_login_sessions", "the login session is not the one that the events describe"),
+    Check("fsck_i69_identities", "the linked account is not the one that the events describe"),
     Check("fsck_i69_passwords", "the events and the table disagree about a password"),
     Check("fsck_i69_admin", "the workspace has members, and none of them is an admin"),
     Check("fsck_i65_references", "it refers to something that is not in its workspace"),

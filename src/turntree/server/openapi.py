@@ -29,7 +29,8 @@ _REFUSALS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",
     HTTPStatus.MISDIRECTED_REQUEST: "The server has another name.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value is invalid, or what is asked for is not possible.",
-    HTTPStatus.TOO_MANY_REQUESTS: "The caller follows too many runs at a time.",
+    HTTPStatus.TOO_MANY_REQUESTS: "The caller follows too many runs, or tries to log in too often.",
+    HTTPStatus.BAD_GATEWAY: "The identity provider does not answer as it should.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database does not answer.",
 }
 """Why a request is refused, by the status that says so."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from turntree.server import login
-from turntree.server.access import api_keys, first_admin, invitations, logins, members
+from turntree.server.access import api_keys, first_admin, identities, invitations, logins, members
 from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
     compare,
@@ -56,6 +56,7 @@ ACCOUNT_ROUTES: Final[tuple[ApiRoute, ...]] = (
     *members.ROUTES,
     *api_keys.ROUTES,
     *logins.ROUTES,
+    *identities.ROUTES,
 )
 """Who gets in: for callers over the network, since a local server has one user."""
 

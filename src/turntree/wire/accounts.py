@@ -1,4 +1,4 @@
-"""Who belongs to a workspace: members, invitations, API keys and login sessions."""
+"""Who belongs to a workspace: members, invitations, keys, login sessions, linked accounts."""
 
 from turntree.core.value import value
 
@@ -105,7 +105,7 @@ class LoginDocument:
     holder: str
     """The person who logged in: ``human:ana``."""
     method: str
-    """``password``, ``key`` or ``invitation``."""
+    """``password``, ``key``, ``invitation`` or ``identity``."""
     created_at: str
     expires_at: str
     last_used_at: str
@@ -117,3 +117,50 @@ class LoginList:
     """Login sessions that are open, in the order in which they began."""
 
     login_sessions: tuple[LoginDocument, ...]
+
+
+@value
+class ProviderDocument:
+    """The identity provider with which people log in."""
+
+    name: str | None
+    """What people call it; null if there is none."""
+    issuer: str | None
+    """Its address."""
+
+
+@value
+class StartedLogin:
+    """A login that was begun."""
+
+    url: str
+    """Where the browser goes to prove who its person is."""
+
+
+@value
+class FinishedLogin:
+    """What an identity provider has proven."""
+
+    holder: str
+    """The person who is logged in: ``human:ana``."""
+    expires_at: str | None
+    """When the new login session ends; null if the account was linked to the one there is."""
+
+
+@value
+class IdentityDocument:
+    """An account at an identity provider that is linked to a member."""
+
+    id: str
+    issuer: str
+    """The address of the provider."""
+    holder: str
+    """The member who logs in with it: ``human:ana``."""
+    linked_at: str
+
+
+@value
+class IdentityList:
+    """Linked accounts, in the order in which they were."""
+
+    identities: tuple[IdentityDocument, ...]

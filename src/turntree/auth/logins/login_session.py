@@ -1,7 +1,8 @@
 """Login sessions: browsers in which a person has logged in to a server.
 
 A session ends at a fixed time, after a pause, when its holder logs out, and with what it was begun
-with: a removed member, a changed password and a revoked key take their sessions along.
+with: a removed member, a changed password, a revoked key and an unlinked account take their
+sessions along.
 """
 
 from typing import Final, Literal
@@ -18,7 +19,7 @@ LOGIN_DAYS_MAX: Final = 14
 """A session ends after this time, however much it is used."""
 PAUSE_MS_MAX: Final = 3 * 24 * 60 * 60 * 1000
 """A session that was not used for this long has ended."""
-Method = Literal["password", "key", "invitation"]
+Method = Literal["password", "key", "invitation", "identity"]
 
 
 @value
@@ -40,6 +41,8 @@ class LoginSession:
     """The id of the API key that it was begun with."""
     ended_at: Timestamp | None = None
     ended_by: str | None = None
+    identity: str | None = None
+    """The id of the account at an identity provider that it was begun with."""
 
     def state_at(self, now: Timestamp) -> Literal["valid", "ended", "expired"]:
         """Return whether it opens anything."""

@@ -83,7 +83,7 @@ class LoginStore:
 
 
 def _session(row: Sequence[Any]) -> LoginSession:
-    id, holder, method, scopes, created, expires, used, key, ended, ended_by = row
+    id, holder, method, scopes, created, expires, used, key, ended, ended_by, identity = row
     return LoginSession(
         id,
         holder,
@@ -95,4 +95,5 @@ def _session(row: Sequence[Any]) -> LoginSession:
         key,
         None if ended is None else instant(ended),
         ended_by,
+        identity,
     )

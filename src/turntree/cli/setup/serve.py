@@ -2,12 +2,14 @@
 
 import contextlib
 import ipaddress
+import os
 import secrets
 import signal
 import socket
 import time
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -22,10 +24,12 @@ from turntree.cli.common.shard_text import describe_content
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
+from turntree.cli.settings import find_setting
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.db.shard import Shard
 from turntree.server.access.network_callers import make_callers
+from turntree.server.access.oidc.config import IdentityProviderConfig, read_providers
 from turntree.server.access.session_cookie import LOOPBACK_NAMES
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
@@ -45,6 +49,7 @@ class ServeOptions:
     names: tuple[str, ...]
     has_worker: bool
     drain_s: float
+    providers: tuple[IdentityProviderConfig, ...]
 
 
 class DrainState:
@@ -66,6 +71,8 @@ class DrainState:
               help="Port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--name", "names", multiple=True,
               help="Host name that clients use, such as your proxy's; repeatable.")  # fmt: skip
+@click.option("--identity-providers", "providers_file", metavar="FILE",
+              help="TOML file with the identity providers that people log in with.")  # fmt: skip
 @click.option("--no-worker", is_flag=True,
               help="Server only; messages wait for another worker.")  # fmt: skip
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
@@ -75,6 +82,7 @@ def serve(
     host: str,
     port: int,
     names: tuple[str, ...],
+    providers_file: str | None,
     no_worker: bool,
     drain_s: float,
 ) -> None:
@@ -96,13 +104,14 @@ def serve(
             f"{host} is not loopback: give the host name that clients use",
             hint=command_hint(f"turntree serve --host {host} --name NAME"),
         )
+    providers = _read_providers(providers_file or find_setting("identity_providers").value)
     listener = try_listen(host, port)
     if listener is None:
         raise InvalidOperation(
             f"cannot listen on {host}, port {port}: it is taken, or not this machine's",
             hint=command_hint("turntree serve --port 0"),
         )
-    chosen = ServeOptions(host, names, not no_worker and _can_run(), drain_s)
+    chosen = ServeOptions(host, names, not no_worker and _can_run(), drain_s, providers)
     with listener:
         anyio.run(
             _serve, terminal, listener, chosen,
@@ -120,6 +129,7 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
         callers = await make_callers(
             tree, opened.database, opened.settings, keys, stack,
             is_draining=lambda: drain.is_draining, can_run=chosen.has_worker,
+            providers=chosen.providers,
         )  # fmt: skip
         if chosen.has_worker:
             await opened.running.load_libraries()
@@ -213,6 +223,21 @@ async def _tell(
     if not chosen.has_worker:
         terminal.note("messages wait for another process: turntree worker")
     terminal.note("Ctrl-C or SIGTERM stops it")
+
+
+def _read_providers(file: str | None) -> tuple[IdentityProviderConfig, ...]:
+    """Return the identity providers of a file; none without one.
+
+    Raises:
+        InvalidOperation: The file cannot be read, or says something that is not allowed.
+    """
+    if not file:
+        return ()
+    try:
+        text = Path(file).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOperation(f"cannot read the identity providers in {file}: {error}") from error
+    return read_providers(text, os.environ)
 
 
 def _hosts(chosen: ServeOptions, port: int) -> frozenset[str]:

@@ -133,6 +133,8 @@ BEGIN
     PERFORM turntree.end_api_key(p_ws, k.id, 'its holder was removed', p_by, p_at) FROM turntree.api_keys k
       WHERE k.workspace_id = p_ws AND k.revoked_at IS NULL AND k.holder = p_member;
     PERFORM turntree.end_login_sessions(p_ws, p_member, NULL, p_by, p_at);
+    PERFORM turntree.end_identity(p_ws, x.id, p_by, p_at) FROM turntree.identities x
+      WHERE x.workspace_id = p_ws AND x.principal = p_member;
   END IF;
   PERFORM turntree.record_member(p_ws, p_member, v_before, p_role, p_by, p_at);
   RETURN v_before;
@@ -200,13 +202,30 @@ BEGIN
       || turntree.canonical_text(p_id) || ',"role":' || turntree.canonical_text(p_role) || '}');
 END $$;
 
+-- Makes a person a member by an invitation that is open. The caller holds the lock of the stream, and has checked who asks.
+CREATE OR REPLACE FUNCTION turntree.take_invitation(p_ws uuid, p_id text, p_member text, p_role text, p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_before text;
+BEGIN
+  SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
+  IF v_before IS NOT NULL THEN
+    RAISE EXCEPTION '% is already a member, with the role %', p_member, v_before USING ERRCODE = 'TT001',
+      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
+  END IF;
+  UPDATE turntree.invitations SET accepted_by = p_member, ended_at = p_at::timestamptz
+    WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.accepted', p_at,
+    '{"by":' || turntree.canonical_text(p_member) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
+  PERFORM turntree.record_member(p_ws, p_member, NULL, p_role, p_member, p_at);
+END $$;
+
 -- Makes a person a member by the code of an invitation. Run it as the system: the person is not a member yet. Of two who
 -- send the same code at once, the second one is refused. What is wrong with an invitation is told only to a holder of its code.
 CREATE OR REPLACE FUNCTION turntree.accept_invitation(p_ws uuid, p_id text, p_digest bytea, p_member text, p_at text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   i record;
-  v_before text;
 BEGIN
   PERFORM turntree.lock_members();
   SELECT x.role, x.invitee, x.expires_at, x.accepted_by, x.revoked_by INTO i FROM turntree.invitations x
@@ -225,16 +244,7 @@ BEGIN
       DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_member, 'right', 'invitation.accept',
         'reason', 'it is for another person')::text;
   END IF;
-  SELECT m.role INTO v_before FROM turntree.members m WHERE m.workspace_id = p_ws AND m.principal = p_member;
-  IF v_before IS NOT NULL THEN
-    RAISE EXCEPTION '% is already a member, with the role %', p_member, v_before USING ERRCODE = 'TT001',
-      DETAIL = jsonb_build_object('hint', jsonb_build_object('action', 'member.list'))::text;
-  END IF;
-  UPDATE turntree.invitations SET accepted_by = p_member, ended_at = p_at::timestamptz
-    WHERE workspace_id = p_ws AND id = p_id;
-  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'invitation.accepted', p_at,
-    '{"by":' || turntree.canonical_text(p_member) || ',"invitation":' || turntree.canonical_text(p_id) || '}');
-  PERFORM turntree.record_member(p_ws, p_member, NULL, i.role, p_member, p_at);
+  PERFORM turntree.take_invitation(p_ws, p_id, p_member, i.role, p_at);
   RETURN i.role;
 END $$;
 
@@ -343,7 +353,24 @@ BEGIN
   RETURN true;
 END $$;
 
--- Records a login session, and that it began. Run it as the system: the person acts only once there is one. What they logged
+-- Records a login session, and that it began. The caller holds the lock of the stream, and has checked who logs in.
+CREATE OR REPLACE FUNCTION turntree.record_login_session(
+  p_ws uuid, p_id text, p_digest bytea, p_holder text, p_method text, p_scopes text, p_key text, p_identity text, p_expires text,
+  p_at text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.login_sessions
+      (workspace_id, id, code_digest, holder, method, scopes, key_id, identity_id, created_at, expires_at, last_used_at)
+    VALUES (p_ws, p_id, p_digest, p_holder, p_method, p_scopes::jsonb, p_key, p_identity, p_at::timestamptz,
+      p_expires::timestamptz, p_at::timestamptz);
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'login_session.created', p_at,
+    '{"by":' || turntree.canonical_text(p_holder) || ',"expires_at":' || turntree.canonical_text(p_expires)
+      || coalesce(',"identity":' || turntree.canonical_text(p_identity), '')
+      || coalesce(',"key":' || turntree.canonical_text(p_key), '') || ',"login_session":' || turntree.canonical_text(p_id)
+      || ',"method":' || turntree.canonical_text(p_method) || ',"scopes":' || p_scopes || '}');
+END $$;
+
+-- Begins a login session. Run it as the system: the person acts only once there is one. What they logged
 -- in with was verified outside of this transaction: whatever was changed or revoked after p_verified opens nothing.
 CREATE OR REPLACE FUNCTION turntree.create_login_session(
   p_ws uuid, p_id text, p_digest bytea, p_holder text, p_method text, p_scopes text, p_key text, p_expires text, p_at text,
@@ -360,14 +387,7 @@ BEGIN
       DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_holder, 'right', 'login.create',
         'reason', 'it was changed or revoked meanwhile')::text;
   END IF;
-  INSERT INTO turntree.login_sessions
-      (workspace_id, id, code_digest, holder, method, scopes, key_id, created_at, expires_at, last_used_at)
-    VALUES (p_ws, p_id, p_digest, p_holder, p_method, p_scopes::jsonb, p_key, p_at::timestamptz, p_expires::timestamptz,
-      p_at::timestamptz);
-  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'login_session.created', p_at,
-    '{"by":' || turntree.canonical_text(p_holder) || ',"expires_at":' || turntree.canonical_text(p_expires)
-      || coalesce(',"key":' || turntree.canonical_text(p_key), '') || ',"login_session":' || turntree.canonical_text(p_id)
-      || ',"method":' || turntree.canonical_text(p_method) || ',"scopes":' || p_scopes || '}');
+  PERFORM turntree.record_login_session(p_ws, p_id, p_digest, p_holder, p_method, p_scopes, p_key, NULL, p_expires, p_at);
 END $$;
 
 -- Ends a login session that is open. The caller holds the lock of the stream, and may do so.
@@ -401,4 +421,111 @@ BEGIN
     PERFORM turntree.require_role(p_ws, p_by, 'key.manage', p_roles);
   END IF;
   PERFORM turntree.end_login_session(p_ws, p_id, p_by, p_at);
+END $$;
+
+-- Links an account at an identity provider to a member. The caller holds the lock of the stream, and has checked who asks.
+-- Which account it is, no event says: every member reads those.
+CREATE OR REPLACE FUNCTION turntree.record_identity(
+  p_ws uuid, p_id text, p_issuer text, p_subject text, p_member text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.identities (workspace_id, id, issuer, subject, principal, linked_at)
+    VALUES (p_ws, p_id, p_issuer, p_subject, p_member, p_at::timestamptz);
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'identity.linked', p_at,
+    '{"by":' || turntree.canonical_text(p_member) || ',"identity":' || turntree.canonical_text(p_id) || ',"issuer":'
+      || turntree.canonical_text(p_issuer) || ',"member":' || turntree.canonical_text(p_member) || '}');
+END $$;
+
+-- Notes that the state of a login at an identity provider came back. Returns false if it did before. Run it as the system.
+CREATE OR REPLACE FUNCTION turntree.use_login_state(p_ws uuid, p_digest bytea, p_expires text, p_at text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM turntree.login_states s WHERE s.workspace_id = p_ws AND s.expires_at <= p_at::timestamptz;
+  INSERT INTO turntree.login_states (workspace_id, state_digest, expires_at) VALUES (p_ws, p_digest, p_expires::timestamptz)
+    ON CONFLICT DO NOTHING;
+  RETURN FOUND;
+END $$;
+
+-- Begins a login session of the member to whom an account at an identity provider is linked. An account that is not linked
+-- takes the open invitation p_invitation as the member p_member, if the provider says that it is theirs. Run it as the
+-- system: the person acts only once there is a session. Returns who that is.
+CREATE OR REPLACE FUNCTION turntree.log_in_with_identity(
+  p_ws uuid, p_issuer text, p_subject text, p_invitation text, p_member text, p_identity text, p_id text, p_digest bytea,
+  p_scopes text, p_expires text, p_at text)
+RETURNS TABLE (holder text, identity text) LANGUAGE plpgsql AS $$
+DECLARE
+  v_role text;
+BEGIN
+  PERFORM turntree.lock_members();
+  -- A removed member has no identities: the join only makes sure of it.
+  SELECT x.principal, x.id INTO holder, identity FROM turntree.identities x
+    JOIN turntree.members m ON m.workspace_id = x.workspace_id AND m.principal = x.principal AND m.role IS NOT NULL
+    WHERE x.workspace_id = p_ws AND x.issuer = p_issuer AND x.subject = p_subject;
+  IF NOT FOUND THEN
+    SELECT x.role INTO v_role FROM turntree.invitations x WHERE x.workspace_id = p_ws AND x.id = p_invitation
+      AND x.ended_at IS NULL AND x.expires_at > p_at::timestamptz FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'this account is not linked to a member, and no invitation is open for it' USING ERRCODE = '42501',
+        DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', 'system:turntree', 'right', 'identity.use',
+          'reason', 'no member is linked to the account, and no invitation is open for it')::text;
+    END IF;
+    PERFORM turntree.take_invitation(p_ws, p_invitation, p_member, v_role, p_at);
+    PERFORM turntree.record_identity(p_ws, p_identity, p_issuer, p_subject, p_member, p_at);
+    holder := p_member;
+    identity := p_identity;
+  END IF;
+  PERFORM turntree.record_login_session(p_ws, p_id, p_digest, holder, 'identity', p_scopes, NULL, identity, p_expires, p_at);
+  RETURN NEXT;
+END $$;
+
+-- Links an account at an identity provider to the holder of a login session, which has to be open still. Run it as the
+-- system: the session was verified before. Returns the identity, which may have been linked to this member already.
+CREATE OR REPLACE FUNCTION turntree.link_identity(
+  p_ws uuid, p_identity text, p_issuer text, p_subject text, p_login text, p_member text, p_at text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  x record;
+BEGIN
+  PERFORM turntree.lock_members();
+  IF NOT EXISTS (SELECT FROM turntree.login_sessions s JOIN turntree.members m ON m.workspace_id = s.workspace_id
+      AND m.principal = s.holder AND m.role IS NOT NULL WHERE s.workspace_id = p_ws AND s.id = p_login AND s.holder = p_member
+      AND s.ended_at IS NULL AND s.expires_at > p_at::timestamptz) THEN
+    RAISE EXCEPTION 'this login session has ended' USING ERRCODE = '42501', DETAIL = jsonb_build_object('session',
+      turntree.workspace_stream(), 'by', p_member, 'right', 'identity.link', 'reason', 'the login session has ended')::text;
+  END IF;
+  SELECT i.id, i.principal INTO x FROM turntree.identities i
+    WHERE i.workspace_id = p_ws AND i.issuer = p_issuer AND i.subject = p_subject;
+  IF NOT FOUND THEN
+    PERFORM turntree.record_identity(p_ws, p_identity, p_issuer, p_subject, p_member, p_at);
+    RETURN p_identity;
+  ELSIF x.principal <> p_member THEN
+    RAISE EXCEPTION 'this account is linked to another member' USING ERRCODE = '42501', DETAIL = jsonb_build_object('session',
+      turntree.workspace_stream(), 'by', p_member, 'right', 'identity.link', 'reason', 'it is linked to another member')::text;
+  END IF;
+  RETURN x.id;
+END $$;
+
+-- Unlinks an account, and ends the login sessions that were begun with it. The caller holds the lock of the stream, and may.
+CREATE OR REPLACE FUNCTION turntree.end_identity(p_ws uuid, p_id text, p_by text, p_at text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM turntree.identities WHERE workspace_id = p_ws AND id = p_id;
+  PERFORM turntree.record_event(p_ws, turntree.workspace_stream(), 'identity.unlinked', p_at,
+    '{"by":' || turntree.canonical_text(p_by) || ',"identity":' || turntree.canonical_text(p_id) || '}');
+  PERFORM turntree.end_login_session(p_ws, s.id, p_by, p_at) FROM turntree.login_sessions s
+    WHERE s.workspace_id = p_ws AND s.identity_id = p_id AND s.ended_at IS NULL;
+END $$;
+
+-- Unlinks an account. The policy of the table shows a person their own, and an admin all.
+CREATE OR REPLACE FUNCTION turntree.unlink_identity(p_ws uuid, p_id text, p_by text, p_at text, p_roles text[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_holder text;
+BEGIN
+  PERFORM turntree.lock_members();
+  SELECT x.principal INTO v_holder FROM turntree.identities x WHERE x.workspace_id = p_ws AND x.id = p_id;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no linked account %', p_id USING ERRCODE = 'TT002';
+  ELSIF v_holder <> p_by THEN
+    PERFORM turntree.require_role(p_ws, p_by, 'key.manage', p_roles);
+  END IF;
+  PERFORM turntree.end_identity(p_ws, p_id, p_by, p_at);
 END $$;

@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION ledger.event_group(kind text) RETURNS text LANGUAGE s
       'session.archived', 'session.unarchived', 'session.persona_changed', 'permission.granted', 'token.issued',
       'token.revoked', 'member.added', 'member.role_changed', 'member.removed', 'member.password_set',
       'member.password_removed', 'invitation.created',
-      'invitation.accepted', 'invitation.revoked', 'api_key.created', 'api_key.revoked', 'login_session.created', 'login_session.ended', 'policy.activated', 'policy.proposed', 'run.parked', 'run.unparked', 'run.finished',
+      'invitation.accepted', 'invitation.revoked', 'api_key.created', 'api_key.revoked', 'login_session.created', 'login_session.ended', 'identity.linked', 'identity.unlinked', 'policy.activated', 'policy.proposed', 'run.parked', 'run.unparked', 'run.finished',
       'run.failed', 'run.interrupted', 'event.substituted', 'resource.created', 'resource.attached',
       'resource.detached', 'resource.removed', 'plan.finished', 'node.tagged', 'node.untagged', 'provider.created',
       'provider.configured', 'provider.state_changed', 'model.created', 'model.configured', 'model.state_changed',

@@ -73,6 +73,10 @@ BEGIN
     UNION ALL
     SELECT 'visible_to_app', 'login_sessions', 'turntree_app', '(SELECT turntree.is_admin()) OR holder = (SELECT turntree.viewer())'
     UNION ALL
+    SELECT 'visible_to_app', 'identities', 'turntree_app', '(SELECT turntree.is_admin()) OR principal = (SELECT turntree.viewer())'
+    UNION ALL
+    SELECT 'visible_to_app', 'login_states', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'''
+    UNION ALL
     SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())
       OR turntree.reader_can_see_segment(workspace_id, id, fork_depth)'
     UNION ALL

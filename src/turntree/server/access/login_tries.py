@@ -14,7 +14,7 @@ import hmac
 import ipaddress
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -36,6 +36,8 @@ class TryLimit:
 
 BY_NAME: Final = TryLimit(5, 30.0)
 BY_ADDRESS: Final = TryLimit(30, 2.0)
+CODES: Final = TryLimit(200, 0.5)
+"""Behind a proxy, a whole team may come from one address; a code cannot be guessed anyway."""
 
 
 class TooManyTries(Exception):
@@ -59,6 +61,16 @@ class LoginTries:
         self._until: OrderedDict[str, float] = OrderedDict()
 
     @contextmanager
+    def redeeming(self, address: str) -> Generator[None, None, None]:
+        """Count an answer of an identity provider.
+
+        Raises:
+            TooManyTries: There were too many from the address, or too many are going on.
+        """
+        with self._counting([(f"code\0{_network_of(address)}", CODES)], is_known=False):
+            yield
+
+    @contextmanager
     def trying(
         self, address: str, workspace: str, name: str, browser: str | None
     ) -> Generator[None, None, None]:
@@ -77,8 +89,15 @@ class LoginTries:
                 (f"address\0{_network_of(address)}", BY_ADDRESS),
             ]
         )
+        with self._counting(counts, is_known=known is not None):
+            yield
+
+    @contextmanager
+    def _counting(
+        self, counts: Sequence[tuple[str, TryLimit]], *, is_known: bool
+    ) -> Generator[None, None, None]:
         wait_s = max(self._wait(key, limit) for key, limit in counts)
-        is_crowded = known is None and self._at_once >= AT_ONCE_MAX
+        is_crowded = not is_known and self._at_once >= AT_ONCE_MAX
         if wait_s > 0 or is_crowded:
             raise TooManyTries(max(wait_s, 1.0))
         for key, limit in counts:

@@ -80,7 +80,7 @@ async def log_in(visitor: Visitor, asked: Credentials) -> Response:
             str(error),
             headers={"retry-after": f"{error.wait_s:.0f}"},
         ) from error
-    await _end_current(visitor)
+    await end_current(visitor)
     response = Response(
         adapter_of(LoginDocument).dump_json(_document(made)), media_type="application/json"
     )
@@ -95,7 +95,7 @@ async def log_in(visitor: Visitor, asked: Credentials) -> Response:
 
 async def log_out(visitor: Visitor, _: NoValues) -> Response:
     """End the login session of the browser, if there is one, and let it forget the cookie."""
-    await _end_current(visitor)
+    await end_current(visitor)
     response = Response(status_code=HTTPStatus.NO_CONTENT)
     name = cookie_name("login", visitor.host, visitor.asked)
     set_cookie(response, name, "", host=visitor.host, life_s=0)
@@ -171,7 +171,8 @@ async def _with_invitation(
         )
 
 
-async def _end_current(visitor: Visitor) -> None:
+async def end_current(visitor: Visitor) -> None:
+    """End the login session that the browser has, if it has one."""
     code = visitor.read_cookie("login")
     workspace = None if code is None else await visitor.find_workspace()
     if code is not None and workspace is not None:

@@ -11,7 +11,7 @@ up, so that a stranger cannot learn which workspaces there are.
 import hmac
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -37,6 +37,8 @@ from turntree.core.viewer import sight_of
 from turntree.db.database import Database
 from turntree.server.access.caller import ApiCaller
 from turntree.server.access.login_tries import LoginTries
+from turntree.server.access.oidc.config import IdentityProviderConfig
+from turntree.server.access.oidc.providers import IdentityProviders
 from turntree.server.access.session_cookie import cookie_name, read_cookie
 from turntree.server.access.verified_callers import (
     VERIFIED_S,
@@ -74,6 +76,7 @@ class NetworkCallers:
     workspaces: Workspaces
     token_key: Callable[[], bytes]
     tries: LoginTries
+    providers: IdentityProviders
     is_draining: Callable[[], bool] = lambda: False
     _verified: VerifiedCallers = field(init=False)
     _server: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -135,6 +138,7 @@ class NetworkCallers:
             self.base,
             self.workspaces,
             self.tries,
+            self.providers,
         )
 
     def _stream_of(self, workspace: ServedWorkspace) -> WorkspaceStream:
@@ -254,11 +258,15 @@ async def make_callers(
     *,
     is_draining: Callable[[], bool] = lambda: False,
     can_run: bool = False,
+    providers: Sequence[IdentityProviderConfig] = (),
 ) -> NetworkCallers:
     """Return the callers of a server on an open tree.
 
     The people who worked in its workspace so far become members now: from here on only members
     have keys. ``closing`` closes what other workspaces need.
+
+    Raises:
+        Unsupported: There is an identity provider, and what talks to it is not installed.
     """
     settings, clock = replace(settings, session=None), SystemClock()
     # A part of a label is for people who type; a program that asks for a name means that name.
@@ -280,7 +288,10 @@ async def make_callers(
     token_key = cache(partial(load_token_key, settings))
     # The same after a restart: a browser that is known stays so.
     tries = LoginTries(hmac.digest(token_key(), b"turntree.known-browsers", "sha256"), monotonic)
-    return NetworkCallers(base, workspaces, token_key, tries, is_draining)
+    # The same on each server with this key, any of which may finish what another one began.
+    logins = hmac.digest(token_key(), b"turntree.identity-logins", "sha256")
+    known = IdentityProviders(providers, logins)
+    return NetworkCallers(base, workspaces, token_key, tries, known, is_draining)
 
 
 def workspace_in(request: Request) -> str:

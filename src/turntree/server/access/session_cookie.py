@@ -18,8 +18,9 @@ from typing import Final, Literal
 from starlette.responses import Response
 
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
-Purpose = Literal["login", "browser"]
-"""A login session, or a browser in which a person has logged in before."""
+Purpose = Literal["login", "browser", "identity"]
+"""A login session, a browser in which a person has logged in before, or a login that was begun with
+an identity provider."""
 _TAG_CHARS: Final = 12
 
 

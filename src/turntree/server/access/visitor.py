@@ -2,6 +2,7 @@
 
 from turntree.core.value import value
 from turntree.server.access.login_tries import LoginTries
+from turntree.server.access.oidc.providers import IdentityProviders
 from turntree.server.access.session_cookie import Purpose, cookie_name, read_cookie
 from turntree.server.access.workspaces import ServedWorkspace, Workspaces
 from turntree.server.context import ServerContext
@@ -23,6 +24,7 @@ class Visitor:
     """That of the process's own user and workspace."""
     workspaces: Workspaces
     tries: LoginTries
+    providers: IdentityProviders
 
     @property
     def is_at_own(self) -> bool:

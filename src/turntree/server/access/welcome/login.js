@@ -1,11 +1,15 @@
 // Logs a person in to the workspace in the address, and leads on to its page: to the place that the
-// page names behind the #, or to the first one. What the server answers is only ever shown as text.
+// page names behind the #, or to the first one. At #accounts a person who is logged in links an
+// account at an identity provider. What the server answers is only ever shown as text.
 const element = (id) => document.getElementById(id);
 const place = location.pathname.replace(/\/login$/, "");
 const behind = new URLSearchParams(location.hash.slice(1));
 // Kept while the person logs in elsewhere and comes back to this page without it.
 const kept = `turntree.to ${place}`;
 if (behind.has("to")) sessionStorage.setItem(kept, behind.get("to"));
+// What a provider sent along. Without the cookie of a login that was begun here it opens nothing.
+const sent = new URLSearchParams(location.search);
+const answer = Object.fromEntries(["state", "code", "iss", "error"].flatMap((name) => (sent.has(name) ? [[name, sent.get(name)]] : [])));
 const onward = addressBelow(sessionStorage.getItem(kept) ?? "/");
 
 // The address of a place of the page, and never one elsewhere: any site can link to this page.
@@ -19,12 +23,12 @@ function addressBelow(path) {
 async function call(method, path, body) {
   const response = await fetch(`api/v1${path}`, {
     method,
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") },
     body: method === "POST" ? JSON.stringify(body ?? {}) : undefined,
   });
-  const answer = await response.json();
-  if (!response.ok) throw new Refused(response.status, answer);
-  return answer;
+  const told = response.status === 204 ? {} : await response.json();
+  if (!response.ok) throw new Refused(response.status, told);
+  return told;
 }
 
 class Refused extends Error {
@@ -44,7 +48,15 @@ function goOn() {
   location.replace(onward);
 }
 
-function show() {
+async function show() {
+  try {
+    const provider = await call("GET", "/identity-provider");
+    element("with-provider").hidden = provider.name === null;
+    element("provider").textContent = `Log in with ${provider.name}`;
+  } catch (error) {
+    say(error.message);
+  }
+  element("inside").hidden = true;
   element("outside").hidden = false;
   element("code").focus();
 }
@@ -52,22 +64,83 @@ function show() {
 async function begin() {
   try {
     await call("GET", "/me");
-    goOn();
+    if (behind.has("accounts")) await showAccounts();
+    else goOn();
   } catch (error) {
     if (error.status !== 401) say(error.message);
-    show();
+    await show();
   }
 }
 
-async function logIn(shown) {
+async function showAccounts() {
+  const provider = await call("GET", "/identity-provider");
+  const { identities } = await call("GET", "/identities");
+  const rows = identities.map((one) => {
+    const row = document.createElement("li");
+    row.textContent = `${one.issuer}, ${one.holder}, since ${one.linked_at.slice(0, 10)}`;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Unlink";
+    button.setAttribute("aria-label", `Unlink the account of ${one.holder} at ${one.issuer}`);
+    button.addEventListener("click", () =>
+      act(async () => {
+        await call("POST", `/identities/${encodeURIComponent(one.id)}/unlink`);
+        // It may have been the one with which this session was begun.
+        await begin();
+        say("The account is unlinked.");
+      }),
+    );
+    row.append(button);
+    return row;
+  });
+  element("identities").replaceChildren(...rows);
+  element("link").hidden = provider.name === null;
+  element("link").textContent = `Link your ${provider.name} account`;
+  element("onward").href = onward;
+  element("outside").hidden = true;
+  element("inside").hidden = false;
+  element(provider.name === null ? "onward" : "link").focus();
+}
+
+// The provider sends the browser back to this page.
+async function goToProvider(aim) {
+  const { url } = await call("POST", "/identity-logins", { aim });
+  location.assign(url);
+}
+
+async function finishLogin() {
+  try {
+    const finished = await call("POST", "/identity-logins/finish", answer);
+    if (finished.expires_at !== null) return goOn();
+    await showAccounts();
+    say("The account is linked.");
+  } catch (error) {
+    try {
+      await call("GET", "/me");
+      await showAccounts();
+    } catch {
+      await show();
+    }
+    say(error.message);
+  }
+}
+
+async function act(what) {
   say("");
   try {
-    await call("POST", "/login-sessions", shown);
-    for (const id of ["code", "password"]) element(id).value = "";
-    goOn();
+    await what();
   } catch (error) {
     say(error.message);
   }
+}
+
+function logIn(shown) {
+  return act(async () => {
+    await call("POST", "/login-sessions", shown);
+    for (const id of ["code", "password"]) element(id).value = "";
+    if (behind.has("accounts")) await showAccounts();
+    else goOn();
+  });
 }
 
 function onSubmit(id, credentials) {
@@ -82,11 +155,14 @@ onSubmit("with-code", () => {
   return code.startsWith("tti_") ? { invitation: code } : { key: code };
 });
 onSubmit("with-password", () => ({ name: element("name").value, password: element("password").value }));
+element("provider").addEventListener("click", () => act(() => goToProvider("login")));
+element("link").addEventListener("click", () => act(() => goToProvider("link")));
 
 // A link to an invitation has its code behind the #, which no server sees. It is not used before the
 // person asks for it: a program that only looks at the address must not use it up. It may be for
 // another person than the one who is logged in here.
 element("code").value = behind.get("code") ?? "";
-if (location.hash) history.replaceState(null, "", location.pathname);
-if (behind.has("code")) show();
+if (location.hash || location.search) history.replaceState(null, "", location.pathname);
+if ("state" in answer && ("code" in answer || "error" in answer)) finishLogin();
+else if (behind.has("code")) show();
 else begin();

@@ -1,0 +1,1 @@
+"""Identities: accounts at an identity provider with which members log in to a server."""
