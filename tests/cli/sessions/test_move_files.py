@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from proofs.fsck_files import damage_object
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import HintRunner
 from tests.cli.project import Project
 from turntree.boot.open import open_tree
 from turntree.core.errors import TurntreeError
@@ -475,6 +476,19 @@ def test_a_plan_is_shown_and_a_fork_carries_it_out(turntree: Call, shop: Project
     assert f"cd {place}" in done.err
     os.chdir(place)
     assert turntree("status", "--json").document["head"] == "try"
+
+
+def test_hint_of_a_fork_plan_carries_it_out(
+    turntree: Call, shop: Project, hints: HintRunner
+) -> None:
+    shown = turntree("fork", "main~1", "try", "--plan")
+    hints.follow_in_shell(shown, "turntree fork 'main~1' try --files")
+    kept = turntree("fork", "main", "other", "--plan", "--keep", "work")
+    hints.follow_in_shell(kept, "turntree fork main other --files --keep work")
+    assert {"try", "other"} <= {
+        one["label"] for one in turntree("session", "list", "--json").documents
+    }
+    assert state(shop.folder)
 
 
 def test_a_resource_can_be_done_without(turntree: Call, shop: Project) -> None:

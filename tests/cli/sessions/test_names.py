@@ -81,7 +81,8 @@ def test_a_label_that_deceives_is_refused(turntree: Call, label: str) -> None:
     assert "for example: fix-login" in answer.err
 
 
-def test_label_is_not_a_command_and_suggests_rename(bare: Call) -> None:
-    answer = bare("label", "main", "other")
+def test_label_is_not_a_command_and_suggests_rename(turntree: Call) -> None:
+    assert turntree("session", "create", "main").code == 0
+    answer = turntree("label", "main", "other")
     assert answer.code == 2
     assert "next: turntree session rename SESSION LABEL\n" in answer.err

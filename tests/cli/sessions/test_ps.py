@@ -51,11 +51,11 @@ def states(bare: Call, *words: str) -> dict[str, str]:
     return {agent["session"]: agent["state"] for agent in found["agents"]}
 
 
-def test_ps_without_reports_says_what_to_do(bare: Call, home: Path) -> None:
-    answer = bare("ps")
+def test_ps_without_reports_says_what_to_do(turntree: Call, home: Path) -> None:
+    answer = turntree("ps")
     assert answer.code == 0
     assert "next: turntree on" in answer.err
-    assert bare("ps", "--json").document == {"agents": [], "overlaps": []}
+    assert turntree("ps", "--json").document == {"agents": [], "overlaps": []}
 
 
 def test_ps_follows_a_session_from_its_opening_to_its_end(bare: Call, home: Path) -> None:
