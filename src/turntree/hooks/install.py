@@ -356,13 +356,8 @@ def _is_ours(path: Path, text: str) -> bool:
     """Whether settings have anything of ours: hooks, our trust in them, or our server."""
     if OURS in text or is_trusting(text):
         return True
-    return any(
-        _has_server(client, text) for client in CLIENTS.values() if client.format == _kind(path)
-    )
-
-
-def _kind(path: Path) -> str:
-    return path.suffix.removeprefix(".")
+    kind = path.suffix.removeprefix(".")
+    return any(_has_server(client, text) for client in CLIENTS.values() if client.format == kind)
 
 
 def _has_server(client: McpClient, text: str | None) -> bool:

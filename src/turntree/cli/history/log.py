@@ -17,7 +17,7 @@ from turntree.cli.output.annotations import Annotations, list_sessions, read_leg
 from turntree.cli.output.log_line import LogColumns, draw_line, draw_note, draw_reason, plan_columns
 from turntree.cli.output.text import counted, digits
 from turntree.cli.param_types import REVISION
-from turntree.core.ids import Timestamp, TurnId
+from turntree.core.ids import TurnId
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn, newest_first
 from turntree.core.value import value
@@ -127,12 +127,8 @@ async def _read(
     else:
         turns = []
     more = len(turns) > limit
-    kept = tuple(p for p in turns[:limit] if after is None or _sealed_at(p) >= after)
+    kept = tuple(p for p in turns[:limit] if after is None or p.turn.header.sealed_at >= after)
     return LogGraph(kept, await read_legend(opened, kept, with_archived=everything), more)
-
-
-def _sealed_at(placed: ThreadTurn) -> Timestamp:
-    return placed.turn.header.sealed_at
 
 
 async def _read_threads(

@@ -139,7 +139,7 @@ class StreamPrinter:
         kinds: tuple[WordKind, ...] = ("text", "reasoning", "tool")
         shown = [self._shown.pop((seq, kind), "") for kind in kinds]
         if any(shown):
-            self._line(self.terminal.spell("(that was cut off; once more)"), "dim")
+            self._drop_line()
 
     def _said(self, seq: int, message: Message) -> None:
         """Show the missing rest of a reply that is recorded now."""

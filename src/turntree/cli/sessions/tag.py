@@ -171,17 +171,16 @@ def _list(terminal: Terminal, revision: str | None) -> None:
 
     tags = with_ledger(terminal, act)
     if terminal.as_json:
-        terminal.documents(_document(word, placed) for word, placed in tags)
+        terminal.documents(
+            {"tag": word, "turn": placed.turn.id, "digest": placed.turn.digest}
+            for word, placed in tags
+        )
     elif tags:
         rows = [(clean(word), digits(p.turn.digest), title(p.turn)[:60]) for word, p in tags]
         terminal.page(table(rows))
     else:
         terminal.note("there are no tags here.")
         terminal.note("next: turntree tag HEAD WORD")
-
-
-def _document(word: str, placed: ThreadTurn) -> dict[str, Any]:
-    return {"tag": word, "turn": placed.turn.id, "digest": placed.turn.digest}
 
 
 for command in (add, remove, list_, find_nodes, at_once):

@@ -9,7 +9,7 @@ from turntree.core.canonical import Json
 from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.program import Program
 from turntree.programs.kind import Kind, Option
-from turntree.programs.kinds.criteria import Asked, Criterion, CriterionResult, judge
+from turntree.programs.kinds.criteria import Asked, Criterion, judge
 from turntree.programs.kinds.typed_config import Address, TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
 from turntree.programs.program_kind import Invocation
@@ -127,9 +127,10 @@ async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
         task = await call.around.tell(task, "task.checked", sets={"verdicts": kept})
     missed = [verdict for verdict in verdicts if not verdict.ok]
     if is_last and missed:
-        lines = "\n".join([f"{task.address} is not done", *map(_said, missed)])
+        seen = [f"{verdict.kind}: {verdict.seen}" for verdict in missed]
         raise InvalidOperation(
-            lines, hint=Hint("program.show", {"kind": "task", "program": task.name})
+            "\n".join([f"{task.address} is not done", *seen]),
+            hint=Hint("program.show", {"kind": "task", "program": task.name}),
         )
     if task.state == "active" and not missed and (verdicts or is_last):
         task = await call.around.tell(task, "task.completed", to="completed")
@@ -149,7 +150,3 @@ def _list_missed(task: Program) -> list[str]:
     told = task.details.get("verdicts")
     known = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
     return [f"{one['kind']}: {one['seen']}" for one in known if not one["ok"]]
-
-
-def _said(verdict: CriterionResult) -> str:
-    return f"{verdict.kind}: {verdict.seen}"

@@ -117,7 +117,7 @@ def walk_nodes(fetch: Fetch, top: TreeEntry) -> Iterator[tuple[bytes, TreeEntry]
             below.append((path + one.name, one, False))
             if one.kind == FOLDER:
                 below.append((path + one.name + b"/", one, True))
-        waiting += sorted(below, key=_by_path, reverse=True)
+        waiting += sorted(below, key=lambda entry: entry[0], reverse=True)
 
 
 def find_node(open_folder: OpenFolder, top: TreeEntry, path: bytes) -> TreeEntry:
@@ -170,10 +170,6 @@ def _read_entries(data: bytes) -> list[TreeEntry]:
         name = data[at - length : at]
         nodes.append(TreeEntry(name, kind, mode & MODE, size, files, digest))
     return nodes
-
-
-def _by_path(entry: tuple[bytes, TreeEntry, bool]) -> bytes:
-    return entry[0]
 
 
 def _below(fetch: Fetch, node: TreeEntry | None) -> dict[bytes, TreeEntry]:
