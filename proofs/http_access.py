@@ -224,6 +224,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "GET /costs": _list(),
     "GET /tags": _list(),
     "GET /runs": _list(),
+    # A name that another person's private session has is as good as none: it would be a new one.
+    "GET /runs/preview": Row(lambda vault, _: {"to": vault.label}, hidden=frozenset({200, 404})),
+    "GET /sessions/{session}/runs": Row(lambda vault, _: {"session": vault.label}),
     "GET /runs/{run}": Row(lambda vault, _: {"run": vault.turns[1]}),
     "GET /runs/{run}/events": Row(lambda vault, _: {"run": vault.turns[1]}),
     # A name that another person's private session has is taken: that much a sender may learn.

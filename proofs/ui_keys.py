@@ -1,7 +1,8 @@
 """The claim: everything that matters on the page is done with the keyboard alone.
 
 A real Chromium, no pointer: search, open a hit, fork with the name typed in one go, compare two
-turns, rewind with files, undo, revert one turn, undo that, share a thread. After every key there is
+turns, rewind with files, undo, revert one turn, undo that, share a thread, write a message and a
+fork, stop an answer. After every key there is
 a visible element that has the focus, and what has the focus has a name. Every row, link and button
 of every page has an accessible name, as the browser's own accessibility tree tells it. The files on
 the disk go back and come again byte by byte.
@@ -23,6 +24,7 @@ from proofs.browser import Watched, entered, settle
 from proofs.figures import Proof, run
 from proofs.ui_world import UiWorld, ui_world
 from turntree.api import Tree
+from turntree.core.canonical import Json
 from turntree.core.ids import TurnId
 from turntree.core.message import assistant, user
 from turntree.demo.planting import plant_demo
@@ -42,6 +44,7 @@ NAMED: Final = frozenset(
     {"row", "option", "treeitem", "link", "button", "tab", "textbox", "searchbox", "combobox",
      "checkbox", "radio", "article", "menuitem", "switch", "slider"}
 )  # fmt: skip
+SLOWLY: Final = "it slowly"
 HALF_TYPED: Final = '"n in: the'
 """Each of its beginnings is asked for, and some are no query yet."""
 KEY_MS: Final = 100
@@ -142,6 +145,7 @@ async def prove(proof: Proof) -> None:
             hands = Hands(watched.page)
             await walk(proof, world, watched, hands, folder, turns[1])
             await revert_and_share(proof, watched, hands, folder, turns[2])
+            await write_and_stop(proof, watched, hands)
             await look_around(proof, watched, hands)
     for line in (*hands.losses, *hands.nameless[:20], *watched.errors):
         print(line, file=sys.stderr)
@@ -242,6 +246,53 @@ async def revert_and_share(
     await hands.look("a share")
 
 
+async def write_and_stop(proof: Proof, watched: Watched, hands: Hands) -> None:
+    """Write two lines, queue a message, stop an answer, and begin a fork with a message."""
+    page = hands.page
+    await watched.go(f"/s/{LABEL}")
+    await hands.press("m")
+    field = page.locator(".composer textarea")
+    await expect(field).to_be_focused(timeout=WAIT_S * 1000)
+    await hands.check_names()
+    await hands.type("Is the cent")
+    await hands.press("Shift+Enter")
+    await hands.type("really gone?")
+    await hands.press("Enter")
+    asked = page.locator(".turn:not(.live) .ask").filter(has_text="Is the cent\nreally gone?")
+    await asked.wait_for(timeout=WAIT_S * 1000)
+    await hands.look("an answer")
+    # The focus is still in the field.
+    await hands.type(f"Tell {SLOWLY}")
+    await hands.press("Enter")
+    await page.locator(".live-text").wait_for(timeout=WAIT_S * 1000)
+    await hands.press("Escape")
+    await page.locator(".composer-end.stopped").wait_for(timeout=WAIT_S * 1000)
+    await hands.look("a stopped answer")
+    # Nothing is written now: the same key leads back to the thread.
+    await hands.press("Escape", "k", "k", "m")
+    fork = page.get_by_role("button", name=re.compile("Fork at turn"))
+    await fork.wait_for(timeout=WAIT_S * 1000)
+    for _ in range(10):
+        await hands.press("Tab")
+        if await fork.evaluate("one => one === document.activeElement"):
+            break
+    await hands.press("Enter")
+    promised = await page.locator(".composer-fork b").inner_text(timeout=WAIT_S * 1000)
+    await hands.look("the choice of a fork")
+    await hands.press("Escape", "m")
+    await hands.type("Another way")
+    await hands.press("Enter")
+    await expect(page).to_have_url(re.compile(f"/s/{re.escape(promised)}$"), timeout=WAIT_S * 1000)
+    await (
+        page.locator(".turn:not(.live) .ask")
+        .filter(has_text="Another way")
+        .wait_for(timeout=WAIT_S * 1000)
+    )
+    await hands.look("a fork by a message")
+    proof.at_least("forks by a message, under the name that the page promised",
+                   int(promised.endswith("-fork")), "forks", 1)  # fmt: skip
+
+
 async def look_around(proof: Proof, watched: Watched, hands: Hands) -> None:
     """Look for names and for the focus on every other page."""
     for path in ("/graph", "/sessions", f"/search?q={BACK_TO}", "/costs"):
@@ -256,6 +307,17 @@ async def plant(tree: Tree, folder: Path, turns: list[TurnId], *, with_demo: boo
     """Take turns that change files, pin what each found and left, and note them in a list."""
     if with_demo:
         await plant_demo(tree)
+    told: Json = {"text": " ".join(f"word{number}" for number in range(2_000))}
+    script: dict[str, Json] = {
+        "provider_type": "scripted",
+        "word_delay_s": 0.05,
+        "rules": [
+            {"when": SLOWLY, "replies": [told]},
+            {"when": "", "replies": [{"text": "It is."}]},
+        ],
+    }
+    await tree.programs.create("provider", "script", script)
+    await tree.programs.create("model", "teller", {"model_id": "scripted-1", "provider": "script"})
     await tree.sessions.get_or_create(LABEL)
     resource = await tree.resources.ensure_directory(str(folder), LABEL)
     keeper, clock = tree.resources.keeper_of(resource), tree.revisions.world

@@ -2,9 +2,12 @@
 
 Real Claude Code takes turns in a terminal, against a scripted model on loopback, and the page that
 is open in a real Chromium has to show each within seconds. Eight tabs share one stream. Then a
-reply is written word by word to `turntree send`, and the server of the page is stopped and started
-again in the middle: what the page shows of the reply has to be its beginning at every moment, and
-all of it once in the end. A program that watches the page's elements notes every state of the text.
+reply is written word by word to `turntree send`, and another to a message that was typed on a page,
+and the server is stopped and started again in the middle of both: what the pages show of the
+replies has to be their beginning at every moment, and all of it once in the end. A program that
+watches the elements of a page notes every state of the text. A second tab, and a page that is
+loaded anew, show the words so far; what is sent meanwhile waits and is answered; Escape stops a
+reply, which becomes a turn that was canceled.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pexpect
-from playwright.async_api import Browser, BrowserContext, Error, Page
+from playwright.async_api import Browser, BrowserContext, Error, Page, expect
 
 import turntree
 from proofs.agents import claude
@@ -43,6 +46,11 @@ WORDS_FULL = 150
 WORD_S = 0.06
 CLAUDE_S_MAX = 120
 TALE = "tale"
+TYPED = "typed"
+STORY = "tell me a story"
+AT_LENGTH = "tell me a story at length"
+WORDS_AT_LENGTH = 2_000
+"""More than are ever told: the reply is stopped."""
 SHORTLY = "tell all tabs"
 """The beginning of messages whose answer is short."""
 PATHS = ("/graph", "/sessions", "/search", "/costs", "/welcome", "/sessions", "/")
@@ -102,12 +110,14 @@ async def furnish(tree: Tree, world: UiWorld, words: int) -> None:
         "word_delay_s": WORD_S,
         "rules": [
             {"when": SHORTLY, "replies": [{"text": "Heard."}]},
+            {"when": "at length", "replies": [{"text": _story(WORDS_AT_LENGTH)}]},
             {"when": "", "replies": [{"text": _story(words)}]},
         ],
     }
     await tree.programs.create("provider", "script", script)
     await tree.programs.create("model", "teller", {"modelId": "scripted-1", "provider": "script"})
     await tree.sessions.create(TALE)
+    await tree.sessions.create(TYPED)
 
 
 async def show_turns(proof: Proof, world: UiWorld, model: ScriptedModel, seen: Watched) -> None:
@@ -224,46 +234,104 @@ async def count_streams(page: Page) -> int:
 
 
 async def show_restart(proof: Proof, world: UiWorld, ui: RunningUi, seen: Watched) -> None:
-    """Restart the server while a reply is written, and hold every state of the page against it."""
-    words = WORDS if proof.quick else WORDS_FULL
-    story, page = _story(words), seen.page
-    await page.goto(f"{ui.origin}/s/{TALE}")
-    await page.get_by_text("This session has no turns yet").wait_for()
-    await page.evaluate(NOTE_TEXTS)
-    turntree = [sys.executable, "-c", COMMAND, "send", TALE, "tell me a story"]
+    """Restart the server while replies are written, and hold every state of the pages against them.
+
+    One is written to a command, and one to a message that is typed on a page.
+    """
+    story, page = _story(WORDS if proof.quick else WORDS_FULL), seen.page
+    typed = watch(await page.context.new_page())
+    for tab, session in ((page, TALE), (typed.page, TYPED)):
+        await tab.goto(f"{ui.origin}/s/{session}")
+        await tab.get_by_text("This session has no turns yet").wait_for()
+        await tab.evaluate(NOTE_TEXTS)
+    turntree = [sys.executable, "-c", COMMAND, "send", TALE, STORY]
     sending = await asyncio.create_subprocess_exec(
         *turntree, cwd=world.work, env=world.environment, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
         await page.locator("html[data-heard=enough]").wait_for()
+        await write(typed.page, STORY)
+        await typed.page.locator("html[data-heard=enough]").wait_for()
         began = time.monotonic()
         await asyncio.to_thread(ui.stop)
         proof.at_most("the server stops", time.monotonic() - began, "s", STOP_S_MAX, of="time")
         with world.serving(ui.port):
             said, _ = await sending.communicate()
-            await page.locator(".turn").get_by_text(story).first.wait_for()
-            await page.locator(".live-text").first.wait_for(state="detached")
-            await judge(proof, page, story, said.decode())
+            for tab, by in ((page, "command"), (typed.page, "page")):
+                await tab.locator(".turn").get_by_text(story).first.wait_for()
+                await tab.locator(".live-text").first.wait_for(state="detached")
+                await judge(proof, tab, story, by)
+            printed = said.decode().count(story)
+            proof.at_least("replies that the command printed whole", printed, "replies", 1)
+            await show_answers(proof, ui, typed.page)
+            proof.at_most("console errors of its tab", _count_errors(typed), "errors", 0)
     finally:
         if sending.returncode is None:
             sending.kill()
 
 
-async def judge(proof: Proof, page: Page, story: str, said: str) -> None:
-    """Hold what the page showed, and what the command printed, against the reply."""
+async def write(page: Page, words: str) -> None:
+    """Type a message as a person does who knows the keys, and send it."""
+    field = page.locator(".composer textarea")
+    await field.wait_for()
+    await page.keyboard.press("m")
+    await expect(field).to_be_focused()
+    await page.keyboard.type(words)
+    await expect(page.locator(".composer-send")).to_be_enabled()
+    await page.keyboard.press("Enter")
+
+
+async def show_answers(proof: Proof, ui: RunningUi, page: Page) -> None:
+    """Write more: look at it from another tab and anew, send while it is answered, and stop it."""
+    story, began = _story(WORDS_AT_LENGTH), time.monotonic()
+    await write(page, AT_LENGTH)
+    words, live = page.locator(".live-text"), page.locator(".turn.live")
+    await words.wait_for()
+    proof.at_most("first word after a message is sent", time.monotonic() - began, "s", TURN_S_MAX,
+                  of="time")  # fmt: skip
+    run = await live.get_attribute("data-run")
+    other = await page.context.new_page()
+    looks = [await _read_words(other, f"{ui.origin}/s/{TYPED}"), await _read_words(other, None)]
+    shown = [one for one in looks if one and story.startswith(one)]
+    proof.at_least("looks of another tab at the words so far, one anew", len(shown), "looks", 2)
+    await page.keyboard.type("unsent", delay=0)
+    await expect(page.locator(".composer-command")).to_contain_text("unsent")
+    await page.keyboard.press("Control+a")
+    await page.keyboard.type(f"{SHORTLY} in line")
+    await page.keyboard.press("Enter")
+    for tab in (page, other):
+        await tab.locator(".composer-queue").get_by_text("in line").wait_for()
+    await page.keyboard.press("Escape")
+    await page.locator("article:not(.live)").get_by_text(f"{SHORTLY} in line").wait_for()
+    await other.locator("article:not(.live)").get_by_text(f"{SHORTLY} in line").wait_for()
+    ended = await (await page.request.get(f"{ui.origin}/api/v1/runs/{run}")).json()
+    is_stopped = ended["outcome"] == "canceled"
+    proof.at_least("replies that Escape stopped", int(is_stopped), "replies", 1)
+    await other.close()
+
+
+async def _read_words(page: Page, address: str | None) -> str:
+    """Return the words in progress on a page that is opened, or loaded anew."""
+    await (page.reload() if address is None else page.goto(address))
+    words = page.locator(".live-text")
+    await words.wait_for()
+    return await words.inner_text()
+
+
+async def judge(proof: Proof, page: Page, story: str, by: str) -> None:
+    """Hold what a page showed against the reply to a message, which was sent by a command or it."""
     heard: list[list[str]] = await page.evaluate("window.heard")
     wrong = [texts for texts in heard if not story.startswith("".join(texts))]
     for texts in wrong[:3]:
         print(f"not a beginning of the reply: {texts}", file=sys.stderr)
-    proof.note("states of the text that the page showed", len(heard), "states")
-    proof.at_most("states that are no beginning of the reply", len(wrong), "states", 0)
+    proof.note(f"states of the text, sent by a {by}", len(heard), "states")
+    proof.at_most(f"no beginning of the reply, sent by a {by}", len(wrong), "states", 0)
     shown = await page.locator(".turn").last.inner_text()
     lost = [word for word in story.split() if word not in shown]
-    proof.at_most("words lost", len(lost), "words", 0)
+    proof.at_most(f"words lost, sent by a {by}", len(lost), "words", 0)
     doubled = [word for word in story.split() if shown.count(f"{word} ") > 1]
-    proof.at_most("words doubled", len(doubled), "words", 0)
-    proof.at_least("replies that the command printed whole", said.count(story), "replies", 1)
+    proof.at_most(f"words doubled, sent by a {by}", len(doubled), "words", 0)
 
 
 def _story(words: int) -> str:

@@ -3,10 +3,12 @@
 Every route is opened in a light and a dark theme, 390, 1,024 and 1,440 px wide, with the sample
 data, an erased turn and a clock that stands still; the canopy and a thread 2,560 px wide too, and a
 thread with two of its dialogs. The pages of a team are those of ``turntree serve``, as an admin of
-a workspace without turns sees them. On each, axe-core finds no violation of WCAG 2.2 AA or of its
-best practices, and nothing scrolls sideways. The pictures are compared with those in
-``proofs/pictures``: pixel by pixel where Chromium has the recorded major version, else by where
-elements are.
+a workspace without turns sees them. Then messages are sent, and threads are opened in the same
+sizes: one without turns, one where a message begins a fork, one whose answer is being written while
+two messages wait, one whose message failed, and one where nothing can answer. On each, axe-core
+finds no violation of WCAG 2.2 AA or of its best practices, and nothing scrolls sideways. The
+pictures are compared with those in ``proofs/pictures``: pixel by pixel where Chromium has the
+recorded major version, else by where elements are.
 
 The quick form opens each route once, in three sizes and both themes, and compares where elements
 are: it holds on machines that draw letters differently. ``--accept`` takes new pictures, and with
@@ -35,6 +37,7 @@ from proofs.stopped_ui import NOW_MS
 from proofs.ui_world import RunningUi, UiWorld, ui_world
 from turntree.api import Tree
 from turntree.auth.permissions import Permissions, actions
+from turntree.core.canonical import Json
 from turntree.core.ids import instant
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
@@ -54,6 +57,27 @@ HOUR_MS = 3_600_000
 SESSION = "demo/shop/discount"
 FORK = "demo/shop/discount-other-way"
 ERASED = "notes/password"
+EMPTY, ANSWERING, FAILED, UNWIRED = (f"notes/{name}" for name in ("new", "plan", "refused", "mute"))
+STOPPED_S = 290
+"""How long the reply pauses in the middle of its words: longer than this takes."""
+ANSWER = (
+    "The cart rounds each line, and the invoice rounds their sum once. With three lines of a third "
+    "of a penny the two differ by one. I would round once, at the end, and keep exact"
+)
+SCRIPT: dict[str, Json] = {
+    "provider_type": "scripted",
+    "models": ["claude-sonnet-4-5"],
+    "rules": [
+        {"when": "refuse", "replies": [{"failures": [{"kind": "denied"}]}]},
+        {"when": "", "replies": [
+            {"reasoning": "Two places round.", "text": "I look for where it is rounded.",
+             "tools": [{"tool": "Grep", "args": {"pattern": "round", "path": "src"},
+                        "call_id": "call_1"}]},
+            {"text": f"{ANSWER} pennies until then.", "failures": [
+                {"kind": "rate_limited", "after_words": 37, "retry_after_s": STOPPED_S}]},
+        ]},
+    ],
+}  # fmt: skip
 THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = {390: 844, 1024: 768, 1440: 900, 2560: 1440}
 WIDE = 2560
@@ -79,6 +103,11 @@ LAST_TO_COME = {
     "invitations": ".team-ended",
     "keys": ".team-ended",
     "account": ".team-roles .command",
+    "new": ".composer-model",
+    "fork": ".composer-fork",
+    "answering": ".live-text >> text=keep exact",
+    "failed": ".composer-end",
+    "mute": ".composer-cannot .command",
 }
 """What a route shows last. A server that has just started can take longer for it than a page that
 loads is silent: the canopy asks for costs only after its picture."""
@@ -167,11 +196,20 @@ async def prove(proof: Proof) -> None:
             serving_team(world) as team_url,
         ):
             doors = Doors(ui, team_url, cookie)
-            listed = list_views(ui, quick=proof.quick and not accepts)
+            quick = proof.quick and not accepts
+            listed = list_views({**list_routes(ui), **TEAM_ROUTES}, quick=quick)
             views = [view for view in listed if proof.wants(view.key)]
+            written = [
+                view for view in list_views(list_written(ui), quick=quick) if proof.wants(view.key)
+            ]
             async with chromium() as browser:
                 blank = await (await browser.new_context()).new_page()
-                for view, picture in await look(browser, doors, views):
+                looked = await look(browser, doors, views)
+                if written:
+                    # Only now: what was sent is in the pictures of everything else from here on.
+                    await world.plant(send, FakeClock(8), is_searched=False)
+                    looked += await look(browser, doors, written)
+                for view, picture in looked:
                     boxes[view.key] = picture.boxes
                     seen.violations += [f"{view.key}: {one}" for one in picture.violations]
                     seen.sideways += [view.key] if picture.is_sideways else []
@@ -186,7 +224,7 @@ async def prove(proof: Proof) -> None:
     if accepts:
         boxes = {**recorded.get("boxes", {}), **boxes}
         RECORD.write_text(json.dumps({"chromium": major, "boxes": boxes}, separators=(",", ":")))
-    tell(proof, seen, len(views), is_same=is_same or accepts)
+    tell(proof, seen, len(views) + len(written), is_same=is_same or accepts)
 
 
 async def plant(tree: Tree, folder: Path) -> None:
@@ -197,6 +235,27 @@ async def plant(tree: Tree, folder: Path) -> None:
     await tree.turns.record(ERASED, [user("Forget it, please.")], [assistant("It is erased.")])
     for message in (0, 1):
         await tree.turns.erase(turn.turn.id, message, reason="a secret was pasted")
+    await tree.programs.create("provider", "script", SCRIPT)
+    model = {"model_id": "claude-sonnet-4-5", "provider": "script"}
+    claude = await tree.programs.create("model", "claude", model)
+    by, at = str(tree.turns.by), tree.turns.world.now()
+    await tree.turns.marks.set_tag(claude.id, "default", on=True, by=by, at=at)
+
+
+async def send(tree: Tree) -> None:
+    """Send what is answered, refused and queued, and make a session that no provider answers."""
+    await tree.sessions.create(EMPTY)
+    unwired = await tree.programs.create("model", "unwired", {"model_id": "gpt-6"})
+    await tree.programs.create("session", UNWIRED, {"default_model": unwired.address})
+    await tree.turns.record(UNWIRED, [user("Which of the two rounds?")], [assistant("Both do.")])
+    await tree.turns.record(FAILED, [user("What is due today?")], [assistant("Two reviews.")])
+    await tree.runs.post(FAILED, "Please refuse this one.")
+    for words in (
+        "Why do the cart and the invoice differ by a penny?",
+        "Then write the test for it.",
+        "And tell Ana when it is green.",
+    ):
+        await tree.runs.post(ANSWERING, words)
 
 
 async def plant_team(world: UiWorld) -> tuple[str, str]:
@@ -277,15 +336,14 @@ def tell(proof: Proof, seen: Verdicts, views: int, *, is_same: bool) -> None:
     proof.note(f"{what} that differ, in the worst view", seen.worst, "%")
 
 
-def list_views(ui: RunningUi, *, quick: bool) -> Iterator[View]:
+def list_views(routes: Mapping[str, str], *, quick: bool) -> Iterator[View]:
     """Yield every view; the quick form takes each route once, and every width and theme."""
-    own = list_routes(ui)
-    for place, (name, path) in enumerate([*own.items(), *TEAM_ROUTES.items()]):
+    for place, (name, path) in enumerate(routes.items()):
         sizes = QUICK_SIZES[place % len(QUICK_SIZES) :][:1] if quick else SIZES
         if name in WIDE_ROUTES and not quick:
             sizes = (*sizes, ("light", WIDE))
         for theme, width in sizes:
-            yield View(name, path, theme, width, name not in own)
+            yield View(name, path, theme, width, name in TEAM_ROUTES)
 
 
 def list_routes(ui: RunningUi) -> Mapping[str, str]:
@@ -312,6 +370,18 @@ TEAM_ROUTES: Mapping[str, str] = {
     "team": f"/w/{TEAM}/",
     **{name: f"/w/{TEAM}/{name}" for name in ("members", "invitations", "keys", "account")},
 }
+
+
+def list_written(ui: RunningUi) -> Mapping[str, str]:
+    """Return the routes of threads that are written to, and of one where a fork would begin."""
+    _, second, *_ = ui.world.documents("log", SESSION, "--json")
+    return {
+        "fork": f"/t/{second['id']}",
+        "new": f"/s/{quote(EMPTY, safe='')}",
+        "answering": f"/s/{quote(ANSWERING, safe='')}",
+        "failed": f"/s/{quote(FAILED, safe='')}",
+        "mute": f"/s/{quote(UNWIRED, safe='')}",
+    }
 
 
 async def look(browser: Browser, doors: Doors, views: list[View]) -> list[tuple[View, Picture]]:
@@ -345,6 +415,9 @@ async def look_at_size(
             await watched.go(view.path)
             if view.name in DIALOGS:
                 await watched.page.keyboard.press(DIALOGS[view.name])
+            if view.name == "fork":
+                # Where nobody has typed, nothing tells the command that sends it.
+                await watched.page.locator(".composer textarea").fill("Round once, at the end.")
             if view.name in LAST_TO_COME:
                 # A narrow page holds some of it without showing it.
                 last = watched.page.locator(LAST_TO_COME[view.name]).first

@@ -51,6 +51,8 @@ NOT_IN_THE_LIBRARY: Final[Mapping[str, str]] = {
     "turns.share": "The library shares a thread with `boot.sharing`, which no facet has.",
     "threads.diff": "The library compares the files of two turns as those of two snapshots.",
     "files.blame": "The library's `tree.blame` is a facet of its own, and finds lines by resource.",
+    "runs.preview": "The library's `runs.route` and a worker's `check_model` say it in parts.",
+    "runs.list_unfinished": "The library lists runs, messages and failures in calls of their own.",
     "stats.list_costs": "The library's figures have no facet.",
 }
 """The verbs that only the client has, and why."""

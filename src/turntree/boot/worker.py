@@ -154,7 +154,8 @@ class WorkerRuntime:
         if choice.provider is None:
             raise without_provider(choice.model.address)
         # Another worker has its own keys and libraries, which this process cannot see.
-        if self.serves_itself:
+        workers = await self.tree.runs.workers.list_workers() if self.actors else []
+        if self.serves_itself or len(workers) == 1:
             self.providers.build(choice.provider)
         return choice
 

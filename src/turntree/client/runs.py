@@ -19,6 +19,8 @@ from turntree.wire.runs import (
     RunDocument,
     RunPage,
     RunState,
+    SendPreview,
+    SessionRuns,
     StepDocument,
 )
 from turntree.wire.threads import TurnDocument
@@ -74,6 +76,25 @@ class RunsApi(Facet):
         """
         body = {"to": target, "text": said, "expected_head": expected_head, **asked}
         return await self.http.post("/runs", QueuedRun, body, key=key)
+
+    async def preview(
+        self, target: str, *, model: str | None = None, agent: str | None = None
+    ) -> SendPreview:
+        """Return where a message would go, and what would answer it; nothing is sent.
+
+        Raises:
+            NotFound: The target names nothing.
+        """
+        values = {"to": target, "model": model, "agent": agent}
+        return await self.http.get("/runs/preview", SendPreview, values)
+
+    async def list_unfinished(self, session: str) -> SessionRuns:
+        """Return the messages of a session that are not answered yet, and the last if it failed.
+
+        Raises:
+            NotFound: No such session.
+        """
+        return await self.http.get("/sessions/{session}/runs", SessionRuns, session=session)
 
     async def get(self, run: str) -> RunDocument:
         """Return what became of a run.

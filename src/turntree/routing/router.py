@@ -26,7 +26,7 @@ from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
 from turntree.programs.store import ProgramStore
 from turntree.routing.matching import Matcher, ThreadMatches
-from turntree.routing.route import Candidate, Route, beginning
+from turntree.routing.route import Candidate, HoldingSession, Route, beginning
 from turntree.routing.target import (
     Overrides,
     Target,
@@ -152,6 +152,14 @@ class Router(Facet):
             route, session=session.id, label=session.label, head=session.head, steps=steps
         )
 
+    async def name_session(self, route: Route) -> Label:
+        """Return the label that ``begin`` gives to the session of a route, as things are now."""
+        if route.label is not None:
+            return route.label
+        assert route.head is not None, "a route without a label leads to a turn"
+        name = _name_fork(await self._find_holder(route.head))
+        return Label(await self.sessions.find_free_label(name))
+
     async def identify(self, channel: str, id: str, entity: str) -> Session:
         """Identify a sender: the channel's session becomes the entity's, under both labels.
 
@@ -247,11 +255,8 @@ class Router(Facet):
 
     async def _fork(self, route: Route, key: str | None) -> Session:
         assert route.head is not None, "a route without a label leads to a turn"
-        holders = (await self.matcher.reader.list_holders([route.head], to=str(self.by)))[
-            route.head
-        ]
-        shown = next((one for one in holders if not one.is_closed), None)
-        name = f"{'turn' if shown is None else shown.label}-fork"
+        shown = await self._find_holder(route.head)
+        name = _name_fork(shown)
         for label in numbered_labels(name):
             try:
                 return await self.sessions.fork(
@@ -264,6 +269,11 @@ class Router(Facet):
                 # The name is taken: try the next number.
                 continue
         raise InvalidOperation(f"too many sessions are named {name!r}")
+
+    async def _find_holder(self, turn: TurnId) -> HoldingSession | None:
+        """Return a session that holds a turn and may be shown."""
+        holders = (await self.matcher.reader.list_holders([turn], to=str(self.by)))[turn]
+        return next((one for one in holders if not one.is_closed), None)
 
     async def _begin_own(self, label: Label) -> Session:
         """Create the private session of the principal under the first label that is free."""
@@ -291,6 +301,10 @@ def _at(target: Target, session: Session, name: Label, *steps: str) -> Route:
         session.label,
         (*steps, *alias, f"the session {session.label} {stands}"),
     )
+
+
+def _name_fork(holder: HoldingSession | None) -> str:
+    return f"{'turn' if holder is None else holder.label}-fork"
 
 
 def _told_main(name: str, label: Label) -> str:

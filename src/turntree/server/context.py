@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from turntree.api import Tree
+from turntree.boot.model_setup import ModelSetup
 from turntree.boot.open import Settings
 from turntree.core.clock import Clock
 from turntree.core.errors import Hint
@@ -33,6 +34,8 @@ class ServerContext:
     keys: AccessKeys
     can_run: bool = False
     is_sample: bool = False
+    models: ModelSetup | None = None
+    """Sets up a model from a key of this user's environment; None for every other caller."""
     live: Live | None = None
     """What runs beside the requests; None in a server that only answers."""
     listening: "StreamHandle | None" = None

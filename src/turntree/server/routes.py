@@ -6,6 +6,7 @@ from turntree.server import login
 from turntree.server.access import api_keys, first_admin, identities, invitations, logins, members
 from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
+    answering,
     compare,
     costs,
     files,
@@ -46,6 +47,7 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *sharing.ROUTES,
     *tags.ROUTES,
     *runs.ROUTES,
+    *answering.ROUTES,
     *messages.ROUTES,
     *session_moves.ROUTES,
 )

@@ -26,7 +26,7 @@ async def offer_sample(own: ServerContext, workspace: str) -> AsyncGenerator[Ser
             seen = database.seen_by(sight_of(tree.sessions.by))
             return replace(
                 own, tree=tree, database=seen, settings=settings, live=live, sample=switch,
-                can_run=False, is_sample=True,
+                can_run=False, is_sample=True, models=None,
             )  # fmt: skip
 
         switch = SampleSwitch(own, open_sample)

@@ -113,6 +113,11 @@ class Stream:
         """The number of connected clients."""
         return len(self._clients)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server is about to stop."""
+        return self._is_closed
+
     async def run(self) -> None:
         """Read and send until canceled; rests while no client listens."""
         while True:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from turntree.core.value import value
+from turntree.wire.threads import MessageDocument
 
 RunState = Literal["waiting", "open", "parked", "finished"]
 ChunkKind = Literal["text", "reasoning", "tool", "restart"]
@@ -22,6 +23,82 @@ class QueuedRun:
     """Whether a message with the same Idempotency-Key was accepted before: this is that one."""
     redacted: int
     """Number of secret keys that were removed from the text."""
+    new_model: "ModelOption | None" = None
+    """The model that was set up for it, from a vendor's key."""
+
+
+@value
+class ModelOption:
+    """A model that a message may name."""
+
+    name: str
+    model_id: str
+    """Its vendor's name for it."""
+    provider: str | None
+    state: str
+
+
+@value
+class SendPreview:
+    """What a message would lead to, if it were sent now."""
+
+    session: str | None
+    """The label of the session that it continues; null if none exists yet."""
+    begins: str | None
+    """The label of the session that begins with it; another one if that is taken meanwhile."""
+    at: str | None
+    """The turn that it follows; null if it is the first of its thread."""
+    agent: str | None
+    """The agent that answers; null if a model does."""
+    model: ModelOption | None
+    """The model that answers."""
+    key: str | None
+    """The variable with a vendor's key from which a model is set up, because there is none."""
+    is_served: bool
+    """Whether a worker runs; without one the message waits."""
+    problem: str = ""
+    """Why nothing can answer; empty if something can."""
+    next: tuple[str, ...] = ()
+    """What helps against that, and where no worker runs."""
+    models: tuple[ModelOption, ...] = ()
+    """The models that the message may name instead."""
+
+
+@value
+class UnfinishedRun:
+    """A message that is being answered, or waits for its turn."""
+
+    run: str
+    status: RunState
+    at: str
+    """When it was sent; when its run started, if it has."""
+    is_canceled: bool
+    text: str = ""
+    """The beginning of what was said, while it waits."""
+    by: str = ""
+    """Who sent it, while it waits."""
+    reason: str = ""
+    """What its run waits for, if it is parked."""
+
+
+@value
+class FailedMessage:
+    """A message that could not be answered, and that no later one followed."""
+
+    run: str
+    text: str
+    reason: str
+    next: tuple[str, ...]
+    """What helps."""
+
+
+@value
+class SessionRuns:
+    """The messages of a session that are not answered yet, in the order of their answers."""
+
+    runs: tuple[UnfinishedRun, ...]
+    failed: FailedMessage | None
+    """The last one, if it failed."""
 
 
 @value
@@ -83,6 +160,10 @@ class StepDocument:
     text: str = ""
     """What was said, if the event carries a message."""
     reason: str = ""
+    message: MessageDocument | None = None
+    """The same with tool calls and their results, as in a turn; its number is ``seq``."""
+    call: str | None = None
+    """The tool call that the event is about."""
 
 
 @value

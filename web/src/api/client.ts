@@ -105,6 +105,11 @@ async function ask(path: string, init: RequestInit): Promise<Response> {
   throw problemOf(answer.status, await answer.json().catch(() => null));
 }
 
+/** Where a path of the API is, for what asks by itself. */
+export function apiAddress(path: string): string {
+  return PLACE_HERE + BASE + path;
+}
+
 /** The path with its names filled in, and the other parameters behind it. A label may hold slashes. */
 export function addressOf(path: string, parameters: object = {}): string {
   const given: Record<string, Word> = { ...parameters };

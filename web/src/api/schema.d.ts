@@ -758,6 +758,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a message would lead to, before it is sent. */
+        get: operations["preview_message"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}": {
         parameters: {
             query?: never;
@@ -923,6 +940,23 @@ export interface paths {
         put?: never;
         /** Move a session back to an earlier turn. */
         post: operations["rewind_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{session}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The messages of a session that are not answered yet. */
+        get: operations["list_session_runs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1694,6 +1728,20 @@ export interface components {
             mode: number;
         };
         /**
+         * FailedMessage
+         * @description A message that could not be answered, and that no later one followed.
+         */
+        FailedMessage: {
+            /** Run */
+            run: string;
+            /** Text */
+            text: string;
+            /** Reason */
+            reason: string;
+            /** Next */
+            next: string[];
+        };
+        /**
          * FileContent
          * @description What a file of a snapshot contains.
          */
@@ -2073,6 +2121,20 @@ export interface components {
             erased: boolean;
         };
         /**
+         * ModelOption
+         * @description A model that a message may name.
+         */
+        ModelOption: {
+            /** Name */
+            name: string;
+            /** Model Id */
+            model_id: string;
+            /** Provider */
+            provider: string | null;
+            /** State */
+            state: string;
+        };
+        /**
          * NewInvitation
          * @description An invitation with its code, which is shown this once.
          */
@@ -2318,6 +2380,8 @@ export interface components {
             repeated: boolean;
             /** Redacted */
             redacted: number;
+            /** @default null */
+            new_model: components["schemas"]["ModelOption"] | null;
         };
         /**
          * RawRecordText
@@ -2719,6 +2783,40 @@ export interface components {
             last_turn: string[];
         };
         /**
+         * SendPreview
+         * @description What a message would lead to, if it were sent now.
+         */
+        SendPreview: {
+            /** Session */
+            session: string | null;
+            /** Begins */
+            begins: string | null;
+            /** At */
+            at: string | null;
+            /** Agent */
+            agent: string | null;
+            model: components["schemas"]["ModelOption"] | null;
+            /** Key */
+            key: string | null;
+            /** Is Served */
+            is_served: boolean;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /**
+             * Next
+             * @default []
+             */
+            next: string[];
+            /**
+             * Models
+             * @default []
+             */
+            models: components["schemas"]["ModelOption"][];
+        };
+        /**
          * SessionColumns
          * @description Sessions and the positions of their heads, the oldest first.
          */
@@ -2785,6 +2883,15 @@ export interface components {
             sessions: components["schemas"]["SessionSummary"][];
             /** Next */
             next: string | null;
+        };
+        /**
+         * SessionRuns
+         * @description The messages of a session that are not answered yet, in the order of their answers.
+         */
+        SessionRuns: {
+            /** Runs */
+            runs: components["schemas"]["UnfinishedRun"][];
+            failed: components["schemas"]["FailedMessage"] | null;
         };
         /**
          * SessionSummary
@@ -3103,6 +3210,38 @@ export interface components {
             depth: number[];
             /** Turn */
             turn: string[];
+        };
+        /**
+         * UnfinishedRun
+         * @description A message that is being answered, or waits for its turn.
+         */
+        UnfinishedRun: {
+            /** Run */
+            run: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "waiting" | "open" | "parked" | "finished";
+            /** At */
+            at: string;
+            /** Is Canceled */
+            is_canceled: boolean;
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+            /**
+             * By
+             * @default
+             */
+            by: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
         };
         /**
          * UnknownPrice
@@ -5436,6 +5575,43 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    preview_message: {
+        parameters: {
+            query: {
+                to: string;
+                model?: string | null;
+                agent?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SendPreview"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     get_run: {
         parameters: {
             query?: never;
@@ -5858,6 +6034,42 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_session_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionRuns"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["UnprocessableEntity"];
             503: components["responses"]["ServiceUnavailable"];

@@ -1,20 +1,32 @@
 /** What happens on the server, as it happens. Queries are asked again, the forest grows, words appear. */
 
 import { useSyncExternalStore } from "react";
-import { type ChangeSet, hear, type LiveRun, type LiveState, type Message, SILENT } from "../core/live.ts";
+import { type ChangeSet, hear, type LiveState, type Message, SILENT } from "../core/live.ts";
 import { readForest, refreshForest } from "./forest.ts";
 import { followLeader } from "./leader.ts";
 import { lock } from "./lock.ts";
 import { meQuery } from "./me.ts";
 import { IS_SHARED, PLACE_HERE } from "./place.ts";
 import { queryClient } from "./queryClient.ts";
+import type { Told } from "./runSources.ts";
 import { STREAM_NAME } from "./source.ts";
 import workerAddress from "./stream.worker.ts?sharedworker&url";
+import type { Wish } from "./wish.ts";
 
 /** Changes are gathered this long before anything is asked again. */
 const GATHER_MS = 150;
 /** Answers that no later turn can change. */
-const FINAL = new Set(["part", "thread-page", "raw", "file", "diff", "content", "blame", "context"]);
+const FINAL = new Set([
+  "part",
+  "thread-page",
+  "raw",
+  "file",
+  "diff",
+  "content",
+  "blame",
+  "context",
+  "preview",
+]);
 const POLICY = "turntree-worker";
 
 interface Policies {
@@ -28,6 +40,9 @@ interface Policies {
 
 let state: LiveState = SILENT;
 let isStarted = false;
+let pass: ((wish: Wish) => void) | null = null;
+const unheard: Wish[] = [];
+const followers = new Set<(told: Told) => void>();
 const watchers = new Set<() => void>();
 const listeners = new Set<(change: ChangeSet) => void>();
 
@@ -36,18 +51,32 @@ export function startStream(): void {
   if (isStarted || lock.isClosed()) return;
   isStarted = true;
   void checkWorkspace();
-  if (typeof SharedWorker === "undefined") followLeader(receive);
+  if (typeof SharedWorker === "undefined") wishTo(followLeader(receive));
   else shareWorker();
+  addEventListener("pagehide", (event) => {
+    if (!event.persisted) sendWish({ gone: true });
+  });
+}
+
+/** Asks the one that listens for all tabs to follow a run for this one, or to end that. */
+export function sendWish(wish: Wish): void {
+  if (pass) pass(wish);
+  else unheard.push(wish);
+}
+
+/** Calls for all that is told of runs. */
+export function onTold(listener: (told: Told) => void): void {
+  followers.add(listener);
+}
+
+function wishTo(listener: (wish: Wish) => void): void {
+  pass = listener;
+  for (const wish of unheard.splice(0)) listener(wish);
 }
 
 /** Everything that is in progress: replies and imports. */
 export function useLive(): LiveState {
   return useSyncExternalStore(watch, () => state);
-}
-
-/** The reply that a session is writing now, by its label or id. */
-export function useLiveRun(session: string | null | undefined): LiveRun | null {
-  return useSyncExternalStore(watch, () => (session ? findRun(state, session) : null));
 }
 
 /** Calls for each change until the answer is called. */
@@ -56,11 +85,6 @@ export function onChange(listener: (change: ChangeSet) => void): () => void {
   return () => {
     listeners.delete(listener);
   };
-}
-
-function findRun(live: LiveState, session: string): LiveRun | null {
-  for (const run of live.runs.values()) if (run.label === session || run.session === session) return run;
-  return null;
 }
 
 /** Whether the server listened once and does not now. */
@@ -92,17 +116,15 @@ function shareWorker(): void {
       name: STREAM_NAME + PLACE_HERE,
     });
   } catch {
-    followLeader(receive);
+    wishTo(followLeader(receive));
     return;
   }
   worker.onerror = () => {
     worker.port.close();
-    followLeader(receive);
+    wishTo(followLeader(receive));
   };
   worker.port.onmessage = ({ data }: MessageEvent<Message>) => receive(data);
-  addEventListener("pagehide", (event) => {
-    if (!event.persisted) worker.port.postMessage("gone");
-  });
+  wishTo((wish) => worker.port.postMessage(wish));
 }
 
 /** The page allows one script to be started by its address, and this is it. */
@@ -120,6 +142,10 @@ function trusted(address: string): string {
 }
 
 function receive(message: Message): void {
+  if (message.event === "run") {
+    for (const tell of followers) tell(message.data);
+    return;
+  }
   const before = state;
   state = hear(state, message);
   if (message.event === "hello" && before.hello && before.hello.server !== message.data.server) {

@@ -6,6 +6,8 @@
  * a connection or a server breaks and words are sent again.
  */
 
+import type { Told } from "../api/runSources.ts";
+
 export interface Hello {
   position: string;
   server: string;
@@ -52,7 +54,9 @@ export type Message =
   /** The connection to the server came or went. */
   | { event: "link"; data: { isOpen: boolean } }
   /** All of it at once, for a tab that comes later. */
-  | { event: "state"; data: LiveState };
+  | { event: "state"; data: LiveState }
+  /** A run that this tab follows. */
+  | { event: "run"; data: Told };
 
 export interface LiveStep {
   seq: number;
@@ -83,6 +87,8 @@ export const SILENT: LiveState = { hello: null, isOpen: false, runs: new Map(), 
 /** The state after one more message. */
 export function hear(state: LiveState, message: Message): LiveState {
   switch (message.event) {
+    case "run":
+      return state;
     case "state":
       return message.data;
     case "link":

@@ -55,6 +55,8 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["i", "open or fold reasoning"],
       ["d", "details of the turn"],
       ["y", "copy the address"],
+      ["m", "write a message"],
+      ["Esc", "stop the answer that is being written"],
     ],
   },
 ];

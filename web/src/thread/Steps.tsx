@@ -1,5 +1,5 @@
 import { ChevronRight } from "lucide-react";
-import { memo, useContext, useEffect, useState } from "react";
+import { createContext, memo, useContext, useEffect, useState } from "react";
 import type { CallGroup } from "./flow.ts";
 import { Folds } from "./folds.ts";
 import { visible } from "./text.ts";
@@ -13,6 +13,9 @@ const STATE_WORDS: Record<Call["state"], string> = {
   unanswered: "no answer",
 };
 const WHAT_CHARS_MAX = 300;
+
+/** The calls that run now, in a turn that is being written; null in one that is sealed. */
+export const CallsAtWork = createContext<readonly string[] | null>(null);
 
 /** Tool calls in a row. Reads and searches that follow one another are one line; what failed is open. */
 export const Steps = memo(function Steps(props: { groups: CallGroup[] }) {
@@ -37,9 +40,11 @@ function Step({ call }: { call: Call }) {
   const viewer = viewerOf(call);
   const [isOpen, toggle] = useFold(call.state === "failed" || viewer.isOpen?.(call) === true);
   const { Body, icon: Icon } = viewer;
-  const state = STATE_WORDS[call.state];
+  const atWork = useContext(CallsAtWork);
+  const isPending = atWork !== null && call.state === "unanswered";
+  const state = isPending ? (atWork.includes(call.id) ? "running" : "next") : STATE_WORDS[call.state];
   return (
-    <details className={`step ${call.state}`} open={isOpen} onToggle={toggle}>
+    <details className={`step ${isPending ? "pending" : call.state}`} open={isOpen} onToggle={toggle}>
       <summary>
         <Icon aria-hidden="true" />
         <span className="verb">{visible(viewer.verb(call))}</span>

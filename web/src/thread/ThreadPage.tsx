@@ -5,18 +5,18 @@ import { useOffered } from "../act/offers.ts";
 import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
 import { asProblem } from "../api/problem.ts";
-import { useLiveRun } from "../api/stream.ts";
 import { count, figure, moment, short } from "../core/format.ts";
-import { joined } from "../core/shellWords.ts";
 import { Button } from "../parts/Button.tsx";
 import { Agent, Chip } from "../parts/Chip.tsx";
-import { Command } from "../parts/Command.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
-import { LiveReply } from "../parts/LiveReply.tsx";
 import { useTitle } from "../parts/Page.tsx";
 import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { type Hotkeys, useHotkeys } from "../parts/useHotkeys.ts";
 import { useNow } from "../parts/useNow.ts";
+import { Composer, type Destination, takesFocus, usePreview } from "./composer/Composer.tsx";
+import { LiveTurn } from "./composer/LiveTurn.tsx";
+import { useAnswer } from "./composer/useAnswer.ts";
+import { useTail } from "./composer/useTail.ts";
 import { type Fold, Folds } from "./folds.ts";
 import { FileDialog } from "./inspector/FileDialog.tsx";
 import { Inspector } from "./inspector/Inspector.tsx";
@@ -70,7 +70,6 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
         <Skeleton rows={9} label="Reading the thread" />
       </div>
     );
-  if (thread.total === 0) return <NoTurns label={revision} />;
   return (
     <Reading
       thread={thread}
@@ -81,31 +80,6 @@ function OpenThread({ revision, isTurn }: { revision: string; isTurn: boolean })
       pageError={pageError}
       retry={retry}
     />
-  );
-}
-
-/** A session without turns: what its agent writes now, or how to begin. */
-function NoTurns({ label }: { label: string }) {
-  const isBeginning = useLiveRun(label) !== null;
-  if (isBeginning)
-    return (
-      <div className="page">
-        <div className="thread-begins">
-          <h1>{visible(tail(label))}</h1>
-          <LiveReply session={label} />
-        </div>
-      </div>
-    );
-  return (
-    <div className="page">
-      <h1 className="visually-hidden">{visible(label)}</h1>
-      <Empty
-        title="This session has no turns yet"
-        action={<Command line={`${joined("turntree", "send", label)} "…"`} />}
-      >
-        Send it a message, or let its agent begin.
-      </Empty>
-    </div>
   );
 }
 
@@ -162,14 +136,37 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
     reasoning: "as it is",
   });
   const [sheet, setSheet] = useState<"spine" | "inspector" | null>(null);
+  const [forkAt, setForkAt] = useState<Destination["at"]>(null);
+  const [model, setModel] = useState("");
   const spine = useSpine(thread.head).data;
   const turn = turns.get(here) ?? null;
-  const label = isTurn ? session : revision;
+  const label = isTurn ? session : (session ?? revision);
   const firstTitle = turns.get(1)?.title ?? spine?.nodes.find((node) => node.depth === 1)?.title;
   // Agents number their sessions; people know those by what they asked first.
   const isNamed = label !== null && !/^[0-9a-f]{6,}(-[0-9a-f]+)*$/.test(tail(label));
   const title = isNamed ? tail(label) : (firstTitle ?? (label ? tail(label) : "A thread"));
   useTitle(visible(title));
+
+  const last = turns.get(total);
+  const destination: Destination = useMemo(() => {
+    const at = total === 0 ? null : { id: thread.head, digest: last?.digest ?? "", depth: total };
+    if (forkAt) return { to: forkAt.id, label: null, at: forkAt };
+    return { to: label ?? thread.head, label, at };
+  }, [forkAt, label, thread.head, total, last?.digest]);
+  const preview = usePreview(destination.to, model, thread.head);
+  const answer = useAnswer(label, thread);
+  const isLive = answer.run !== null || answer.entry !== null;
+  const foot = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const { toEnd } = useTail(
+    reader.scroller,
+    foot,
+    answer.run?.run ?? answer.entry?.run ?? null,
+    reader.letGo,
+  );
+  useEffect(() => {
+    if (takesFocus(label)) field.current?.focus();
+  }, [label]);
 
   const setAddress = useCallback(
     (next: Record<string, string | undefined>, replace = true) =>
@@ -244,8 +241,12 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
   };
   const fold = (what: "tools" | "reasoning") =>
     setFolds((before) => ({ ...before, [what]: NEXT_FOLD[before[what]] }));
-  const back = () => (search.mark ? setAddress({ mark: undefined }) : undefined);
+  const back = () => {
+    if (search.mark) setAddress({ mark: undefined });
+    else if (isLive && !answer.isStopping) answer.stop();
+  };
   useHotkeys({
+    m: () => field.current?.focus(),
     j: () => go(Math.min(total, here + 1)),
     k: () => go(Math.max(1, here - 1)),
     "[": () => go(forks.filter((fork) => fork < here).at(-1) ?? 1),
@@ -279,6 +280,8 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
   useActKeys(() => (turn ? { turn, session: label, head: thread.head } : null));
   const article = (depth: number) => {
     const shown = turns.get(depth);
+    // What is being written stays until its turn is here in its place.
+    if (!shown && isLive && depth === total && answer.run?.run === thread.head) return null;
     return shown ? (
       <TurnArticle
         key={shown.id}
@@ -298,45 +301,82 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
   const spineNav = <SpineNav spine={spine} turns={turns} total={total} here={here} jump={go} />;
   return (
     <Folds value={folds}>
-      <div className="thread">
-        {spineNav}
-        <div className="reader" ref={reader.scroller} role="region" aria-label="The thread" tabIndex={0}>
-          <div className="reader-bar">
-            <Button kind="quiet" icon={<ListTree aria-hidden="true" />} onClick={() => setSheet("spine")}>
-              {count(total, "turn")}
-            </Button>
-            <Button
-              kind="quiet"
-              icon={<PanelRight aria-hidden="true" />}
-              onClick={() => setSheet("inspector")}
-            >
-              About turn {here}
-            </Button>
-          </div>
-          <div className="reader-page">
-            <Lead thread={thread} title={title} label={label} isTurn={isTurn} />
-            <StillnessOfReader value={reader.stillness}>
-              {reader.isWindow ? (
-                <TurnWindow
-                  total={total}
-                  scroller={reader.scroller}
-                  list={reader.list}
-                  scrollTo={reader.scrollTo}
-                  article={article}
-                  setInView={setInView}
+      <div className={total === 0 ? "thread begins" : "thread"}>
+        {total === 0 ? null : spineNav}
+        <div className="reader-column">
+          <div className="reader" ref={reader.scroller} role="region" aria-label="The thread" tabIndex={0}>
+            {total === 0 ? null : (
+              <div className="reader-bar">
+                <Button kind="quiet" icon={<ListTree aria-hidden="true" />} onClick={() => setSheet("spine")}>
+                  {count(total, "turn")}
+                </Button>
+                <Button
+                  kind="quiet"
+                  icon={<PanelRight aria-hidden="true" />}
+                  onClick={() => setSheet("inspector")}
+                >
+                  About turn {here}
+                </Button>
+              </div>
+            )}
+            <div className="reader-page">
+              <Lead thread={thread} title={title} label={label} isTurn={isTurn} />
+              <StillnessOfReader value={reader.stillness}>
+                {reader.isWindow ? (
+                  <TurnWindow
+                    total={total}
+                    scroller={reader.scroller}
+                    list={reader.list}
+                    scrollTo={reader.scrollTo}
+                    article={article}
+                    setInView={setInView}
+                  />
+                ) : (
+                  <div ref={reader.list} className="turns">
+                    {Array.from({ length: total }, (_, index) => article(index + 1))}
+                  </div>
+                )}
+              </StillnessOfReader>
+              {isLive ? (
+                <LiveTurn
+                  answer={answer}
+                  agent={preview.data?.agent ?? null}
+                  model={preview.data?.model?.model_id ?? null}
+                  isFirst={total === 0}
+                  foot={foot}
                 />
-              ) : (
-                <div ref={reader.list} className="turns">
-                  {Array.from({ length: total }, (_, index) => article(index + 1))}
-                </div>
-              )}
-            </StillnessOfReader>
-            <LiveReply session={label} />
-            <Onward spine={spine} total={total} isTurn={isTurn} />
-            {pageError ? <Failure error={pageError} retry={retry} compact /> : null}
+              ) : total === 0 ? (
+                <Empty title="This session has no turns yet">
+                  Write its first message below, or let its agent begin.
+                </Empty>
+              ) : null}
+              <Onward spine={spine} total={total} isTurn={isTurn} />
+              {pageError ? <Failure error={pageError} retry={retry} compact /> : null}
+            </div>
           </div>
+          <Composer
+            key={label ?? revision}
+            destination={destination}
+            other={
+              !forkAt && turn && here < total
+                ? { depth: here, choose: () => setForkAt({ id: turn.id, digest: turn.digest, depth: here }) }
+                : null
+            }
+            back={forkAt ? () => setForkAt(null) : null}
+            answer={answer}
+            preview={preview.data}
+            previewError={preview.error}
+            model={model}
+            setModel={setModel}
+            field={field}
+            onSend={() => {
+              setForkAt(null);
+              requestAnimationFrame(toEnd);
+            }}
+            leave={() => reader.scroller.current?.focus()}
+          />
         </div>
-        <Inspector turn={turn} session={label} />
+        {total === 0 ? null : <Inspector turn={turn} session={label} />}
       </div>
       {search.mark ? (
         <p className="mark-bar" role="status">

@@ -152,7 +152,14 @@ function OutcomeChip({ turn }: { turn: Turn }) {
 
 const QUESTION_CHARS_MAX = 700;
 
-function Question({ turn, id }: { turn: Turn; id: string }) {
+/** What was asked: its beginning as a heading, the rest as text. */
+export function Question({
+  turn,
+  id,
+}: {
+  turn: Pick<Turn, "kind" | "query" | "title" | "compaction">;
+  id: string;
+}) {
   const question = useMemo(() => questionOf(turn.query), [turn.query]);
   if (turn.kind === "compaction") {
     const kept = turn.compaction;

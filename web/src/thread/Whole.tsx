@@ -7,7 +7,7 @@ import type { PartPlace } from "./flow.ts";
 import { PlainText } from "./markdown/Markdown.tsx";
 import { visible } from "./text.ts";
 
-/** The turn around a part: what is cut is asked for by it. */
+/** The turn around a part: what is cut is asked for by it. Empty while the turn is being written. */
 export const TurnOfPart = createContext<string>("");
 
 interface Props {
@@ -31,6 +31,13 @@ export function Whole(props: Props) {
     enabled: isAsked,
     staleTime: Number.POSITIVE_INFINITY,
   });
+  if (!turn)
+    return (
+      <>
+        {props.beginning}
+        <p className="cut">This is only the beginning. The rest can be read once the turn is sealed.</p>
+      </>
+    );
   if (text.data !== undefined && props.show) return props.show(text.data);
   if (text.isError)
     return (

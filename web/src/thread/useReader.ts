@@ -108,7 +108,10 @@ export function useReader(total: number, known: number) {
     };
   }, [total, stillness]);
 
-  return { scroller, list, scrollTo, stillness, isWindow, here, jump };
+  const letGo = useCallback(() => {
+    target.current = null;
+  }, []);
+  return { scroller, list, scrollTo, stillness, isWindow, here, jump, letGo };
 }
 
 /** How far a turn is from where a jump puts it, a little below the upper edge. */

@@ -14,13 +14,14 @@ import anyio
 import click
 import uvicorn
 
+from turntree.boot.model_setup import ModelSetup
 from turntree.boot.open import importing_on, load_importers
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.common.http_server import HttpServer, try_listen
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_for, command_hint
-from turntree.cli.settings import imports_privately, places_here
+from turntree.cli.settings import imports_privately, merged_environment, places_here
 from turntree.core.errors import InvalidOperation
 from turntree.server.app import make_door
 from turntree.server.context import ServerContext
@@ -107,6 +108,7 @@ def _context_of(opened: CliContext, keys: AccessKeys) -> ServerContext:
     # A part of a label is for people who type; the page asks for a session by its whole name.
     exact = tree.with_facets(revisions=replace(tree.revisions, abbreviates=False))
     is_sample = opened.settings.workspace == DEMO_WORKSPACE
+    live = Live.make(exact, None if is_sample else _find_machine(opened))
     return ServerContext(
         tree=exact,
         database=opened.database,
@@ -114,9 +116,14 @@ def _context_of(opened: CliContext, keys: AccessKeys) -> ServerContext:
         clock=SystemClock(),
         command_for=command_for,
         keys=keys,
-        live=Live.make(exact, None if is_sample else _find_machine(opened)),
+        live=live,
+        # Those who follow a run would otherwise keep the server from ending for a second.
+        is_draining=lambda: live.stream.is_closed,
         can_run=can_run,
         is_sample=is_sample,
+        models=ModelSetup(opened.running, opened.settings, merged_environment())
+        if can_run
+        else None,
     )
 
 

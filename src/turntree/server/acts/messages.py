@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from annotated_types import MaxLen, MinLen
 
 from turntree.auth.members import require_action
+from turntree.core.canonical import Json
 from turntree.core.ids import TurnId
 from turntree.core.value import value
 from turntree.runs.service import PostOptions
@@ -16,6 +17,7 @@ from turntree.server.acts.heads import check_head
 from turntree.server.acts.session_moves import read_expected
 from turntree.server.context import ServerContext
 from turntree.server.idempotency import KEY_CHARS_MAX
+from turntree.server.reads.answering import model_option
 from turntree.server.reads.runs import read_run
 from turntree.server.route import ApiRoute
 from turntree.wire.runs import CanceledRun, QueuedRun
@@ -65,15 +67,23 @@ async def send_message(context: ServerContext, act: MessageAct) -> QueuedRun:
         Conflict: Another message comes before this one.
         NotFound: The target names nothing that the caller may read.
         PermissionDenied: The caller may not invoke the session or the agent, or begin a session.
+        ProviderNotConfigured: No model of this user can answer, and there is no key for one.
     """
-    tree = context.tree
+    tree, made = context.tree, None
     expected = read_expected(act.expected_head, act.if_match)
     route = await tree.runs.route(act.to, act.text, key=act.idempotency_key)
+    is_repeated = await tree.runs.find_by_key(act.idempotency_key) is not None
     if route.session is None:
         # Sending to a new name begins a session, which is a right of its own.
         await require_action(tree.members.store, CREATE, tree.authority.own)
-    elif expected is not None and await tree.runs.find_by_key(act.idempotency_key) is None:
+    elif expected is not None and not is_repeated:
         check_head(await tree.sessions.ledger.get(route.session), expected)
+    if context.models is not None and not is_repeated:
+        # Before anything is stored: without a model it would only become a failed turn.
+        agent = await tree.runs.find_agent(route, named=act.agent)
+        named = {"model": act.model, "situation": act.situation, "agent": agent}
+        options: dict[str, Json] = {name: one for name, one in named.items() if one is not None}
+        made = (await context.models.ensure(route, options)).made
     queued = await tree.runs.post(
         route,
         act.text,
@@ -82,8 +92,9 @@ async def send_message(context: ServerContext, act: MessageAct) -> QueuedRun:
         **_options_of(act),
     )
     return QueuedRun(
-        queued.run, queued.label or act.to, queued.agent, queued.repeated, queued.redacted
-    )
+        queued.run, queued.label or act.to, queued.agent, queued.repeated, queued.redacted,
+        None if made is None else model_option(made.model, made.provider),
+    )  # fmt: skip
 
 
 async def cancel_run(context: ServerContext, act: CancelAct) -> CanceledRun:

@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 
 from turntree.core.errors import InvalidOperation, NotFound, TurntreeError
 from turntree.core.ids import RunId, SessionId, Timestamp, find_long_id, is_instant
-from turntree.core.message import Message
+from turntree.core.message import Message, ObjectRef
 from turntree.core.run import RunEvent
 from turntree.core.value import value
 from turntree.runs.follow import RunFollower
@@ -19,6 +19,8 @@ from turntree.runs.live.stream import LiveChunk, StreamPosition, position_after
 from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.problems import problem_of
+from turntree.server.reads.parts import PartObjects, message_document
+from turntree.server.reads.turn_documents import OBJECT_BYTES_READ
 from turntree.server.route import ApiRoute
 from turntree.server.stream import encode
 from turntree.wire.runs import ChunkDocument, OpenRunDocument, RunDocument, RunPage, StepDocument
@@ -150,7 +152,7 @@ async def _read(
                 # Once the run is finished, its turn has what its events said.
                 sealed = sealed or await RunFollower(runs).find_sealed(run, one)
                 message = one.message or sealed.get(str(one.event.data.get("message")))
-                await frames.put(_frame_step(one, message))
+                await frames.put(await _frame_step(context, one, message))
         await frames.put(encode("end", run_document(context, await runs.get(run))))
     except TurntreeError as error:
         await frames.put(
@@ -177,13 +179,21 @@ def _frame_chunk(news: LiveChunk) -> bytes:
     return encode("chunk", chunk, str(position_after(news)))
 
 
-def _frame_step(news: RunEvent, message: Message | None) -> bytes:
-    event = news.event
+async def _frame_step(context: ServerContext, news: RunEvent, message: Message | None) -> bytes:
+    event, document = news.event, None
+    if message is not None:
+        lifted = sorted({part.object for part in message.parts if isinstance(part, ObjectRef)})
+        ledger = context.tree.ledger
+        read = await ledger.list_objects(lifted, bytes_max=OBJECT_BYTES_READ) if lifted else {}
+        document = message_document(message, event.seq, PartObjects(read), {})
+    call = event.data.get("call_id")
     step = StepDocument(
         event.kind, event.seq, event.at,
         None if message is None else message.role,
         "" if message is None else _sendable(message.text),
         str(event.data.get("reason") or ""),
+        document,
+        None if call is None else str(call),
     )  # fmt: skip
     return encode("step", step, str(position_after(news)))
 
