@@ -30,7 +30,9 @@ class HttpServer(uvicorn.Server):
 def try_listen(address: str, port: int) -> socket.socket | None:
     """Return a socket that listens, or None if the address is not ours or the port is taken."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Only where the protocol is named does asyncio send the end of an answer at once; else the body
+    # waits until the browser has acknowledged the head, which it puts off for 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     # A server that was just stopped leaves its port waiting for a minute.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
