@@ -28,6 +28,7 @@ from turntree.core.ids import uuid7
 from turntree.core.message import Message
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import ensure_database, open_database, prepare_database
+from turntree.db.shard import SLOTS
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
@@ -221,7 +222,9 @@ async def tell(conninfo: str, story: Sequence[Scene], dying: CrashPlan) -> dict[
 async def a_world(conninfo: str) -> AsyncGenerator[OtherWriter, None]:
     """Open a workspace in which nothing has happened yet."""
     number = next(_worlds)
-    workspace = await prepare_database(conninfo, f"world {number}", uuid7(START_MS, number))
+    # The name of a workspace decides the last bits of its id.
+    new_id = uuid7(START_MS, number * SLOTS)
+    workspace = await prepare_database(conninfo, f"world {number}", new_id)
     async with open_database(conninfo, workspace, connections_max=1, sight=EVERYTHING) as database:
         yield OtherWriter(
             Ledger(database),

@@ -28,6 +28,7 @@ from proofs.run_world import Fates, RunWorld, error_of
 from turntree.core.ids import uuid7
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
+from turntree.db.shard import SLOTS
 from turntree.integrity.fsck import fsck
 from turntree.testing.fakes import START_MS
 
@@ -204,7 +205,8 @@ _workspaces = count(1)
 
 async def new_world(database: Database, name: str, fates: Fates) -> RunWorld:
     """Return a workspace in which nothing has happened yet."""
-    number = os.getpid() * 1_000_000 + next(_workspaces)
+    # The name of a workspace decides the last bits of its id.
+    number = (os.getpid() * 1_000_000 + next(_workspaces)) * SLOTS
     workspace = await prepare_database(database.conninfo, name, uuid7(START_MS, number))
     return RunWorld(database.in_workspace(workspace).seen_by(EVERYTHING), fates)
 
