@@ -12,7 +12,6 @@ import { lightWords, useLight } from "../canopy/lightWords.ts";
 import { toneOf } from "../core/agents.ts";
 import { count } from "../core/format.ts";
 import { overServer } from "../core/overServer.ts";
-import { recentSearches, rememberSearch } from "../core/recentSearches.ts";
 import { joined } from "../core/shellWords.ts";
 import { Dot } from "../parts/Chip.tsx";
 import { Dialog } from "../parts/Dialog.tsx";
@@ -22,6 +21,7 @@ import { Marked } from "../parts/Marked.tsx";
 import { useLater } from "../parts/useLater.ts";
 import { choose, shown } from "../shell/theme.ts";
 import { aboutHit, commandOf, placeOf } from "./hit.ts";
+import { useSearches } from "./useSearches.ts";
 import "./search.css";
 
 const SESSIONS_SHOWN = 5;
@@ -48,6 +48,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   const asked = useLater(words.trim(), 70);
   const hits = useQuery(quickSearch(asked));
   const list = useRef<HTMLDivElement>(null);
+  const searches = useSearches();
   const isPicture = path === "/" || path === "/graph";
 
   const field = useRef<HTMLInputElement>(null);
@@ -74,7 +75,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
   }, [best]);
 
   const leave = () => {
-    rememberSearch(localStorage, words);
+    searches.remember(words);
     props.close();
   };
   const go = (to: NavigateOptions) => {
@@ -151,7 +152,7 @@ export default function Palette(props: { close: () => void; help: () => void }) 
     : [];
   const recent: Row[] = text
     ? []
-    : recentSearches(localStorage).map((search) => ({
+    : searches.list().map((search) => ({
         value: `recent ${search}`,
         name: search,
         command: joined("turntree", "search", search),

@@ -7,7 +7,6 @@ import type { SearchHitDocument } from "../api/types.ts";
 import { lightWords } from "../canopy/lightWords.ts";
 import { agentName, toneOf } from "../core/agents.ts";
 import { count, titled } from "../core/format.ts";
-import { recentSearches, rememberSearch } from "../core/recentSearches.ts";
 import { joined } from "../core/shellWords.ts";
 import { Button } from "../parts/Button.tsx";
 import { Chip, Dot } from "../parts/Chip.tsx";
@@ -19,6 +18,7 @@ import { Empty, Failure, Skeleton } from "../parts/States.tsx";
 import { useRowKeys } from "../parts/useRowKeys.ts";
 import { useTyped } from "../parts/useTyped.ts";
 import { placeOf } from "./hit.ts";
+import { useSearches } from "./useSearches.ts";
 import "./search.css";
 
 /** Every turn that says the words, with the place where it says them. */
@@ -32,12 +32,11 @@ export default function SearchPage() {
   const answer = useInfiniteQuery(wholeSearch(q.trim()));
   const hits = answer.data?.pages.flatMap((page) => page.hits) ?? [];
   const first = answer.data?.pages[0];
+  const searches = useSearches();
   useRowKeys(list);
 
-  useEffect(() => {
-    lightWords(q);
-    rememberSearch(localStorage, q);
-  }, [q]);
+  useEffect(() => lightWords(q), [q]);
+  useEffect(() => searches.remember(q), [searches, q]);
 
   return (
     <Page title={q ? `Search: ${q}` : "Search"} quiet className="search">
@@ -141,7 +140,7 @@ function Hit(props: { hit: SearchHitDocument; words: string }) {
 }
 
 function Beginning(props: { choose: (words: string) => void }) {
-  const recent = recentSearches(localStorage);
+  const recent = useSearches().list();
   return (
     <div className="search-start">
       {recent.length > 0 ? (

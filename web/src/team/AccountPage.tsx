@@ -5,6 +5,7 @@ import { spell } from "../act/command.ts";
 import { Frame } from "../act/Frame.tsx";
 import { read, write } from "../api/client.ts";
 import { mayDo, useMe } from "../api/me.ts";
+import { forgetWords } from "../api/ownWords.ts";
 import { PLACE_HERE } from "../api/place.ts";
 import type { LoginDocument } from "../api/types.ts";
 import { Button } from "../parts/Button.tsx";
@@ -28,7 +29,10 @@ export default function AccountPage() {
   // Nothing is read again afterwards: this browser may not.
   const leaving = useMutation({
     mutationFn: () => write("/logout", {}),
-    onSuccess: () => location.assign(`${PLACE_HERE}/login`),
+    onSuccess: () => {
+      forgetWords();
+      location.assign(`${PLACE_HERE}/login`);
+    },
   });
   return (
     <TeamPage title="Your account" done={done} tell={setDone}>

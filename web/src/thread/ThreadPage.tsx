@@ -4,6 +4,7 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useOffered } from "../act/offers.ts";
 import { SessionActs } from "../act/SessionActs.tsx";
 import { useActKeys, useActs } from "../act/useActs.ts";
+import { useMe } from "../api/me.ts";
 import { asProblem } from "../api/problem.ts";
 import { count, figure, moment, short } from "../core/format.ts";
 import { Button } from "../parts/Button.tsx";
@@ -138,6 +139,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
   const [sheet, setSheet] = useState<"spine" | "inspector" | null>(null);
   const [forkAt, setForkAt] = useState<Destination["at"]>(null);
   const [model, setModel] = useState("");
+  const me = useMe();
   const spine = useSpine(thread.head).data;
   const turn = turns.get(here) ?? null;
   const label = isTurn ? session : (session ?? revision);
@@ -354,27 +356,33 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
               {pageError ? <Failure error={pageError} retry={retry} compact /> : null}
             </div>
           </div>
-          <Composer
-            key={label ?? revision}
-            destination={destination}
-            other={
-              !forkAt && turn && here < total
-                ? { depth: here, choose: () => setForkAt({ id: turn.id, digest: turn.digest, depth: here }) }
-                : null
-            }
-            back={forkAt ? () => setForkAt(null) : null}
-            answer={answer}
-            preview={preview.data}
-            previewError={preview.error}
-            model={model}
-            setModel={setModel}
-            field={field}
-            onSend={() => {
-              setForkAt(null);
-              requestAnimationFrame(toEnd);
-            }}
-            leave={() => reader.scroller.current?.focus()}
-          />
+          {me ? (
+            <Composer
+              key={`${me.user} ${label ?? revision}`}
+              person={me.user}
+              destination={destination}
+              other={
+                !forkAt && turn && here < total
+                  ? {
+                      depth: here,
+                      choose: () => setForkAt({ id: turn.id, digest: turn.digest, depth: here }),
+                    }
+                  : null
+              }
+              back={forkAt ? () => setForkAt(null) : null}
+              answer={answer}
+              preview={preview.data}
+              previewError={preview.error}
+              model={model}
+              setModel={setModel}
+              field={field}
+              onSend={() => {
+                setForkAt(null);
+                requestAnimationFrame(toEnd);
+              }}
+              leave={() => reader.scroller.current?.focus()}
+            />
+          ) : null}
         </div>
         {total === 0 ? null : <Inspector turn={turn} session={label} />}
       </div>

@@ -12,6 +12,7 @@ import {
 } from "react";
 import { useWorkspace } from "../../act/useAct.ts";
 import { read, write } from "../../api/client.ts";
+import { DRAFTS } from "../../api/ownWords.ts";
 import { asProblem, OFFLINE, type Problem } from "../../api/problem.ts";
 import type { SendPreview } from "../../api/types.ts";
 import { count } from "../../core/format.ts";
@@ -40,6 +41,8 @@ export interface Destination {
 }
 
 interface Props {
+  /** Who writes. */
+  person: string;
   destination: Destination;
   /** Another turn that is in view, from which a fork could begin instead. */
   other: { depth: number; choose: () => void } | null;
@@ -76,7 +79,8 @@ export function Composer(props: Props) {
   const { destination, answer, preview, model } = props;
   const navigate = useNavigate();
   const [place] = useState(() => location.pathname);
-  const [text, setText] = useState(() => readDraft(sessionStorage, place));
+  const [store] = useState(() => ({ storage: sessionStorage, name: DRAFTS, person: props.person }));
+  const [text, setText] = useState(() => readDraft(store, place));
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [notes, setNotes] = useState<readonly string[]>([]);
@@ -85,16 +89,16 @@ export function Composer(props: Props) {
   const workspace = useWorkspace();
 
   useEffect(() => {
-    const timer = setTimeout(() => keepDraft(sessionStorage, place, text), KEEP_MS);
+    const timer = setTimeout(() => keepDraft(store, place, text), KEEP_MS);
     return () => clearTimeout(timer);
-  }, [place, text]);
+  }, [store, place, text]);
   const latest = useRef(text);
   latest.current = text;
   useEffect(() => {
-    const keep = () => keepDraft(sessionStorage, place, latest.current);
+    const keep = () => keepDraft(store, place, latest.current);
     addEventListener("pagehide", keep);
     return () => removeEventListener("pagehide", keep);
-  }, [place]);
+  }, [store, place]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the field is as high as what is in it.
   useLayoutEffect(() => {
     const field = own.current;
@@ -124,7 +128,7 @@ export function Composer(props: Props) {
       const made = await write("/runs", body, attempt.current.key);
       attempt.current = { body: "", key: "" };
       setText("");
-      keepDraft(sessionStorage, place, "");
+      keepDraft(store, place, "");
       setNotes(notesOf(made));
       props.onSend();
       if (made.session === destination.label) answer.sent(made.run, words);
