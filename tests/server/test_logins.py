@@ -15,6 +15,7 @@ from turntree.server.access.login_tries import (
     AT_ONCE_MAX,
     BY_ADDRESS,
     BY_NAME,
+    CODES_AT_ONCE_MAX,
     LoginTries,
     TooManyTries,
 )
@@ -475,6 +476,19 @@ def test_passwords_that_wait_are_limited() -> None:
         with tries.trying("198.51.100.1", TEAM, "ana", tries.mark(TEAM, "ana")):
             pass
     with tries.trying("198.51.100.1", TEAM, "bo", None):
+        pass
+
+
+def test_answers_of_a_provider_that_hangs_leave_room_for_passwords() -> None:
+    tries = LoginTries(b"k" * 32, Seconds())
+    with ExitStack() as stack:
+        for _ in range(CODES_AT_ONCE_MAX):
+            stack.enter_context(tries.redeeming("192.0.2.1"))
+        with tries.trying("198.51.100.1", TEAM, "ana", None):
+            pass
+        with pytest.raises(TooManyTries), tries.redeeming("198.51.100.1"):
+            pass
+    with tries.redeeming("198.51.100.1"):
         pass
 
 

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -22,6 +22,9 @@ from turntree.core.value import value
 
 AT_ONCE_MAX: Final = 16
 """Passwords of unknown browsers that are verified or wait; more are refused."""
+CODES_AT_ONCE_MAX: Final = 64
+"""Answers of identity providers that are redeemed. They wait for another machine, and no password
+waits behind them: with a provider that hangs, a stranger could otherwise keep all people out."""
 COUNTS_MAX: Final = 10_000
 _NONCE_BYTES: Final = 16
 
@@ -56,7 +59,7 @@ class LoginTries:
         """Take the secret that marks browsers, and the clock."""
         self._secret = secret
         self._now = now
-        self._at_once = 0
+        self._at_once: Counter[bool] = Counter()
         # When a count is used up to its burst no more: the time at which its last try is forgiven.
         self._until: OrderedDict[str, float] = OrderedDict()
 
@@ -67,7 +70,8 @@ class LoginTries:
         Raises:
             TooManyTries: There were too many from the address, or too many are going on.
         """
-        with self._counting([(f"code\0{_network_of(address)}", CODES)], is_known=False):
+        counts = [(f"code\0{_network_of(address)}", CODES)]
+        with self._counting(counts, is_code=True, at_once_max=CODES_AT_ONCE_MAX):
             yield
 
     @contextmanager
@@ -89,26 +93,27 @@ class LoginTries:
                 (f"address\0{_network_of(address)}", BY_ADDRESS),
             ]
         )
-        with self._counting(counts, is_known=known is not None):
+        at_once_max = AT_ONCE_MAX if known is None else None
+        with self._counting(counts, is_code=False, at_once_max=at_once_max):
             yield
 
     @contextmanager
     def _counting(
-        self, counts: Sequence[tuple[str, TryLimit]], *, is_known: bool
+        self, counts: Sequence[tuple[str, TryLimit]], *, is_code: bool, at_once_max: int | None
     ) -> Generator[None, None, None]:
         wait_s = max(self._wait(key, limit) for key, limit in counts)
-        is_crowded = not is_known and self._at_once >= AT_ONCE_MAX
+        is_crowded = at_once_max is not None and self._at_once[is_code] >= at_once_max
         if wait_s > 0 or is_crowded:
             raise TooManyTries(max(wait_s, 1.0))
         for key, limit in counts:
             self._until[key] = max(self._now(), self._until.pop(key, 0.0)) + limit.interval_s
         while len(self._until) > COUNTS_MAX:
             self._until.popitem(last=False)
-        self._at_once += 1
+        self._at_once[is_code] += 1
         try:
             yield
         finally:
-            self._at_once -= 1
+            self._at_once[is_code] -= 1
 
     def mark(self, workspace: str, name: str) -> str:
         """Return what a browser keeps in which a person has logged in."""
