@@ -7,6 +7,7 @@ from uuid import UUID
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 import turntree
 from tests.databases import Databases, as_owner
@@ -111,6 +112,44 @@ async def test_database_that_does_not_answer_fails_its_own_workspaces_only(
         assert FIRST in await names_in(await shards.find_named(FIRST))
         with anyio.fail_after(SOON_S / 2):
             assert await shards.answers(within_s=SOON_S)
+
+
+async def test_calls_that_wait_for_a_database_share_its_failure(
+    urls: tuple[str, str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    tries = 0
+
+    async def hang_up(stream: SocketStream) -> None:
+        nonlocal tries
+        tries += 1
+        async with stream:
+            await stream.receive()
+
+    async def ask(shards: ShardDatabases) -> None:
+        with pytest.raises(DatabaseUnavailable):
+            await shards.find_named(SECOND)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - not Django
+    write_map(
+        tmp_path / "shards.toml", urls[0], f"postgresql://x@127.0.0.1:{port}/x?sslmode=disable"
+    )
+    settings = Settings.from_environment(environment)
+    async with (
+        connect(settings, SystemClock()) as own,
+        AsyncExitStack() as stack,
+        listener,
+        anyio.create_task_group() as serving,
+    ):
+        serving.start_soon(listener.serve, hang_up)
+        shards = ShardDatabases(own, settings, stack)
+        async with anyio.create_task_group() as asking:
+            for _ in range(8):
+                asking.start_soon(ask, shards)
+        assert tries == 1
+        await ask(shards)
+        assert tries == 2, "who asks later tries again"
+        serving.cancel_scope.cancel()
 
 
 def test_map_beside_a_database_is_refused(environment: dict[str, str]) -> None:

@@ -5,6 +5,8 @@ the requests that need it, and no others.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from typing import Final
 import anyio
 
 from turntree.boot.open import Settings
-from turntree.core.errors import TurntreeError
+from turntree.core.errors import DatabaseUnavailable, TurntreeError
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
@@ -45,6 +47,8 @@ class ShardDatabases:
     """Closes what was opened."""
     _opened: dict[int, Database] = field(default_factory=dict[int, Database])
     _opening: dict[int, anyio.Lock] = field(default_factory=dict[int, anyio.Lock])
+    _failed: dict[int, tuple[float, str]] = field(default_factory=dict[int, tuple[float, str]])
+    """When a database last did not answer, and what was said."""
     _looking: set[asyncio.Task[bool]] = field(default_factory=set[asyncio.Task[bool]])
 
     async def find(self, workspace: str) -> Database:
@@ -78,12 +82,22 @@ class ShardDatabases:
         """
         if self.settings.shard == shard:
             return self.own
+        asked = time.monotonic()
         # One lock for each: one that does not answer must not hold up the others.
         async with self._opening.setdefault(shard.number, anyio.Lock()):
             if shard.number not in self._opened:
-                await upgrade_database(shard.database_url)
-                opening = open_database(shard.database_url, NO_WORKSPACE)
-                self._opened[shard.number] = await self.closing.enter_async_context(opening)
+                failed, said = self._failed.get(shard.number, (-math.inf, ""))
+                if failed >= asked:
+                    # It did not answer while this call waited. To try for each call in turn would
+                    # let a hundred calls wait for as many timeouts.
+                    raise DatabaseUnavailable(said)
+                try:
+                    await upgrade_database(shard.database_url)
+                    opening = open_database(shard.database_url, NO_WORKSPACE)
+                    self._opened[shard.number] = await self.closing.enter_async_context(opening)
+                except DatabaseUnavailable as error:
+                    self._failed[shard.number] = time.monotonic(), str(error)
+                    raise
         return self._opened[shard.number]
 
     async def answers(self, *, within_s: float) -> bool:
