@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from proofs.http_world import OTHER, TEAM, Team, later, serving_here
 from proofs.identity_provider import (
@@ -421,6 +422,19 @@ async def test_provider_that_answers_otherwise_lets_no_one_in(team: Team) -> Non
                     answer = await browser.post("/identity-logins", {})
                 assert (answer.status_code, problem(answer)) == (502, "provider-unavailable")
                 assert provider.asked.count("/keys") <= 1, "no redirect was followed"
+
+
+async def test_keys_that_are_none_are_the_providers_fault(team: Team) -> None:
+    for keys in ({"keys": ["x"]}, {"keys": None}, {"keys": {"a": 1}}, {"keys": []}, {}):
+        async with strict_provider() as provider, AsyncExitStack() as stack:
+            serving = serving_here(team, providers=[provider.config()])
+            url = await stack.enter_async_context(serving)
+            provider.redirect_uris = {f"{url}/w/{TEAM}/login"}
+            browser = await stack.enter_async_context(LoginBrowser(url))
+            back = await browser.visit(await browser.begin())
+            provider.answers["/keys"] = partial(JSONResponse, keys)
+            answer = await browser.finish(back)
+            assert (answer.status_code, problem(answer)) == (502, "provider-unavailable"), keys
 
 
 async def test_description_that_is_not_safe_is_refused(

@@ -314,7 +314,8 @@ def read_keys(document: Mapping[str, Any]) -> KeySet:
     found: list[Any] = document["keys"]
     signing = [
         one for one in found
-        if one.get("kty") in KEY_TYPES and one.get("use", "sig") == "sig"
+        if isinstance(one, dict)
+        and one.get("kty") in KEY_TYPES and one.get("use", "sig") == "sig"
     ]  # fmt: skip
     if not signing:
         raise ValueError("it has no key with which it signs")
