@@ -24,6 +24,9 @@ from turntree.db.pool import Connections
 from turntree.ledger.shape import Shape, Skeleton
 from turntree.ledger.shape_store import ShapeState
 
+ANSWERS_MAX: Final = 8
+"""Answers that are kept with a skeleton. There are hundreds of time zones, and a year in each
+takes as much room as the shape."""
 VIEWERS_MAX: Final = 16
 """Viewers of a database for whom a skeleton is kept: that of a million turns takes tens of MB."""
 WORDS_MAX: Final = 5_000
@@ -37,7 +40,14 @@ class KeptSkeleton:
 
     state: ShapeState
     skeleton: Skeleton
-    answers: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    answers: OrderedDict[str, bytes] = field(default_factory=OrderedDict[str, bytes])
+
+    def keep_answer(self, name: str, answer: bytes) -> bytes:
+        """Keep an answer, in place of the oldest of too many, and return it."""
+        self.answers[name] = answer
+        while len(self.answers) > ANSWERS_MAX:
+            self.answers.popitem(last=False)
+        return answer
 
     @cached_property
     def projects(self) -> dict[int, int]:

@@ -6,6 +6,7 @@ from tests.server.reads.conftest import Reader
 from tests.server.reads.scenes import say
 from turntree.api import Tree
 from turntree.server.route import adapter_of
+from turntree.server.skeleton import ANSWERS_MAX, find_kept
 from turntree.wire.shape import ActivityDocument, PlaceList, ShapeDocument
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,16 @@ async def test_empty_tree_has_empty_columns(reader: Reader) -> None:
     activity = await reader.get("shape", "activity")
     adapter_of(ActivityDocument).validate_python(activity)
     assert (activity["days"], activity["cells"]) == ([], [])
+
+
+async def test_activity_in_many_time_zones_is_not_kept_for_all(tree: Tree, reader: Reader) -> None:
+    await say(tree, "main", "one")
+    zones = [f"Etc/GMT+{hours}" for hours in range(1, ANSWERS_MAX + 3)]
+    first = [await reader.get("shape", "activity", zone=zone) for zone in zones]
+    kept = find_kept(tree)
+    assert kept is not None
+    assert len(kept.answers) == ANSWERS_MAX
+    assert [await reader.get("shape", "activity", zone=zone) for zone in zones] == first
 
 
 async def test_rows_are_found_by_range_and_by_turn(tree: Tree, reader: Reader) -> None:

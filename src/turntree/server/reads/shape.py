@@ -88,9 +88,8 @@ async def get_shape(context: ServerContext, asked: ShapeRequest) -> bytes:
     if asked.after != EVERYTHING:
         return write_shape(await find_shape(context.tree).read(asked.after))
     kept = await keep_skeleton(context.tree)
-    if "shape" not in kept.answers:
-        kept.answers["shape"] = write_shape(kept.skeleton)
-    return kept.answers["shape"]
+    answer = kept.answers.get("shape")
+    return answer or kept.keep_answer("shape", write_shape(kept.skeleton))
 
 
 def write_shape(skeleton: Skeleton) -> bytes:
@@ -114,9 +113,8 @@ async def get_activity(context: ServerContext, asked: ActivityRequest) -> bytes:
     """Return how many turns each agent took a day."""
     kept = await keep_skeleton(context.tree)
     name = f"activity in {asked.zone}"
-    if name not in kept.answers:
-        kept.answers[name] = await _write_activity(context, asked)
-    return kept.answers[name]
+    answer = kept.answers.get(name)
+    return answer or kept.keep_answer(name, await _write_activity(context, asked))
 
 
 async def _write_activity(context: ServerContext, asked: ActivityRequest) -> bytes:
