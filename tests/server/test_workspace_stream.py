@@ -13,6 +13,7 @@ import pytest
 
 from proofs.http_world import OWNER, TEAM, Team, a_team, serving_here
 from tests.databases import as_owner
+from turntree.auth.identities.identity import ProvenAccount
 from turntree.core.event import BEGINNING, FeedPosition
 from turntree.core.message import assistant, user
 from turntree.core.viewer import Sight
@@ -79,7 +80,8 @@ async def listening(
     http: httpx2.AsyncClient, team: Team, caller: str, after: str = ""
 ) -> AsyncGenerator[Listener, None]:
     """Listen as a caller, once the server has greeted them."""
-    headers = {**team.headers(caller), **({"last-event-id": after} if after else {})}
+    url = str(http.base_url).rstrip("/")
+    headers = {**team.headers(caller, url), **({"last-event-id": after} if after else {})}
     async with http.stream("GET", f"{API}/stream", headers=headers) as answer:
         assert answer.status_code == 200, await answer.aread()
         assert answer.headers["content-type"] == "text/event-stream"
@@ -198,6 +200,32 @@ async def test_reader_who_may_no_longer_read_gets_nothing_more(
             await team.tree.members.remove("mia")
         else:
             await team.tree.members.set_role("mia", "guest")
+        turn = await say(team, "not for you")
+        await owner.wait_for(turn)
+        with pytest.raises(EOFError):
+            await mia.wait_for(turn)
+        assert turn not in mia.names
+
+
+@pytest.mark.parametrize("how", ["logged out", "ended by an admin", "account unlinked"])
+async def test_stream_of_a_login_session_ends_with_it(
+    http: httpx2.AsyncClient, team: Team, how: str
+) -> None:
+    login = await team.log_in("browser", "mia")
+    code = team.logins["browser"]
+    if how == "account unlinked":
+        session = await team.tree.login_sessions.verify(code)
+        account = ProvenAccount("https://id.example.net", "s-mia")
+        identity = await team.tree.identities.link(account, session)
+        made, team.logins["browser"] = await team.tree.identities.log_in(account)
+        login = made.id
+    async with listening(http, team, "browser") as mia, listening(http, team, "owner") as owner:
+        if how == "logged out":
+            await team.tree.login_sessions.log_out(code)
+        elif how == "ended by an admin":
+            await team.of("ana").login_sessions.end(login)
+        else:
+            await team.of("mia").identities.unlink(identity)
         turn = await say(team, "not for you")
         await owner.wait_for(turn)
         with pytest.raises(EOFError):

@@ -39,7 +39,7 @@ BATCH: Final = 256
 """Clients that are written to before other requests get their turn."""
 ADMITTED_S: Final = 20.0
 """How often it is asked whether a reader may still read, if no event suggests that they may not."""
-_ABOUT_READERS: Final = frozenset({"api_key", "token", "member"})
+_ABOUT_READERS: Final = frozenset({"api_key", "login_session", "token", "member"})
 """The nouns of events after which a reader may be one no longer."""
 _START: Final[Mapping[str, Any]] = {
     "type": "http.response.start",
