@@ -6,9 +6,10 @@ A Chromium opens a server that was started with the typed command, and is used w
 keyboard. A person who is not logged in follows a link to a thread, is sent to log in, accepts an
 invitation and is back at the thread. They see the canopy, open the thread, fork it and undo that;
 what another member writes appears by the stream. An admin ends their login session in another
-process: the page says so, and leads back after the next login. Logging in leads to no address
-outside the workspace. In each state axe-core looks for violations of WCAG 2.2 AA, the focus is
-never lost, nothing foreign is loaded, and no error is reported but refusals.
+process: the page says so, and leads back after the next login. Another person who logs in with the
+same browser finds nothing of the first. Logging in leads to no address outside the workspace. In
+each state axe-core looks for violations of WCAG 2.2 AA, the focus is never lost, nothing foreign is
+loaded, and no error is reported but refusals.
 
 An admin changes a role and takes that back, invites a person, makes a key and revokes it, and ends
 a login session of their own; links and keys are shown once. A guest is offered no act that would
@@ -140,6 +141,7 @@ async def prove(proof: Proof) -> None:
             await get_in(visit, team)
             await work(proof, visit, team)
             await end_elsewhere(visit, team)
+            await share_browser(proof, visit, team)
             await stay_inside(proof, visit)
             await prove_secrets(proof, visit)
             await manage(proof, visit, team)
@@ -269,6 +271,45 @@ async def end_elsewhere(visit: Visit, team: Team) -> None:
     await page.keyboard.press("Enter")
     await visit.log_in_again(f"/s/{THREAD}", code=team.keys["owner"])
     await expect(page.locator(".here")).to_contain_text(OWNER)
+
+
+async def share_browser(proof: Proof, visit: Visit, team: Team) -> None:
+    """Let another person log in with the same browser, while a page of the first one is open."""
+    page, place = visit.page, visit.place
+    owner = team.of(OWNER)
+    await owner.sessions.create("diary", visibility="private")
+    await owner.turns.record("diary", [user("Dear diary")], [assistant("I listen.")])
+    await owner.programs.create("provider", "script", {"provider_type": "scripted"})
+    model = {"model_id": "scripted-1", "provider": "script"}
+    for person in (OWNER, "mia"):
+        await team.of(person).programs.create("model", f"teller-{person}", model)
+    await visit.context.clear_cookies()
+    await page.goto(f"{place}/login#code={team.keys['owner']}")
+    await page.locator("#with-code button").click()
+    await visit.is_at("/")
+    await page.goto(f"{place}/search?q=salary")
+    await expect(page.locator("main")).to_contain_text("salary")
+    await visit.watched.quiet()
+    await page.goto(f"{place}/s/{THREAD}")
+    await page.locator(".composer textarea").fill("between you and me")
+    other = await visit.context.new_page()
+    await other.goto(f"{place}/s/diary")
+    await expect(other.locator("main")).to_contain_text("Dear diary")
+    await page.goto(f"{place}/login#code={team.keys['member']}")
+    await page.locator("#with-code button").click()
+    await visit.is_at("/")
+    # The page of the first person does not go on as one of the second.
+    await expect(other.locator("body")).not_to_contain_text("Dear diary")
+    await other.close()
+    await page.goto(f"{place}/s/{THREAD}")
+    field = page.locator(".composer textarea")
+    await expect(field).to_be_visible()
+    left = [await field.input_value()]
+    await page.goto(f"{place}/search")
+    await expect(page.locator("main input[type=search]")).to_be_visible()
+    left += await page.get_by_text("salary").all_inner_texts()
+    texts = [one for one in left if one]
+    proof.at_most(f"words that the next person in a browser finds {texts}", len(texts), "words", 0)
 
 
 async def stay_inside(proof: Proof, visit: Visit) -> None:

@@ -2,6 +2,7 @@
 
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { read } from "./client.ts";
+import { PLACE_HERE } from "./place.ts";
 import type { Me } from "./types.ts";
 
 /** An action that a role, a key or a login session permits. */
@@ -16,8 +17,24 @@ export type Right =
 
 export const meQuery = queryOptions({
   queryKey: ["me"],
-  queryFn: ({ signal }) => read("/me", {}, signal),
+  queryFn: ({ signal }) => readMe(signal),
 });
+
+let known: Me | null = null;
+
+/**
+ * What this page has read is of one person in one workspace. In another tab, another person may have logged in: then
+ * the answer never comes, because the page is left for one that begins anew.
+ */
+async function readMe(signal: AbortSignal): Promise<Me> {
+  const me = await read("/me", {}, signal);
+  if (known && (me.user !== known.user || me.workspace !== known.workspace)) {
+    location.assign(`${PLACE_HERE}/`);
+    return new Promise(() => undefined);
+  }
+  known = me;
+  return me;
+}
 
 /** Undefined until the server has answered. */
 export function useMe(): Me | undefined {

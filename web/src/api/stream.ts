@@ -50,11 +50,15 @@ const listeners = new Set<(change: ChangeSet) => void>();
 export function startStream(): void {
   if (isStarted || lock.isClosed()) return;
   isStarted = true;
-  void checkWorkspace();
+  askWho();
   if (typeof SharedWorker === "undefined") wishTo(followLeader(receive));
   else shareWorker();
   addEventListener("pagehide", (event) => {
     if (!event.persisted) sendWish({ gone: true });
+  });
+  // A page that a browser shows again as it was left may be of a person who has logged out since.
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) askWho();
   });
 }
 
@@ -149,12 +153,13 @@ function receive(message: Message): void {
   const before = state;
   state = hear(state, message);
   if (message.event === "hello" && before.hello && before.hello.server !== message.data.server) {
-    void checkWorkspace();
+    askWho();
     askAgain();
   }
   if (message.event === "hello" || message.event === "state") catchUp();
-  // A stream does not say why it ended: the server, or the login session.
-  if (IS_SHARED && message.event === "link" && !message.data.isOpen) void checkWorkspace();
+  // A stream does not say why it ended: the server, or the login session. It is open again for the next person.
+  if (IS_SHARED && (message.event === "hello" || (message.event === "link" && !message.data.isOpen)))
+    askWho();
   if (message.event === "changed") {
     for (const listener of listeners) listener(message.data);
     askAgain();
@@ -181,11 +186,7 @@ function askAgain(): void {
   }, GATHER_MS);
 }
 
-let workspace: string | null = null;
-
-/** A server that shows another workspace has nothing in common with what this page has read. */
-async function checkWorkspace(): Promise<void> {
-  const me = await queryClient.fetchQuery({ ...meQuery, staleTime: 0, retry: false }).catch(() => null);
-  if (me && workspace && me.workspace !== workspace) location.assign(`${PLACE_HERE}/`);
-  workspace = me?.workspace ?? workspace;
+/** Asks who reads, and where: for another person or workspace the page begins anew. */
+function askWho(): void {
+  void queryClient.fetchQuery({ ...meQuery, staleTime: 0, retry: false }).catch(() => undefined);
 }

@@ -162,6 +162,8 @@ element("link").addEventListener("click", () => act(() => goToProvider("link")))
 // person asks for it: a program that only looks at the address must not use it up. It may be for
 // another person than the one who is logged in here.
 element("code").value = behind.get("code") ?? "";
+// A link that is opened where this page is open already changes no more than that.
+addEventListener("hashchange", () => location.reload());
 if (location.hash || location.search) history.replaceState(null, "", location.pathname);
 if ("state" in answer && ("code" in answer || "error" in answer)) finishLogin();
 else if (behind.has("code")) show();
