@@ -316,7 +316,7 @@ async def _default_model(programs: Registry, session: Program | None) -> Program
     # A model of another user cannot become the default.
     action = "model.choose_default" if chosen else "model.choose"
     raise InvalidOperation(
-        f"no model is chosen, and there are {names}",
+        f"no model is chosen; available: {names}",
         hint=Hint(action, {"model": named[0].name, "address": named[0].address}),
     )
 

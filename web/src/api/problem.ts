@@ -56,6 +56,11 @@ export function problemOf(status: number, body: unknown): Problem {
   return new Problem(status, TITLES[status] ?? `The server answered ${status}`);
 }
 
+/** The steps that a person can take: a server for a team also names requests, for programs. */
+export function stepsFor(steps: readonly string[] | undefined, isShared = IS_SHARED): readonly string[] {
+  return (steps ?? []).filter((step) => !isShared || !/\b(GET|POST) \//.test(step));
+}
+
 /** Anything that was thrown, as a problem. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;

@@ -13,7 +13,7 @@ import {
 import { useWorkspace } from "../../act/useAct.ts";
 import { read, write } from "../../api/client.ts";
 import { DRAFTS } from "../../api/ownWords.ts";
-import { asProblem, OFFLINE, type Problem } from "../../api/problem.ts";
+import { asProblem, OFFLINE, type Problem, stepsFor } from "../../api/problem.ts";
 import type { SendPreview } from "../../api/types.ts";
 import { count } from "../../core/format.ts";
 import { Button } from "../../parts/Button.tsx";
@@ -250,7 +250,7 @@ export function Composer(props: Props) {
       {preview && !preview.problem && !preview.is_served ? (
         <div className="composer-note" role="note">
           <span>No worker runs, so a message waits until one does.</span>
-          {(preview.next ?? []).map((step) => (
+          {stepsFor(preview.next).map((step) => (
             <Step key={step} step={step} />
           ))}
         </div>
@@ -342,7 +342,8 @@ function Answers(props: { preview: SendPreview; model: string; setModel: (name: 
     : preview.key
       ? `a model set up from ${preview.key}`
       : "";
-  if (models.length < 2 && !model)
+  const isChoice = models.length > 1 || (models.length === 1 && !answering);
+  if (!isChoice && !model)
     return answering ? <p className="composer-model">{visible(answering)} answers</p> : null;
   return (
     <label className="composer-model">
@@ -369,7 +370,7 @@ function Cannot(props: {
   const { preview } = props;
   const problem = preview ? null : asProblem(props.error);
   const said = preview?.problem || problem?.detail || problem?.message || "";
-  const steps = preview?.next ?? problem?.next ?? [];
+  const steps = stepsFor(preview?.next ?? problem?.next);
   return (
     <div className="composer-cannot" role="note">
       <p>
@@ -399,7 +400,7 @@ function EndNote(props: { end: RunEnd; forget: () => void; restore: (text: strin
           {end.reason ? `: ${visible(end.reason)}. ` : ". "}
           {kept}
         </p>
-        {end.next.map((step) => (
+        {stepsFor(end.next).map((step) => (
           <Step key={step} step={step} />
         ))}
         <span className="composer-ways">
