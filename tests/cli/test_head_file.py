@@ -118,6 +118,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "shards": "default",
         "server": "default",
         "server_http": "default",
+        "identity_providers": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err

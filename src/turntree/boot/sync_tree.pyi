@@ -22,6 +22,7 @@ from turntree.core.clock import Clock
 from turntree.core.event import Event, FeedPosition, SealedEvent
 from turntree.core.ids import (
     Digest,
+    Label,
     PlanId,
     ProgramId,
     ResourceId,
@@ -1710,6 +1711,8 @@ class _Router:
         A route to a turn gets a fork, named after a session that holds the turn; the same ``key``
         returns the same fork. Two concurrent calls for a label get the same session.
         """
+    def name_session(self, route: Route) -> Label:
+        """Return the label that ``begin`` gives to the session of a route, as things are now."""
     def identify(self, channel: str, id: str, entity: str) -> Session:
         """Identify a sender: the channel's session becomes the entity's, under both labels.
 
