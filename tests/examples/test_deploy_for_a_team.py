@@ -7,13 +7,15 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
 
 from proofs.http_world import serving_apart
+from tests.boot.test_shards import write_map
 from tests.cli.hint_runner import HintRunner, begin_and_end
-from tests.databases import as_owner
+from tests.databases import Databases, as_owner
 from tests.examples.tutorial import ROOT, Shell, check_again, reader
 from turntree.boot.open import Settings
 
@@ -23,6 +25,8 @@ REQUEST = re.compile(r"^curl .*$", re.MULTILINE)
 SERVER = "http://127.0.0.1:8744"
 REMOTE = "## From the command line"
 """The section whose commands work over a server."""
+SHARDS = "## Use several databases"
+"""The section whose commands need a map of databases."""
 NAMED = "https://turntree.example.net"
 SOON_S = 60.0
 
@@ -50,18 +54,46 @@ def settings(shell: Shell, place: Path, conninfo: str) -> Settings:
 
 
 def test_commands_of_the_page_can_be_typed_twice(shell: Shell) -> None:
-    commands = COMMAND.findall(PAGE.read_text(encoding="utf-8").partition(REMOTE)[0])
+    page = PAGE.read_text(encoding="utf-8").partition(REMOTE)[0]
+    commands = COMMAND.findall(page.replace(_section(page, SHARDS), ""))
     assert "turntree serve" in commands
     for good in ((0,), (0, 1, 3, 4)):
         for command in commands:
-            words = shlex.split(command)
-            if words[:2] == ["turntree", "serve"]:
-                code, printed = begin_and_end([*words[1:], "--port", "0"])
-                assert (code, "/w/team/api/v1" in printed) == (0, True), printed
-                continue
-            lines = shell.type(command, good=good)
-            if shell.code:
-                check_again(command, lines)
+            _type_here(shell, command, good)
+
+
+def test_commands_on_several_databases_can_be_typed(
+    shell: Shell, databases: Databases, template: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    page = PAGE.read_text(encoding="utf-8").partition(REMOTE)[0]
+    with databases.lend(template) as one, databases.lend(template) as two:
+        shards = write_map(tmp_path / "shards.toml", as_owner(one), as_owner(two))
+        monkeypatch.setenv("TURNTREE_SHARDS", str(shards))
+        monkeypatch.delenv("TURNTREE_DATABASE_URL")
+        for command in COMMAND.findall(_section(page, SHARDS)):
+            _type_here(shell, command, (0, 1))
+
+
+def _section(page: str, heading: str) -> str:
+    """Return the text from a heading to the next one."""
+    assert heading in page
+    before, _, rest = page.partition(heading)
+    return page[len(before) :].removesuffix(rest) + rest.partition("\n## ")[0]
+
+
+def _type_here(shell: Shell, command: str, good: Container[int]) -> None:
+    """Type a command; one that does not end by itself is ended."""
+    words = shlex.split(command)
+    if words[1] in ("serve", "worker"):
+        port = ["--port", "0"] if words[1] == "serve" else []
+        code, printed = begin_and_end([*words[1:], *port])
+        assert code == 0, (command, printed)
+        assert words[1] == "worker" or "/w/team/api/v1" in printed
+        return
+    lines = shell.type(command, good=good)
+    if shell.code:
+        check_again(command, lines)
 
 
 async def test_requests_of_the_page_are_answered(
