@@ -24,6 +24,12 @@ from turntree.core.viewer import EVERYTHING
 from turntree.integrity.fsck import fsck
 from turntree.server.access.login_tries import TryLimit
 from turntree.server.access.oidc.config import IdentityProviderConfig, find_config, read_providers
+from turntree.server.access.oidc.pending_login import (
+    PENDING_S,
+    SKEW_S,
+    PendingLogin,
+    read_pending,
+)
 from turntree.server.access.oidc.provider import ANSWER_BYTES_MAX
 
 pytestmark = pytest.mark.anyio
@@ -203,6 +209,14 @@ async def test_state_counts_once_and_in_its_own_browser(scene: Scene) -> None:
     first.http.cookies = cookies
     answer = await first.finish(await first.visit(url))
     assert (answer.status_code, answer.json()["detail"]) == (403, "this answer was used before")
+
+
+def test_login_that_a_server_with_a_faster_clock_began_can_be_finished() -> None:
+    begun = PendingLogin("0" * 64, 1_000 + PENDING_S, "login")
+    for behind_s in (0, 5, SKEW_S):
+        assert read_pending(begun.cookie, 1_000.0 - behind_s) == begun
+    for now_s in (1_000.0 + PENDING_S, 999.0 - SKEW_S):
+        assert read_pending(begun.cookie, now_s) is None
 
 
 async def test_cookie_is_forgotten_whatever_comes_of_a_login(scene: Scene) -> None:

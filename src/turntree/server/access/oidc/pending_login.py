@@ -16,6 +16,8 @@ from turntree.core.value import value
 
 PENDING_S: Final = 600
 """How long a person may take at the provider."""
+SKEW_S: Final = 60
+"""By how much the clock of the server that began a login may be ahead of that which finishes it."""
 LoginAim = Literal["login", "link"]
 _COOKIE: Final = re.compile(
     r"(?P<seed>[0-9a-f]{64})\.(?P<expires>[0-9]{1,12})\.(?P<aim>login|link)"
@@ -93,4 +95,4 @@ def read_pending(cookie: str | None, now_s: float) -> PendingLogin | None:
     aim: LoginAim = "link" if found["aim"] == "link" else "login"
     pending = PendingLogin(found["seed"], int(found["expires"]), aim)
     # A cookie that says it is valid for longer is not one that a server made: its state is wrong.
-    return pending if now_s < pending.expires_at <= now_s + PENDING_S + 1 else None
+    return pending if now_s < pending.expires_at <= now_s + PENDING_S + SKEW_S else None
