@@ -185,7 +185,10 @@ async def use_provider(proof: Proof, visit: Visit, provider: StrictProvider) -> 
     await page.keyboard.press("Enter")
     await visit.is_at(f"/s/{THREAD}")
     await expect(page.locator(".here")).to_contain_text("ana")
-    await page.goto(f"{visit.place}/login#accounts")
+    await page.goto(f"{visit.place}/account")
+    await expect(page.locator("main")).to_contain_text("With a linked account")
+    await page.get_by_role("link", name="Link or unlink accounts").press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Linked accounts")
     unlink = page.get_by_role("button", name="Unlink the account of human:ana")
     await unlink.focus()
     await page.keyboard.press("Enter")
@@ -198,7 +201,7 @@ async def use_provider(proof: Proof, visit: Visit, provider: StrictProvider) -> 
     await visit.look("an account that is not linked")
     forged = f"{visit.place}/login?state={'f' * 64}&code=guessed"
     await page.goto(forged)
-    await expect(status).to_contain_text("no login was begun in this browser")
+    await expect(status).to_contain_text("No login was begun in this browser")
     cookies: Any = await visit.context.cookies()
     shown = [one["name"] for one in cookies if not one["httpOnly"] or one["sameSite"] != "Strict"]
     proof.at_most(f"cookies that another site or a script could use {shown}", len(shown),

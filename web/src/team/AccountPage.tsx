@@ -13,6 +13,7 @@ import { Chip } from "../parts/Chip.tsx";
 import { Command } from "../parts/Command.tsx";
 import { Time } from "../parts/Figures.tsx";
 import { Failure, Skeleton } from "../parts/States.tsx";
+import { visible } from "../thread/text.ts";
 import { bare, type Done, TeamPage, useTeamAct } from "./Team.tsx";
 
 /** Who is logged in, where else, and the way out. */
@@ -21,6 +22,10 @@ export default function AccountPage() {
   const answer = useQuery({
     queryKey: ["logins"],
     queryFn: ({ signal }) => read("/login-sessions", {}, signal),
+  });
+  const provider = useQuery({
+    queryKey: ["identity-provider"],
+    queryFn: ({ signal }) => read("/identity-provider", {}, signal),
   });
   const [ended, setEnded] = useState<LoginDocument | null>(null);
   const [done, setDone] = useState<Done | null>(null);
@@ -82,6 +87,18 @@ export default function AccountPage() {
       {answer.isSuccess && logins.length === 1 ? (
         <p className="team-hint">You are logged in nowhere else.</p>
       ) : null}
+      {provider.data?.name ? (
+        <section className="team-roles" aria-labelledby="team-linked">
+          <h2 id="team-linked">Linked accounts</h2>
+          <p className="team-hint">
+            With an account at {visible(provider.data.name)} that is linked to you, you log in without a key
+            or a password.
+          </p>
+          <a className="button" href={`${PLACE_HERE}/login#accounts`}>
+            Link or unlink accounts
+          </a>
+        </section>
+      ) : null}
       {isAdmin ? (
         <section className="team-roles" aria-labelledby="team-password">
           <h2 id="team-password">Password</h2>
@@ -113,6 +130,7 @@ const METHODS: Record<string, string> = {
   password: "a password",
   key: "an API key",
   invitation: "an invitation",
+  identity: "a linked account",
 };
 
 function EndDialog(props: { login: LoginDocument; close: () => void; finish: (done: Done) => void }) {

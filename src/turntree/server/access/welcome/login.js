@@ -33,10 +33,14 @@ async function call(method, path, body) {
 
 class Refused extends Error {
   constructor(status, problem) {
-    const steps = (problem.next ?? []).join("; ");
-    super(steps ? `${problem.detail}. Next: ${steps}` : problem.detail);
+    super([problem.detail, ...(problem.next ?? [])].map(sentence).join(" "));
     this.status = status;
   }
+}
+
+// The server writes for programs too: its sentences begin with a small letter and end without a stop.
+function sentence(text) {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
 
 function say(text) {
@@ -56,6 +60,7 @@ async function show() {
   } catch (error) {
     say(error.message);
   }
+  element("title").textContent = "Log in";
   element("inside").hidden = true;
   element("outside").hidden = false;
   element("code").focus();
@@ -94,6 +99,8 @@ async function showAccounts() {
     return row;
   });
   element("identities").replaceChildren(...rows);
+  element("none").hidden = rows.length > 0;
+  element("title").textContent = "Linked accounts";
   element("link").hidden = provider.name === null;
   element("link").textContent = `Link your ${provider.name} account`;
   element("onward").href = onward;
