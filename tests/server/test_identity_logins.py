@@ -439,7 +439,14 @@ async def test_provider_that_answers_otherwise_lets_no_one_in(team: Team) -> Non
 
 
 async def test_keys_that_are_none_are_the_providers_fault(team: Team) -> None:
-    for keys in ({"keys": ["x"]}, {"keys": None}, {"keys": {"a": 1}}, {"keys": []}, {}):
+    faults: tuple[dict[str, Any], ...] = (
+        {"keys": ["x"]},
+        {"keys": None},
+        {"keys": {"a": 1}},
+        {"keys": []},
+        {},
+    )
+    for keys in faults:
         async with strict_provider() as provider, AsyncExitStack() as stack:
             serving = serving_here(team, providers=[provider.config()])
             url = await stack.enter_async_context(serving)
