@@ -13,6 +13,7 @@ from turntree.server.following import Follower
 from turntree.server.importing import ImportJobs
 from turntree.server.machine import Machine
 from turntree.server.reads.sources import judge, list_sources
+from turntree.server.skeleton import read_skeleton
 from turntree.testing.fakes import FakeClock
 from turntree.transcripts.importer import ToolPaths
 from turntree.wire.stream import ImportJob
@@ -117,3 +118,17 @@ async def test_following_imports_new_turns_of_an_imported_tool(
 )
 def test_state_of_a_source(found: int, imported: int, state: str) -> None:
     assert judge(found, imported) == state
+
+
+async def test_title_that_a_tool_changes_alone_is_in_the_next_list(
+    tree: Tree, machine: Machine
+) -> None:
+    write_turn(machine.places.home, 1)
+    await import_all(tree, machine, lambda _: None)
+    before = (await read_skeleton(tree)).sessions[0].title
+    transcript = next(machine.places.home.rglob(f"{SESSION}.jsonl"))
+    with transcript.open("a") as file:
+        file.write(f'{{"type":"custom-title","customTitle":"Depots","sessionId":"{SESSION}"}}\n')
+    await import_all(tree, machine, lambda _: None)
+    assert before != "Depots"
+    assert (await read_skeleton(tree)).sessions[0].title == "Depots"

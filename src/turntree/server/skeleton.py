@@ -67,6 +67,8 @@ class _ViewerPlace:
     shape: Shape
     """Reads the skeleton, and remembers the project of each tree for the next time."""
     kept: KeptSkeleton | None = None
+    forgotten: int = 0
+    """How often what was kept was forgotten: a read that began before is not kept."""
     reading: anyio.Lock = field(default_factory=anyio.Lock)
 
 
@@ -101,9 +103,23 @@ async def keep_skeleton(tree: Tree) -> KeptSkeleton:
         state = await place.shape.store.find_state()
         if place.kept is not None and place.kept.state == state:
             return place.kept
+        forgotten = place.forgotten
         # The state is older than what is read now: what comes in between is read again.
-        place.kept = KeptSkeleton(state, await place.shape.read())
-        return place.kept
+        kept = KeptSkeleton(state, await place.shape.read())
+        place.kept = kept if place.forgotten == forgotten else None
+        return kept
+
+
+def forget_skeletons(tree: Tree) -> None:
+    """Read the skeleton anew for each viewer of a workspace, after a change that is no event.
+
+    A tool gives its session another title, and an import stores it: no turn follows from that.
+    """
+    database = tree.shape.store.database
+    for (workspace, _), place in _PLACES.get(database.pool, _Places()).items():
+        if workspace == database.workspace:
+            place.kept = None
+            place.forgotten += 1
 
 
 def _place_of(tree: Tree) -> _ViewerPlace:
