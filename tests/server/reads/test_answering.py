@@ -70,7 +70,7 @@ async def test_preview_of_a_session_that_is_only_read_says_so(
     await tree.sessions.fork("main", "shared", visibility="private")
     await tree.programs.grant("shared", "zoe", "read")
     refused = await stranger.get("runs", "preview", to="shared")
-    assert "human:zoe" in refused["problem"]
+    assert refused["problem"].endswith("lets human:zoe read shared, and not send to it")
     assert (await reader.get("runs", "preview", to="shared"))["problem"] == ""
 
 

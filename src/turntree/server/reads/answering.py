@@ -155,7 +155,7 @@ async def _find_refusal(context: ServerContext, route: Route) -> str | None:
     program = await tree.programs.find(route.session)
     by = str(tree.runs.by)
     if program is not None and not await tree.programs.allows(program, by, "invoke"):
-        return f"{program.owner} lets {by} read {program.name}, and not send to it"
+        return f"{program.owner} lets {by} read {route.label}, and not send to it"
     return None
 
 
