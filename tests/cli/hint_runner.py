@@ -240,14 +240,19 @@ class HintRunner:
                 self.seen.add(key)
                 self._fail(words, hint, fault)
 
-    def follow_in_shell(self, printed: Printed, line: str) -> None:
-        """Type a hint that was printed just now, where that was, and see that it works."""
+    def follow_in_shell(self, printed: Printed, line: str, *, by: str | None = None) -> None:
+        """Type a hint that was printed just now, where that was, and see that it works.
+
+        ``by`` is the command that printed it, if it ran in a process of its own.
+        """
         assert line in [hint.text for hint in list_hints(printed.out, printed.err)], printed
         ended = subprocess.run(
             ["bash", "-c", f'turntree() {{ "{sys.executable}" -m turntree "$@"; }}; {line}'],
             capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stdout + ended.stderr
+        if by is not None:
+            self._prove(f"{by}|{Hint('next', line).shape}")
         for same in [one for one in self.pending if one.hint.text == line]:
             self._prove(same.key)
 
@@ -564,7 +569,12 @@ def kind_of(key: str) -> str:
             at = root
         elif below is not None:
             at = below
-        elif at is not None and not word.startswith("-") and not word.isupper() and word != "&&":
+        elif (
+            at is not None
+            and not word.startswith("-")
+            and PLACEHOLDER.fullmatch(word) is None
+            and word != "&&"
+        ):
             word = "…"  # noqa: PLW2901
         kind.append(word)
     return " ".join(kind)

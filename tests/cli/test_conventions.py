@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 import turntree as package
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import HintRunner, list_hints
 from turntree.cli.reference import write_reference
 from turntree.cli.root import COMMANDS, root
 from turntree.core.ids import short_id
@@ -47,6 +48,17 @@ def test_the_exit_code_says_what_kind_of_end_it_was(
     if code:
         assert answer.out == ""
         assert answer.err.startswith("error: ")
+
+
+def test_session_that_cannot_be_rewound_is_reset_by_its_hint(
+    planted: Call, hints: HintRunner
+) -> None:
+    refused = planted("rewind", "demo/opus")
+    assert refused.code == 1
+    (line,) = (one.text for one in list_hints(refused.out, refused.err))
+    hints.follow_in_shell(refused, line)
+    newest = planted("log", "demo/opus", "--json").documents[0]["id"]
+    assert planted("log", "demo/fix-login", "--json").documents[0]["id"] == newest
 
 
 def test_an_ambiguous_prefix_lists_its_candidates(reader: Call) -> None:
@@ -113,8 +125,12 @@ def test_an_address_that_is_none_is_no_traceback(
     assert bare("status").code == 5
 
 
-def test_a_misspelt_command_is_answered_with_the_nearest(bare: Call) -> None:
-    assert bare("lgo").err == "error: there is no command 'lgo'\nnext: turntree log\n"
+def test_a_misspelt_command_is_answered_with_the_nearest(reader: Call) -> None:
+    assert reader("lgo").err == "error: there is no command 'lgo'\nnext: turntree log\n"
+
+
+def test_nearest_command_to_server_is_serve(turntree: Call) -> None:
+    assert turntree("server", "status").err.endswith("next: turntree serve\n")
 
 
 def test_lists_are_one_document_a_line_with_stable_keys(reader: Call) -> None:

@@ -1,6 +1,7 @@
 """The pages about undoing an agent, typed with the real Claude Code and a scripted model."""
 
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Generator
@@ -12,6 +13,7 @@ from proofs.agents import claude
 from proofs.agents.programs import ensure_claude
 from proofs.agents.shop import SETTINGS, rules
 from proofs.agents.stage import Stage
+from tests.cli.conftest import Answer
 from tests.cli.hint_runner import HintRunner
 from tests.examples.tutorial import (
     PULL_REQUEST,
@@ -63,6 +65,14 @@ def shell(
             wait_until_read(spool)
             return ended.stdout
 
+        # Where a hint starts the tool, the real one is told one thing more, and ends.
+        bin_ = tmp_path / "bin"
+        bin_.mkdir()
+        variables = {**stage.environment(), "HOME": os.environ["HOME"], **own}
+        words = ["exec", "env", *(f"{name}={text}" for name, text in variables.items())]
+        words += [str(stage.program), "-p", "Thanks"]
+        (bin_ / "claude").write_text(f'#!/bin/sh\n{shlex.join(words)} "$@"\n')
+        (bin_ / "claude").chmod(0o755)
         yield Shell(tmp_path, monkeypatch, ask, hints=hints)
         stage.end_all()
 
@@ -85,8 +95,19 @@ def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
     assert "(HEAD -> claude-code/" in newest
     assert "Make it faster" in newest
     assert len(older) == len(("round", "test", "faster"))
+    go_on_in_the_agent(shell)
     shell.patch.chdir(start)
     type_again(shell, UNDO.read_text(encoding="utf-8"), digests)
+
+
+def go_on_in_the_agent(shell: Shell) -> None:
+    """Type what a rewind and its undo hint at: the real Claude Code goes on from there."""
+    assert shell.hints is not None
+    lines = {one.hint.text for one in shell.hints.pending}
+    (line,) = (one for one in lines if one.endswith("--open"))
+    with shell.patch.context() as patch:
+        patch.setenv("PATH", f"{shell.root / 'bin'}:{os.environ['PATH']}")
+        shell.hints.follow_in_shell(Answer(0, "", f"next: {line}"), line)
 
 
 def test_the_page_about_pull_requests_shows_what_happens(

@@ -8,7 +8,11 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tests.cli.conftest import Answer
+from tests.cli.hint_runner import HintRunner
+from turntree.cli.root import root
 from turntree.db.embedded.server import EmbeddedServer
 
 pytestmark = pytest.mark.slow
@@ -34,6 +38,30 @@ def at_home(place: Path, tmp_path: Path) -> Generator[Call, None, None]:
 
     yield call
     EmbeddedServer(home).stop(mode="immediate")
+
+
+def test_hint_of_a_verified_backup_restores_it_in_an_empty_home(
+    at_home: Call, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hints: HintRunner
+) -> None:
+    assert at_home("session", "create", "before").returncode == 0
+    assert at_home("backup", "create", "one.zip").returncode == 0
+    verified = at_home("backup", "verify", "one.zip")
+    empty = place / f"restored-{os.getpid()}"
+    for name in [name for name in os.environ if name.startswith("TURNTREE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TURNTREE_HOME", str(empty))
+    monkeypatch.setenv("TURNTREE_CONFIG", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    try:
+        hints.follow_in_shell(
+            Answer(verified.returncode, verified.stdout, verified.stderr),
+            "turntree backup restore one.zip",
+            by="backup",
+        )
+        listed = CliRunner().invoke(root, ["session", "list", "--json"])
+        assert '"before"' in listed.stdout
+    finally:
+        EmbeddedServer(empty).stop(mode="immediate")
 
 
 def test_backup_is_verified_restored_and_undone(at_home: Call, tmp_path: Path) -> None:

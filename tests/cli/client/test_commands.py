@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.client.conftest import Served
 from tests.cli.conftest import Answer
+from tests.cli.hint_runner import HintRunner
 
 pytestmark = pytest.mark.slow
 AGE = re.compile(r"\b\d+[smh]\b|\bnow\b|\d+(?:\.\d+)? (?:ms|s)\b")
@@ -111,7 +112,9 @@ def test_message_is_streamed_queued_and_followed(served: Served) -> None:
     assert "nothing is being answered" in run(served, "cancel", "main").out
 
 
-def test_server_option_is_in_the_hints_and_the_key_is_nowhere(served: Served) -> None:
+def test_server_option_is_in_the_hints_and_the_key_is_nowhere(
+    served: Served, hints: HintRunner
+) -> None:
     served.there()
     served.patch.delenv("TURNTREE_SERVER")
     made = run(served, "--server", served.url, "session", "create", "mine", "--json")
@@ -126,6 +129,8 @@ def test_server_option_is_in_the_hints_and_the_key_is_nowhere(served: Served) ->
         words, input=f"{served.key}\n", capture_output=True, text=True, check=True
     )
     assert served.key not in stored.stdout + stored.stderr
+    printed = Answer(stored.returncode, stored.stdout, stored.stderr)
+    hints.follow_in_shell(printed, f"turntree --server {served.url} session list", by="key")
     assert run(served, "--server", served.url, "session", "show", "mine").code == 0
     run(served, "key", "forget", served.url)
     served.patch.setenv("TURNTREE_KEY", f"{served.key[:-1]}~")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import HintRunner
 from tests.cli.history.test_blame_commit import git
 from tests.cli.project import Project
 
@@ -153,6 +154,16 @@ def test_pr_says_what_is_wrong(turntree: Call, project: Project, tmp_path: Path)
     project.turn("only read it", {})
     told = turntree("pr")
     assert (told.code, "no recorded turn wrote a line of main..HEAD" in told.err) == (3, True)
+
+
+def test_hint_of_a_repository_without_main_describes_the_branch(
+    turntree: Call, project: Project, branch: tuple[str, str], hints: HintRunner
+) -> None:
+    del project, branch
+    git("branch", "-m", "main", "BASE")
+    told = turntree("pr")
+    assert (told.code, "there is no branch main or master" in told.err) == (3, True)
+    hints.follow_in_shell(told, "turntree pr BASE..HEAD")
 
 
 def test_pr_finds_turns_of_another_work_tree(turntree: Call, project: Project) -> None:

@@ -617,8 +617,16 @@ def test_states_of_another_ledger_are_not_swept(turntree: Call, shop: Project) -
     assert "host=elsewhere" in answer.err
 
 
-def test_nothing_is_left_unfinished(turntree: Call, shop: Project) -> None:
-    assert "nothing was left unfinished" in turntree("plan", "list").err
+def test_nothing_is_left_unfinished(turntree: Call, shop: Project, hints: HintRunner) -> None:
+    listed = turntree("plan", "list")
+    assert "nothing was left unfinished" in listed.err
+
+    async def fork() -> None:
+        async with open_tree(shop.settings) as tree:
+            await tree.sessions.fork("main~1", "REV")
+
+    anyio.run(fork)
+    hints.follow_in_shell(listed, "turntree rewind REV --files --dry-run")
     turntree("rewind", "main~1", "--files")
     (plan,) = turntree("plan", "list", "--all", "--json").documents
     assert (plan["kind"], plan["outcome"]) == ("restore", "completed")

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import HintRunner
 from turntree.boot.open import Settings, open_tree
 from turntree.core.message import assistant, user
 from turntree.core.usage import ModelCall, Usage
@@ -173,7 +174,7 @@ def test_a_fork_of_it_says_that_it_is_private_and_how_to_open_it(
 
 
 def test_who_did_not_begin_a_session_does_not_make_it_theirs(
-    turntree: Call, words: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    turntree: Call, words: dict[str, str], monkeypatch: pytest.MonkeyPatch, hints: HintRunner
 ) -> None:
     del words
     monkeypatch.setenv("TURNTREE_USER", "bob")
@@ -185,6 +186,7 @@ def test_who_did_not_begin_a_session_does_not_make_it_theirs(
         assert "human:ana created main and decides about it" in refused.err
         assert "turntree fork main LABEL" in refused.err
         assert refused.code == 4
+    hints.follow_in_shell(refused, "turntree fork main LABEL")
     monkeypatch.setenv("TURNTREE_USER", "ana")
     turntree("session", "create", "empty")
     monkeypatch.setenv("TURNTREE_USER", "bob")

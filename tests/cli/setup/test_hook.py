@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import HintRunner
 from turntree.cli.hook_process.entry import FIFO
 from turntree.cli.hook_wait import SILENCE_MAX_S, WAIT_MAX_S, is_coming
 from turntree.core.ids import unix_ms
@@ -269,6 +270,17 @@ def test_settings_that_are_no_json_are_left_alone(bare: Call, home: Path) -> Non
     assert f"{settings} was left alone: it is not plain JSON" in answer.err
     assert "put it right, and try again" in answer.err
     assert settings.read_text(encoding="utf-8") == "{bad"
+
+
+def test_hint_of_the_status_installs_hooks_of_the_tools_that_are_here(
+    bare: Call, home: Path, hints: HintRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = home.parent / "person"
+    monkeypatch.setenv("HOME", str(person))
+    (person / ".claude" / "projects").mkdir(parents=True)
+    status = bare("hook", "status")
+    hints.follow_in_shell(status, "turntree hook install")
+    assert any(hook["installed"] for hook in bare("hook", "status", "--json").document["hooks"])
 
 
 def test_status_shows_what_waits_and_what_went_wrong(bare: Call, home: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.conftest import Call
+from tests.cli.hint_runner import HintRunner, list_hints
 from tests.cli.talker import SUM, TOOLS, chat, furnish
 from turntree.cli.output.text import cells
 from turntree.cli.root import root
@@ -209,6 +210,17 @@ def test_a_tail_fits_the_terminal_or_80_columns(
         assert len(shown.lines) > 1
         lines = [*shown.lines, *shown.err.splitlines()]
         assert max(map(cells, lines)) <= int(columns or 80), what
+
+
+def test_hint_of_a_failed_answer_asks_again(talk: Call, hints: HintRunner) -> None:
+    talk("send", "main", "it is broken")
+    (turn,) = talk("log", "--json").documents
+    shown = talk("tail", turn["digest"])
+    (line,) = (one.text for one in list_hints(shown.out, shown.err))
+    assert talk("program", "configure", "script", "--set", "rules=[]").code == 0
+    hints.follow_in_shell(shown, line)
+    outcomes = {one["outcome"] for one in talk("log", "--all", "--json").documents}
+    assert outcomes == {"failed", "completed"}
 
 
 def test_the_tail_of_a_session(talk: Call) -> None:
