@@ -12,7 +12,12 @@ import pytest
 
 import turntree.client
 from turntree.api import Tree
+from turntree.auth.api_keys import ApiKeys
 from turntree.auth.authorizer import Authorizer
+from turntree.auth.identities.service import Identities
+from turntree.auth.invitations import Invitations
+from turntree.auth.logins.service import LoginSessions
+from turntree.auth.members import Members
 from turntree.client.client import Client
 from turntree.client.runs import MessageOptions, RunsApi
 from turntree.ledger.graph.causes import Causes
@@ -40,6 +45,11 @@ FACETS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "causes": (Causes,),
     "authority": (Authorizer,),
     "stats": (),
+    "members": (Members,),
+    "invitations": (Invitations,),
+    "keys": (ApiKeys,),
+    "login_sessions": (LoginSessions,),
+    "identities": (Identities,),
 }
 """The library's classes behind each facet of the client."""
 NOT_IN_THE_LIBRARY: Final[Mapping[str, str]] = {
@@ -64,33 +74,23 @@ OTHER_PARAMETERS: Final[Mapping[str, tuple[set[str], str]]] = {
     "files.diff": ({"revision", "path"}, "The server finds the resource and its states."),
     "files.read": ({"revision"}, "The server finds the resource and its state."),
     "causes.explain": (set(), ""),
+    "invitations.create": ({"expires_in_days"}, "The server counts days by its own clock."),
+    "keys.create": (
+        {"allow", "expires_in_days"},
+        "Patterns travel as text, and the server counts days by its own clock.",
+    ),
 }
 """The parameters that only a verb of the client has, and why."""
 LOGIN: Final = "Browsers log in and out with it; a client has a key."
-ADMIN: Final = "The page and the commands of admins use it; a client has no facet for members yet."
 WITHOUT_A_VERB: Final[Mapping[str, str]] = {
     "POST /first-key": "It makes the key that a client begins with; the page of the link calls it.",
     "POST /accepted-invitations": "It makes the key that a client begins with.",
     "GET /stream": "It says what to read again on a page; a program follows runs.",
-    "GET /login-sessions": LOGIN,
     "POST /login-sessions": LOGIN,
-    "POST /login-sessions/{login}/end": LOGIN,
     "POST /logout": LOGIN,
     "GET /identity-provider": LOGIN,
     "POST /identity-logins": LOGIN,
     "POST /identity-logins/finish": LOGIN,
-    "GET /identities": LOGIN,
-    "POST /identities/{identity}/unlink": LOGIN,
-    "GET /invitations": ADMIN,
-    "POST /invitations": ADMIN,
-    "POST /invitations/{invitation}/revoke": ADMIN,
-    "GET /keys": ADMIN,
-    "POST /keys": ADMIN,
-    "POST /keys/{key}/revoke": ADMIN,
-    "GET /members": ADMIN,
-    "POST /members": ADMIN,
-    "POST /members/{member}/remove": ADMIN,
-    "POST /members/{member}/role": ADMIN,
 }
 """The routes that no verb reaches, and why."""
 

@@ -3,6 +3,13 @@
 from types import TracebackType
 from typing import Self, Unpack
 
+from turntree.client.accounts import (
+    IdentitiesApi,
+    InvitationsApi,
+    KeysApi,
+    LoginSessionsApi,
+    MembersApi,
+)
 from turntree.client.address import check_key, read_address
 from turntree.client.connection import HttpConnection
 from turntree.client.files import FilesApi
@@ -40,6 +47,11 @@ class Client:
         self.causes = CausesApi(http)
         self.authority = AuthorityApi(http)
         self.stats = StatsApi(http)
+        self.members = MembersApi(http)
+        self.invitations = InvitationsApi(http)
+        self.keys = KeysApi(http)
+        self.login_sessions = LoginSessionsApi(http)
+        self.identities = IdentitiesApi(http)
 
     def __repr__(self) -> str:
         # Without the key: a representation ends up in logs.

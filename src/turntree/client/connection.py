@@ -79,7 +79,7 @@ class HttpConnection:
         body: Mapping[str, object],
         /,
         *,
-        key: str | None = None,
+        idempotency_key: str | None = None,
         **names: str,
     ) -> T:
         """Return the answer to a write, which happens once however often it is sent.
@@ -88,7 +88,7 @@ class HttpConnection:
             TurntreeError: The server refused it, or cannot be reached.
         """
         given = {name: item for name, item in body.items() if item is not None}
-        headers = {"idempotency-key": key or secrets.token_hex(KEY_BYTES)}
+        headers = {"idempotency-key": idempotency_key or secrets.token_hex(KEY_BYTES)}
         answer = await self._send("POST", path, names, json=given, headers=headers)
         return read_document(kind, _document_of(answer))
 

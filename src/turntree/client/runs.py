@@ -75,7 +75,7 @@ class RunsApi(Facet):
             PermissionDenied: The key may not send there.
         """
         body = {"to": target, "text": said, "expected_head": expected_head, **asked}
-        return await self.http.post("/runs", QueuedRun, body, key=key)
+        return await self.http.post("/runs", QueuedRun, body, idempotency_key=key)
 
     async def preview(
         self, target: str, *, model: str | None = None, agent: str | None = None

@@ -70,7 +70,9 @@ class SessionsApi(Facet):
         Raises:
             Conflict: The name is taken.
         """
-        return await self.http.post("/sessions", SessionDocument, {"label": label}, key=key)
+        return await self.http.post(
+            "/sessions", SessionDocument, {"label": label}, idempotency_key=key
+        )
 
     async def fork(self, revision: str, label: str, *, key: str | None = None) -> SessionDocument:
         """Create a session at a turn; nothing is copied.
@@ -80,7 +82,7 @@ class SessionsApi(Facet):
             NotFound: The revision names nothing.
         """
         body = {"label": label, "at": revision}
-        return await self.http.post("/sessions", SessionDocument, body, key=key)
+        return await self.http.post("/sessions", SessionDocument, body, idempotency_key=key)
 
     async def rewind(
         self,

@@ -138,3 +138,30 @@ def test_server_option_is_in_the_hints_and_the_key_is_nowhere(
     assert wrong.code == 4
     assert served.key[:-1] not in wrong.err
     assert os.environ["TURNTREE_KEY"] not in wrong.err
+
+
+def test_people_are_let_in_and_out_over_a_server(served: Served) -> None:
+    served.there()
+    turntree = served.turntree
+    assert run(served, "member", "add", "bo").lines == ["bo is a member"]
+    changed = run(served, "member", "role", "bo", "guest")
+    assert changed.lines == ["bo was a member, and is a guest"]
+    assert "undo with: turntree member role bo member" in changed.err
+    assert turntree("member", "role", "nobody-here", "guest").code == 3
+    invited = run(served, "invitation", "create", "cy@example.net", "--json").document
+    assert invited["code"].startswith("tti_")
+    made = run(served, "key", "create", "ci", "--allow", "action:read", "--json").document
+    assert (made["state"], made["scopes"]) == ("valid", {"actions": {"allow": ["read"]}})
+    for words in (
+        ("member", "list"), ("invitation", "list"), ("key", "list"),
+        ("member", "list", "--json"), ("invitation", "list", "--json"), ("key", "list", "--json"),
+    ):  # fmt: skip
+        here, there = both(served, *words)
+        assert there == here, words
+    served.there()
+    removed = run(served, "member", "remove", "bo", "--json").document
+    assert (removed["before"], removed["undo"]) == ("guest", "turntree member add --role guest bo")
+    run(served, "invitation", "revoke", invited["id"])
+    run(served, "key", "revoke", made["id"], "--reason", "a test")
+    assert invited["id"] not in run(served, "invitation", "list").out
+    assert "a test" in run(served, "key", "list", "--all").out

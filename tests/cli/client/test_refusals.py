@@ -49,10 +49,10 @@ def test_commands_of_this_machine_exist(name: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["diff main other", "files", "chat", "stats", "sql", "worker", "tag list", "key list", "remote",
+    ["diff main other", "files", "chat", "stats", "sql", "worker", "tag list", "remote",
      "log --graph", "log --all", "rewind main~1 --files", "fork main x --agent atlas",
      "send main hello --attach pyproject", "search x --semantic", "show --context",
-     "session list --here", "session create x --private"],
+     "session list --here", "session create x --private", "member password"],
 )  # fmt: skip
 def test_command_that_does_not_work_over_a_server_says_so(away: Call, words: str) -> None:
     Path("pyproject").touch()

@@ -52,6 +52,16 @@ COMMANDS: Final[Mapping[str, ServedCommand]] = {
     ),
     "tail": _served("talk", "tail", "what", "follows", "count", "seconds"),
     "cancel": _served("talk", "cancel", "what", "discard", "wait"),
+    "member list": _served("accounts", "list_members"),
+    "member add": _served("accounts", "add_member", "name", "role"),
+    "member role": _served("accounts", "set_role", "name", "role"),
+    "member remove": _served("accounts", "remove_member", "name"),
+    "invitation list": _served("accounts", "list_invitations", "everything"),
+    "invitation create": _served("accounts", "create_invitation", "invitee", "role", "days"),
+    "invitation revoke": _served("accounts", "revoke_invitation", "id"),
+    "key list": _served("accounts", "list_keys", "everything"),
+    "key create": _served("accounts", "create_key", "name", "allow", "agent", "days"),
+    "key revoke": _served("accounts", "revoke_key", "id", "reason"),
 }  # fmt: skip
 HERE: Final = frozenset({
     "completion", "help", "version",

@@ -42,7 +42,11 @@ def create(terminal: Terminal, invitee: str, role: str, days: int) -> None:
     be accepted by that person only, one for an e-mail address by any holder of the code.
     """
     act = partial(_create, invitee=invitee, role=read_role(role), days=days)
-    made, code = with_ledger(terminal, act, waits=False)
+    tell_created(terminal, *with_ledger(terminal, act, waits=False))
+
+
+def tell_created(terminal: Terminal, made: Invitation, code: str) -> None:
+    """Print the code of a new invitation."""
     document = {"code": code, **asdict(made)}
     terminal.tell(code, document, undo=f"turntree invitation revoke {made.id}")
 
@@ -52,6 +56,13 @@ def create(terminal: Terminal, invitee: str, role: str, days: int) -> None:
 def list_(terminal: Terminal, everything: bool) -> None:
     """List the invitations that can still be accepted; only admins see them."""
     found, now = with_ledger(terminal, _list, waits=False)
+    tell_list(terminal, found, now, everything=everything)
+
+
+def tell_list(
+    terminal: Terminal, found: list[Invitation], now: Timestamp, *, everything: bool
+) -> None:
+    """Print invitations: those that are open, or all."""
     shown = [one for one in found if everything or one.state_at(now) == "open"]
     if terminal.as_json:
         terminal.documents({**asdict(one), "state": one.state_at(now)} for one in shown)
@@ -84,6 +95,11 @@ def accept(terminal: Terminal, code: str | None) -> None:
 def revoke(terminal: Terminal, id: str) -> None:
     """End an invitation that was not accepted."""
     with_ledger(terminal, partial(_revoke, id=id), waits=False)
+    tell_revoked(terminal, id)
+
+
+def tell_revoked(terminal: Terminal, id: str) -> None:
+    """Say that an invitation is ended."""
     terminal.tell(f"{clean(id)} is revoked", {"id": id, "state": "revoked"}, undo=None)
 
 

@@ -44,7 +44,11 @@ def create(
     unless --allow says less, and nothing once you are no longer a member.
     """
     act = partial(_create, name=name, allow=allow, agent=agent, days=days)
-    made, text = with_ledger(terminal, act, waits=False)
+    tell_created(terminal, *with_ledger(terminal, act, waits=False))
+
+
+def tell_created(terminal: Terminal, made: ApiKey, text: str) -> None:
+    """Print a new key."""
     document = {"key": text, **_document(made), "state": "valid"}
     terminal.tell(text, document, undo=f"turntree key revoke {made.id}")
 
@@ -54,6 +58,11 @@ def create(
 def list_(terminal: Terminal, everything: bool) -> None:
     """List your API keys; an admin sees those of all members."""
     found, now = with_ledger(terminal, _list, waits=False)
+    tell_list(terminal, found, now, everything=everything)
+
+
+def tell_list(terminal: Terminal, found: list[ApiKey], now: Timestamp, *, everything: bool) -> None:
+    """Print keys: those that are valid, or all."""
     shown = [one for one in found if everything or one.state_at(now) == "valid"]
     if terminal.as_json:
         terminal.documents({**_document(one), "state": one.state_at(now)} for one in shown)
@@ -70,6 +79,11 @@ def list_(terminal: Terminal, everything: bool) -> None:
 def revoke(terminal: Terminal, id: str, reason: str) -> None:
     """Revoke an API key: from now on it opens nothing."""
     with_ledger(terminal, partial(_revoke, id=id, reason=reason), waits=False)
+    tell_revoked(terminal, id, reason)
+
+
+def tell_revoked(terminal: Terminal, id: str, reason: str) -> None:
+    """Say that a key is revoked."""
     document = {"id": id, "state": "revoked", "reason": reason}
     terminal.tell(f"{clean(id)} is revoked", document, undo=None)
 

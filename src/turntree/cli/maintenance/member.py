@@ -18,7 +18,7 @@ _ROLE = click.Choice(ROLES)
 
 
 @value
-class _RoleChange:
+class MemberChange:
     """What became of a member, and who asked for it."""
 
     member: Member
@@ -38,7 +38,11 @@ def member() -> None:
 @verb("list")
 def list_(terminal: Terminal) -> None:
     """List the members and their roles."""
-    found, now = with_ledger(terminal, _list, waits=False)
+    tell_members(terminal, *with_ledger(terminal, _list, waits=False))
+
+
+def tell_members(terminal: Terminal, found: list[Member], now: Timestamp) -> None:
+    """Print members with their roles."""
     if terminal.as_json:
         terminal.documents(asdict(one) for one in found)
     else:
@@ -50,7 +54,13 @@ def list_(terminal: Terminal) -> None:
 @click.option("--role", type=_ROLE, default="member", show_default=True, help="Role to give.")
 def add(terminal: Terminal, name: str, role: str) -> None:
     """Make a person a member of the workspace."""
-    added = with_ledger(terminal, partial(_add, name=name, role=read_role(role)), waits=False)
+    tell_added(
+        terminal, with_ledger(terminal, partial(_add, name=name, role=read_role(role)), waits=False)
+    )
+
+
+def tell_added(terminal: Terminal, added: Member) -> None:
+    """Say that a person is a member."""
     terminal.tell(
         f"{clean(added.name)} is {_article(added.role)}",
         asdict(added),
@@ -66,7 +76,11 @@ def remove(terminal: Terminal, name: str) -> None:
     Their sessions, turns and programs keep their author. From now on they change nothing, and a
     server no longer lets them in. Their API keys are revoked, and stay so if they come back.
     """
-    before, by = with_ledger(terminal, partial(_remove, name=name), waits=False)
+    tell_removed(terminal, name, *with_ledger(terminal, partial(_remove, name=name), waits=False))
+
+
+def tell_removed(terminal: Terminal, name: str, before: Role, by: str) -> None:
+    """Say that a person is removed, and which role they had."""
     person = as_person(name)
     bare = person.removeprefix("human:")
     # Only an admin could add them again, and a person who left is none.
@@ -80,7 +94,12 @@ def remove(terminal: Terminal, name: str) -> None:
 @click.argument("role", type=_ROLE)
 def set_role(terminal: Terminal, name: str, role: str) -> None:
     """Give a member another role."""
-    change = with_ledger(terminal, partial(_set_role, name=name, role=read_role(role)), waits=False)
+    act = partial(_set_role, name=name, role=read_role(role))
+    tell_role(terminal, with_ledger(terminal, act, waits=False))
+
+
+def tell_role(terminal: Terminal, change: MemberChange) -> None:
+    """Say which role a member has, and had."""
     member, before = change.member, change.before
     if before == member.role:
         terminal.tell(
@@ -128,9 +147,9 @@ async def _remove(opened: CliContext, *, name: str) -> tuple[Role, str]:
     return await opened.tree.members.remove(name), str(opened.tree.members.own.principal)
 
 
-async def _set_role(opened: CliContext, *, name: str, role: Role) -> _RoleChange:
+async def _set_role(opened: CliContext, *, name: str, role: Role) -> MemberChange:
     member, before = await opened.tree.members.set_role(name, role)
-    return _RoleChange(member, before, str(opened.tree.members.own.principal))
+    return MemberChange(member, before, str(opened.tree.members.own.principal))
 
 
 async def _set_password(opened: CliContext, *, text: str | None) -> tuple[str, bool]:
