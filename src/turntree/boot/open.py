@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from turntree.programs.service import InferenceBackend, Programs, Spoken
     from turntree.resources.driver import ResourceDriver
     from turntree.resources.service import FindKeeper
+    from turntree.runs.attempt import RunObserver
     from turntree.runs.engine import Engine
     from turntree.runs.engines.lazy import LazyEngine
     from turntree.runs.live.stream import Hub
@@ -363,6 +364,7 @@ def run_on(
     engine: LazyEngine,
     tools: Sequence[object] = (),
     providers: Sequence[Provider] = (),
+    observers: Sequence[RunObserver] = (),
 ) -> WorkerRuntime:
     """Return the worker runtime of a tree, for every session including private ones."""
     import platform
@@ -381,6 +383,7 @@ def run_on(
         settings.secret_hosts,
         index_providers(providers),
         bool(tools),
+        observers,
     )
     return running_on(tree, parts)
 

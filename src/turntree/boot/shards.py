@@ -100,6 +100,11 @@ class ShardDatabases:
                     raise
         return self._opened[shard.number]
 
+    def list_open(self) -> list[tuple[int, Database]]:
+        """Return the databases that were opened so far, each with the number of its shard."""
+        own = 1 if self.settings.shard is None else self.settings.shard.number
+        return sorted({**self._opened, own: self.own}.items())
+
     async def answers(self, *, within_s: float) -> bool:
         """Return whether any database answers, as soon as one does.
 

@@ -46,7 +46,7 @@ from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
 from turntree.resources.store import AttachmentStore, ResourceStore, TurnSnapshotStore
 from turntree.routing.route import Route
-from turntree.runs.attempt import moment_of
+from turntree.runs.attempt import RunObserver, moment_of
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
 from turntree.runs.inbox_store import InboxStore
@@ -96,6 +96,8 @@ class WorkerDeps:
     """Providers that are objects of this process, by name."""
     has_own_tools: bool = False
     """Whether only this process has some of its tools."""
+    observers: Sequence[RunObserver] = ()
+    """What watches the runs of this process, whatever workspace they are in."""
 
 
 @dataclass(slots=True)
@@ -255,6 +257,7 @@ class WorkerRuntime:
             Ledger(database),
             self._get_runner(),
             moment_of(self.parts.world),
+            self.parts.observers,
         )
         self.actors.append(actor)
         return actor

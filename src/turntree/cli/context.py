@@ -48,6 +48,7 @@ from turntree.system.head_file import (
 if TYPE_CHECKING:
     from turntree.boot.worker import WorkerRuntime
     from turntree.db.database import Database
+    from turntree.runs.attempt import RunObserver
 
 T = TypeVar("T")
 SESSION_DEFAULT: Final = "main"
@@ -255,17 +256,25 @@ async def open_ledger(
     lent: Path | None = None,
     audience: str = AUDIENCE,
     settings: Settings | None = None,
+    observers: "Sequence[RunObserver]" = (),
 ) -> AsyncGenerator[CliContext, None]:
     """Open the ledger with a connection pool and the tools that models may call.
 
     Programs work in the folder where the command runs, or in ``lent``, which programs of other
-    users may use too.
+    users may use too. ``observers`` watch the runs that this process drives.
     """
     settings, world = settings or load_settings(terminal), SystemClock()
     async with (
         connect(settings, world, report=terminal.note) as database,
         _open_on(
-            database, settings, terminal, world, tools=tools, lent=lent, audience=audience
+            database,
+            settings,
+            terminal,
+            world,
+            tools=tools,
+            lent=lent,
+            audience=audience,
+            observers=observers,
         ) as opened,
     ):
         yield opened
@@ -282,6 +291,7 @@ async def _open_on(
     waits: bool = False,
     lent: Path | None = None,
     audience: str = AUDIENCE,
+    observers: "Sequence[RunObserver]" = (),
 ) -> AsyncGenerator[CliContext, None]:
     """Yield a command's context; with ``waits``, after importing a turn that has just ended."""
     if waits and _has_unread(settings.home / SPOOL):
@@ -296,7 +306,7 @@ async def _open_on(
 
     def run() -> "WorkerRuntime":
         plain = tree_on(database, settings, world, workplace=here, engine=engine, find_hub=hub.find)
-        return run_on(database, plain, settings, world, engine, tools)
+        return run_on(database, plain, settings, world, engine, tools, observers=observers)
 
     runtime, hub = LazyRuntime(run), LazyHub(settings)
 

@@ -17,6 +17,7 @@ from psycopg import AsyncConnection, AsyncTransaction
 from psycopg.pq import TransactionStatus
 
 from turntree.core.errors import DatabaseUnavailable
+from turntree.core.value import value
 from turntree.core.viewer import Sight
 from turntree.db.sql import load_statements
 
@@ -106,6 +107,17 @@ class ScopedConnection(AsyncConnection[tuple[Any, ...]]):
         return self.pgconn.transaction_status == TransactionStatus.ACTIVE
 
 
+@value
+class PoolUsage:
+    """What a pool has lent, and who waits."""
+
+    used: int
+    idle: int
+    waiting: int
+    """Tasks that wait until a connection is returned."""
+    connections_max: int
+
+
 class Connections(Protocol):
     """A source of connections, such as a pool."""
 
@@ -147,6 +159,13 @@ class ConnectionPool:
         self._free = asyncio.Semaphore(connections_max)
         self._retry_s = retry_s
         self._is_closed = False
+        self._leased = 0
+        self._waiting = 0
+
+    @property
+    def usage(self) -> PoolUsage:
+        """How many connections are in use now, and how many tasks wait for one."""
+        return PoolUsage(self._leased, len(self._idle), self._waiting, self._max)
 
     async def getconn(self) -> ScopedConnection:
         """Return a connection that is used by no other task.
@@ -155,13 +174,17 @@ class ConnectionPool:
             DatabaseUnavailable: All connections stay in use.
         """
         if self._free.locked():
+            self._waiting += 1
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     await self._free.acquire()
             except TimeoutError as error:
                 raise DatabaseUnavailable(f"all {self._max} connections are in use") from error
+            finally:
+                self._waiting -= 1
         else:
             await self._free.acquire()
+        self._leased += 1
         connection: ScopedConnection | None = None
         try:
             # The last one that was returned: it most likely has the right settings, and the first
@@ -178,6 +201,7 @@ class ConnectionPool:
         finally:
             # Canceled or refused while connecting: nothing will be returned by ``putconn``.
             if connection is None:
+                self._leased -= 1
                 self._free.release()
 
     async def putconn(self, conn: ScopedConnection, /) -> None:
@@ -198,6 +222,7 @@ class ConnectionPool:
                 await self._idle.pop(0).close()
         else:
             await conn.close()
+        self._leased -= 1
         self._free.release()
 
     async def close(self) -> None:

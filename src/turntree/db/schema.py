@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 60
-DIGEST: Final = "af8b69354128a07a183d1fd6295fd7544b38db1d7bde334a11a485681a30ac56"
+NUMBER: Final = 61
+DIGEST: Final = "94248b78bc0a316c15337c2ff600672e3a35b4571c79f0a56752c9f7346e9f12"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

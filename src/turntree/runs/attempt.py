@@ -4,8 +4,9 @@ The state is a fold of the recorded events, so it changes only after the append 
 append is interrupted, its outcome is unknown: the worker drops the attempt and reads the run again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import anyio
 
@@ -17,6 +18,7 @@ from turntree.core.ids import Digest, RunId, SessionId, Timestamp, TurnId
 from turntree.core.message import Message, lift_parts
 from turntree.core.principal import Principal
 from turntree.core.run import Run, RunEvent, agent_of, options_of, sender_of
+from turntree.core.turn import Header
 from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.runs.inbox_store import InboxStore
@@ -41,6 +43,22 @@ class Draft:
     correlation_id: str | None = None
 
 
+class RunObserver(Protocol):
+    """Watches the runs of one process: it is told of what a worker has recorded, right after that.
+
+    So what it tells is what the ledger holds, whichever worker recorded it. It must neither wait
+    nor raise: a run goes on whether or not it is watched.
+    """
+
+    def note_recorded(self, facts: Sequence[RunEvent]) -> None:
+        """Take events that this worker has recorded in a run that it drives."""
+        ...
+
+    def note_sealed(self, facts: Sequence[RunEvent], header: Header) -> None:
+        """Take all events of a run that this worker has sealed, and the header of its turn."""
+        ...
+
+
 @dataclass(slots=True)
 class Attempt:
     """A run as recorded so far, and the epoch under which this worker may extend it."""
@@ -55,6 +73,8 @@ class Attempt:
     """Serializes appends: tool calls run concurrently, but each event needs the next position."""
     stamps: bool = True
     """Whether a message without a time gets its event's time; false in a replay."""
+    observers: Sequence[RunObserver] = ()
+    """Told of what was recorded."""
 
     @property
     def started(self) -> Mapping[str, Json]:
@@ -131,6 +151,8 @@ class Attempt:
             await self.inbox.append_facts(facts, epoch=self.epoch)
             self.run = run
             self.facts += facts
+            for observer in self.observers:
+                observer.note_recorded(facts)
 
     async def _fact(self, draft: Draft, seq: int) -> RunEvent:
         run = self.run.id

@@ -421,6 +421,8 @@ class Runner:
                     raise
             else:
                 break
+        for observer in attempt.observers:
+            observer.note_sealed(attempt.facts, header)
         self.hub.forget(run.id)
 
 

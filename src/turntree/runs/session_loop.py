@@ -18,7 +18,7 @@ from turntree.core.ids import RunId, SessionId
 from turntree.core.message import Message, partial
 from turntree.core.run import ASSISTANT, Run, RunEvent, Seal
 from turntree.ledger.store import Ledger
-from turntree.runs.attempt import Attempt, Moment
+from turntree.runs.attempt import Attempt, Moment, RunObserver
 from turntree.runs.inbox import Idle, PendingMessage, ResumeRun, StartRun
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.live.stream import StreamPosition
@@ -53,6 +53,7 @@ class SessionLoop:
     ledger: Ledger
     runner: Runner
     moment: Moment
+    observers: Sequence[RunObserver] = ()
     _scopes: dict[RunId, anyio.CancelScope] = field(default_factory=dict[RunId, anyio.CancelScope])
     _pumped: dict[SessionId, _SessionState] = field(default_factory=dict[SessionId, _SessionState])
 
@@ -163,7 +164,10 @@ class SessionLoop:
 
     def _attempt(self, run: RunId, epoch: int, facts: Sequence[RunEvent]) -> Attempt:
         state = Run.replay(run, facts)
-        return Attempt(self.inbox, self.ledger, self.moment, epoch, [*facts], state)
+        return Attempt(
+            self.inbox, self.ledger, self.moment, epoch, [*facts], state,
+            observers=self.observers,
+        )  # fmt: skip
 
     async def _drive(self, session: SessionId, attempt: Attempt) -> None:
         """Drive a run until it is sealed, parked or canceled."""

@@ -16,6 +16,7 @@ import anyio
 from turntree.core.errors import Conflict, DatabaseUnavailable
 from turntree.core.ids import RunId, SessionId, WorkspaceId
 from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import text_array
 from turntree.db.database import (
     Connection,
@@ -36,6 +37,26 @@ EVERY_WORKSPACE = WorkspaceId("00000000-0000-0000-0000-000000000000")
 """The store of this workspace, which does not exist, registers workers that serve all of them."""
 UNATTENDED_MAX = 1000
 """Sessions checked at a time, oldest first."""
+
+
+@value
+class WorkCounts:
+    """What waits and what runs in all workspaces of a database."""
+
+    waiting: int
+    """Messages that no run has started with."""
+    oldest_s: float
+    """How long the oldest of them has waited."""
+    open: int
+    parked: int
+
+
+async def count_work(database: Database) -> WorkCounts:
+    """Return what waits and what runs in a database, of all workspaces together."""
+    ((waiting, oldest_s, open, parked),) = await database.seen_by(EVERYTHING).fetch(
+        SQL["count_work"]
+    )
+    return WorkCounts(waiting, oldest_s or 0.0, open, parked)
 
 
 @dataclass(slots=True)

@@ -118,5 +118,8 @@ SELECT t.id::text, s.id::text, n.name,
     AND l.kind = 'DERIVED_FROM' AND l.holder = 'retries')
   ORDER BY t.sealed_at, t.id;
 
+-- name: count_work
+SELECT waiting, oldest_s, open, parked FROM turntree.count_work();
+
 -- name: list_failure_reasons
 SELECT r.id::text, turntree.failure_reason(%(workspace)b, r.id) FROM unnest(%(runs)b::uuid[]) r (id);

@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turntree.server.access.caller import Callers, LocalCallers
+from turntree.server.access.open_streams import OpenStreams
 from turntree.server.context import ServerContext
 from turntree.server.dispatch import (
     JSON,
@@ -34,6 +35,7 @@ from turntree.server.security import (
     NETWORK_CHECKS,
     Door,
     Entrance,
+    Measure,
 )
 
 WELCOME: Final = Path(__file__).parent / "access" / "welcome"
@@ -105,9 +107,10 @@ def make_network_app(
     *,
     routes: Sequence[ApiRoute] = NETWORK_ROUTES,
     page: Page | None = None,
+    followed: OpenStreams | None = None,
 ) -> ASGIApp:
     """Return the application for callers over the network, without the checks of ``security``."""
-    api = Dispatcher(callers, routes)
+    api = Dispatcher(callers, routes, streams=followed)
 
     async def describe(_: Request) -> Response:
         return Response(write_openapi(tuple(routes), is_network=True), media_type=JSON)
@@ -149,6 +152,9 @@ def make_network_app(
     return answer
 
 
-def make_network_door(app: ASGIApp, keys: AccessKeys, hosts: Collection[str]) -> Door:
+def make_network_door(
+    app: ASGIApp, keys: AccessKeys, hosts: Collection[str], *, measure: Measure | None = None
+) -> Door:
     """Return the application behind the checks of requests that come over the network."""
-    return Door(app, Entrance(keys, frozenset(hosts), frozenset()), checks=NETWORK_CHECKS)
+    entrance = Entrance(keys, frozenset(hosts), frozenset())
+    return Door(app, entrance, checks=NETWORK_CHECKS, measure=measure)

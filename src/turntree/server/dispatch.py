@@ -34,7 +34,7 @@ from turntree.server.problems import (
     problem_of_input,
     problem_response,
 )
-from turntree.server.route import IF_MATCH, ApiRoute, adapter_of, check_routes
+from turntree.server.route import IF_MATCH, ROUTE_KEY, ApiRoute, adapter_of, check_routes
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
@@ -55,7 +55,13 @@ def is_call_of_workspace(scope: Scope) -> bool:
 class Dispatcher:
     """The API as an ASGI application, for paths below ``/api/v1``."""
 
-    def __init__(self, callers: Callers, routes: Sequence[ApiRoute]) -> None:
+    def __init__(
+        self,
+        callers: Callers,
+        routes: Sequence[ApiRoute],
+        *,
+        streams: OpenStreams | None = None,
+    ) -> None:
         """Serve these routes; one without parameters wins over one that has some.
 
         Raises:
@@ -68,7 +74,7 @@ class Dispatcher:
         for route in self.routes:
             self._by_word.setdefault(route.word, []).append(route)
         self.answers = IdempotentAnswers()
-        self.streams = OpenStreams()
+        self.streams = streams or OpenStreams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,6 +88,7 @@ class Dispatcher:
         route: ApiRoute | None = None
         try:
             route, in_path = self._find(request)
+            request.scope[ROUTE_KEY] = route.path
             if route.right is None:
                 return await self._answer(route, in_path, request, self.callers.welcome(request))
             caller = await self.callers.identify(request)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import (
     Ambiguous,
@@ -27,7 +28,7 @@ from turntree.core.errors import (
     Unsupported,
 )
 from turntree.core.session import Session
-from turntree.server.route import adapter_of
+from turntree.server.route import PROBLEM_KEY, adapter_of
 from turntree.wire.problem import Problem
 
 MEDIA: Final = "application/problem+json"
@@ -113,10 +114,24 @@ def problem_of_input(error: ValidationError) -> Problem:
     return make_problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", "; ".join(complaints))
 
 
+class ProblemResponse(Response):
+    """A problem as a response, which tells the layers around it which one it is."""
+
+    def __init__(self, problem: Problem) -> None:
+        """Write the problem."""
+        body = adapter_of(Problem).dump_json(problem, exclude_defaults=True)
+        super().__init__(body, problem.status, media_type=MEDIA)
+        self._name = problem.type.rpartition(":")[2]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        scope[PROBLEM_KEY] = self._name
+        await super().__call__(scope, receive, send)
+
+
 def problem_response(problem: Problem) -> Response:
     """Return the response of a problem."""
-    body = adapter_of(Problem).dump_json(problem, exclude_defaults=True)
-    response = Response(body, problem.status, media_type=MEDIA)
+    response = ProblemResponse(problem)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         response.headers["www-authenticate"] = "Bearer"
     return response

@@ -23,6 +23,10 @@ IF_MATCH: Final = "if_match"
 """The header of a write that names the turn at which the client saw a session."""
 OWN_SEND: Final = "turntree.send"
 """Where a request's scope has what writes to the connection, past all layers before a route."""
+ROUTE_KEY: Final = "turntree.route"
+"""Where a request's scope has the path of its route, with parameters in braces."""
+PROBLEM_KEY: Final = "turntree.problem"
+"""Where a request's scope has the name of the problem that answers it."""
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 

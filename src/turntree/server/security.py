@@ -8,6 +8,7 @@ as the server, by its name. Each check below stops one such way, and
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -19,7 +20,7 @@ from turntree.server.access.session_cookie import origin_of
 from turntree.server.dispatch import JSON, PREFIX
 from turntree.server.keys import AccessKeys
 from turntree.server.problems import make_problem, problem_response
-from turntree.server.route import OWN_SEND
+from turntree.server.route import OWN_SEND, PROBLEM_KEY, ROUTE_KEY
 from turntree.wire.problem import Problem
 
 HEALTH_PATHS: Final = ("/healthz", "/readyz")
@@ -201,6 +202,13 @@ NETWORK_CHECKS: tuple[Check, ...] = (check_network_host, check_browser, check_me
 """For callers with a key, and for browsers that are logged in."""
 
 
+Measure = Callable[[str, str, int, float, str | None], None]
+"""Takes the route, method and status of a request, the seconds until its answer began, and the
+name of the problem that it is, if any."""
+ELSEWHERE: Final = "elsewhere"
+"""The route of what is none: the page, its files, and every path at which there is nothing."""
+
+
 class Door:
     """Lets a request in if every check agrees, and guards every response with headers."""
 
@@ -211,11 +219,13 @@ class Door:
         *,
         checks: Sequence[Check] = CHECKS,
         headers: Mapping[str, str] = HEADERS,
+        measure: Measure | None = None,
     ) -> None:
-        """Stand before an application."""
+        """Stand before an application; ``measure`` is told of every request that was answered."""
         self._app = app
         self._entrance = entrance
         self._checks = checks
+        self._measure = measure
         self._headers = [(name.encode(), text.encode()) for name, text in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -224,7 +234,7 @@ class Door:
             return  # No route takes a web socket: the server closes it.
         head = read_head(scope)
         is_read = head.method != "POST"
-        send_guarded = self._guard(send, is_api=head.is_api)
+        send_guarded = self._guard(scope, send, is_api=head.is_api)
 
         problem: Problem | None = None
         for check in self._checks:
@@ -247,8 +257,9 @@ class Door:
         else:
             await self._app(scope, _repeat(body, receive), send_guarded)
 
-    def _guard(self, send: Send, *, is_api: bool) -> Send:
+    def _guard(self, scope: Scope, send: Send, *, is_api: bool) -> Send:
         """Return what sends a response with our headers, those that it has before them."""
+        began = time.perf_counter()
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -256,9 +267,22 @@ class Door:
                 if is_api and not any(name == b"cache-control" for name, _ in sent):
                     sent.append((b"cache-control", b"no-store"))
                 message = {**message, "headers": [*sent, *self._headers]}
+                if self._measure is not None:
+                    self._measure(
+                        _route_of(scope), scope["method"], message["status"],
+                        time.perf_counter() - began, scope.get(PROBLEM_KEY),
+                    )  # fmt: skip
             await send(message)
 
         return send_guarded
+
+
+def _route_of(scope: Scope) -> str:
+    """Return the template of a request's route; never its path, which may hold any name."""
+    route: str | None = scope.get(ROUTE_KEY)
+    if route is not None:
+        return route
+    return scope["path"] if scope["path"] in HEALTH_PATHS else ELSEWHERE
 
 
 def _repeat(body: bytes, receive: Receive) -> Receive:

@@ -99,6 +99,12 @@ class WorkspaceStream:
     server: str
     """A word that changes when the server was restarted."""
     is_draining: Callable[[], bool] = lambda: False
+    deliveries: int = 0
+    """Messages that clients were sent, or that wait for those that read slowly."""
+    cuts: int = 0
+    """Clients that were disconnected because they read too slowly."""
+    _read_at: float = 0.0
+    """When the feed was last read to its end."""
     _clients: dict[_Subscriber, None] = field(default_factory=dict[_Subscriber, None])
     _readers: dict[str, StreamReader] = field(default_factory=dict[str, StreamReader])
     _position: FeedPosition | None = None
@@ -112,6 +118,11 @@ class WorkspaceStream:
     def clients(self) -> int:
         """The number of connections."""
         return len(self._clients)
+
+    @property
+    def lag_s(self) -> float:
+        """The age of what clients were told last: 0 while no client listens."""
+        return max(0.0, time.monotonic() - self._read_at) if self._clients else 0.0
 
     async def serve(
         self, new: StreamReader, after: FeedPosition | None, receive: Receive, send: Send,
@@ -160,6 +171,7 @@ class WorkspaceStream:
             reader.clients += 1
             self._clients[client] = None
             if self._reading is None:
+                self._read_at = time.monotonic()
                 self._reading = asyncio.create_task(self._read())
         is_greeted = False
         try:
@@ -234,7 +246,8 @@ class WorkspaceStream:
             self._position = recorded[-1][0]
             await self._deliver(find_frame)
             if len(recorded) < PAGE_MAX:
-                return
+                break
+        self._read_at = time.monotonic()
 
     async def _encode(self, recorded: Recorded) -> Callable[[Sight], bytes | None]:
         """Return what says which message a viewer gets; those who see the same share the bytes."""
@@ -265,6 +278,7 @@ class WorkspaceStream:
         for number, client in enumerate(tuple(self._clients), start=1):
             frame = find_frame(client.reader.sight)
             if frame is not None and not client.is_gone:
+                self.deliveries += 1
                 self._write(client, frame)
             if number % BATCH == 0:
                 await asyncio.sleep(0)
@@ -327,6 +341,7 @@ class WorkspaceStream:
             self._cut(client)
 
     def _cut(self, client: _Subscriber) -> None:
+        self.cuts += 1
         self._leave(client)
         if client.task is not None:
             client.task.cancel()

@@ -20,6 +20,11 @@ import uvicorn
 from turntree.boot.shards import ShardContent, ShardDatabases
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.http_server import HttpServer, try_listen
+from turntree.cli.common.metrics_listener import (
+    METRICS_HELP,
+    MetricsListener,
+    listening_for_metrics,
+)
 from turntree.cli.common.shard_text import describe_content
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
@@ -28,11 +33,13 @@ from turntree.cli.settings import find_setting
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.db.shard import Shard
-from turntree.server.access.network_callers import make_callers
+from turntree.server.access.network_callers import NetworkCallers, make_callers
 from turntree.server.access.oidc.config import IdentityProviderConfig, read_providers
+from turntree.server.access.open_streams import OpenStreams
 from turntree.server.access.session_cookie import LOOPBACK_NAMES
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
+from turntree.server.security import Measure
 
 HOST_DEFAULT: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 8744
@@ -50,6 +57,8 @@ class ServeOptions:
     has_worker: bool
     drain_s: float
     providers: tuple[IdentityProviderConfig, ...]
+    figures: MetricsListener | None = None
+    """Where the figures of the process are told."""
 
 
 class DrainState:
@@ -75,6 +84,7 @@ class DrainState:
               help="TOML file with the identity providers that people log in with.")  # fmt: skip
 @click.option("--no-worker", is_flag=True,
               help="Server only; messages wait for another worker.")  # fmt: skip
+@click.option("--metrics", metavar="ADDRESS", help=METRICS_HELP)
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that requests and turns get to end after a signal.")  # fmt: skip
 def serve(
@@ -84,6 +94,7 @@ def serve(
     names: tuple[str, ...],
     providers_file: str | None,
     no_worker: bool,
+    metrics: str | None,
     drain_s: float,
 ) -> None:
     """Put the ledger on the network, for the members of its workspaces.
@@ -111,8 +122,10 @@ def serve(
             f"cannot listen on {host}, port {port}: it is taken, or not this machine's",
             hint=command_hint("turntree serve --port 0"),
         )
-    chosen = ServeOptions(host, names, not no_worker and _can_run(), drain_s, providers)
-    with listener:
+    with listener, listening_for_metrics(metrics) as figures:
+        chosen = ServeOptions(
+            host, names, not no_worker and _can_run(), drain_s, providers, figures
+        )
         anyio.run(
             _serve, terminal, listener, chosen,
             backend_options={"use_uvloop": find_spec("uvloop") is not None},
@@ -124,7 +137,10 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
     port, drain = listener.getsockname()[1], DrainState()
     keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), secrets.token_hex(8), port, time.time)
     async with contextlib.AsyncExitStack() as stack:
-        opened = await stack.enter_async_context(open_ledger(terminal))
+        figures = chosen.figures
+        opened = await stack.enter_async_context(
+            open_ledger(terminal, observers=() if figures is None else (figures.runs,))
+        )
         tree = opened.running.tree if chosen.has_worker else opened.tree
         callers = await make_callers(
             tree, opened.database, opened.settings, keys, stack,
@@ -136,9 +152,13 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
             await stack.enter_async_context(
                 opened.running.serving(drain_s=chosen.drain_s, stays_here=True, oversees=True)
             )
-        app = make_network_app(callers, partial(_is_ready, callers.workspaces.shards, drain))
+        shards, followed, measure = callers.workspaces.shards, OpenStreams(), None
+        if figures is not None:
+            measure = _measure_with(figures, callers, followed)
+            await stack.enter_async_context(figures.telling(shards.list_open))
+        app = make_network_app(callers, partial(_is_ready, shards, drain), followed=followed)
         config = uvicorn.Config(
-            make_network_door(app, keys, _hosts(chosen, port)),
+            make_network_door(app, keys, _hosts(chosen, port), measure=measure),
             log_level="warning", access_log=False, lifespan="off", ws="none",
             server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=max(1, round(chosen.drain_s)),
@@ -156,9 +176,40 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
                     terminal.note(f"stopping; what was begun has {chosen.drain_s:g} s to end")
 
         tasks.start_soon(stop_on_signal)
-        await _tell(terminal, opened, chosen, keys, port, callers.workspaces.shards)
+        await _tell(terminal, opened, chosen, keys, port, shards)
         await server.serve([listener])
         tasks.cancel_scope.cancel()
+
+
+def _measure_with(
+    figures: MetricsListener, callers: NetworkCallers, followed: OpenStreams
+) -> Measure:
+    """Tell of the streams of a server, and return what counts its requests."""
+    from turntree.telemetry.metrics import Figure, RequestMetrics
+
+    figures.metrics.add(
+        Figure(
+            "turntree_streams_open", "Streams that clients read now.",
+            lambda: {
+                ("workspace",): sum(stream.clients for stream in callers.streams),
+                ("run",): followed.count,
+            },
+            ("kind",),
+        ),
+        Figure(
+            "turntree_stream_deliveries", "Messages that clients of workspaces were sent.",
+            lambda: {(): sum(stream.deliveries for stream in callers.streams)}, is_total=True,
+        ),
+        Figure(
+            "turntree_stream_cuts", "Clients that were cut off because they read too slowly.",
+            lambda: {(): sum(stream.cuts for stream in callers.streams)}, is_total=True,
+        ),
+        Figure(
+            "turntree_feed_lag_seconds", "Age of what clients of workspaces were told last.",
+            lambda: {(): max((stream.lag_s for stream in callers.streams), default=0.0)},
+        ),
+    )  # fmt: skip
+    return RequestMetrics(figures.metrics).measure
 
 
 async def _is_ready(databases: ShardDatabases, drain: DrainState) -> bool:
@@ -203,6 +254,7 @@ async def _tell(
         terminal.document({
             "url": f"{url}/api/v1", "host": chosen.host, "port": port, "workspace": workspace,
             "worker": chosen.has_worker, "link": link,
+            "metrics": None if chosen.figures is None else chosen.figures.url,
             "shards": [
                 {"shard": shard.number, "workspaces": None if one is None else len(one.names)}
                 for shard, one in contents
@@ -212,6 +264,8 @@ async def _tell(
     terminal.say(f"{clean(url)}/api/v1")
     for shard, content in contents:
         terminal.say(f"  {shard}: {describe_content(content)}")
+    if chosen.figures is not None:
+        terminal.say(f"  figures: {chosen.figures.url}")
     if link is not None:
         terminal.say(f"  your key: {clean(link)}")
         terminal.note("the link works once, on this machine, within an hour")

@@ -3,7 +3,7 @@
 import logging
 import signal
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,12 @@ from turntree.boot.shared_worker import SharedService, serve_workspaces
 from turntree.boot.worker import WorkerRuntime
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.listen import load_tools
-from turntree.cli.context import WORKER_AUDIENCE, load_settings, open_ledger
+from turntree.cli.common.metrics_listener import (
+    METRICS_HELP,
+    MetricsListener,
+    listening_for_metrics,
+)
+from turntree.cli.context import WORKER_AUDIENCE, CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, counted
 from turntree.cli.programs.secret_hosts import settle_own_hosts
@@ -46,6 +51,7 @@ NAMES_MAX: Final = 8
               help="Workspace to serve; repeatable. By default all of the database.")  # fmt: skip
 @click.option("--shard", type=click.IntRange(1), metavar="NUMBER",
               help="Database to serve, by its place in the shard map.")  # fmt: skip
+@click.option("--metrics", metavar="ADDRESS", help=METRICS_HELP)
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that running turns get to finish after a stop signal.")  # fmt: skip
 def worker(
@@ -56,6 +62,7 @@ def worker(
     lent: Path | None,
     only: tuple[str, ...],
     shard: int | None,
+    metrics: str | None,
     drain_s: float,
 ) -> None:
     """Serve the sessions of all workspaces until stopped.
@@ -76,27 +83,32 @@ def worker(
     given = load_tools(tools)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
 
-    async def serve() -> None:
+    async def serve(figures: MetricsListener | None) -> None:
         settings = load_settings(terminal)
         if shard is not None:
             settings = await _enter_shard(terminal, settings, shard)
-        async with open_ledger(
-            terminal, tools=given, lent=lent, audience=WORKER_AUDIENCE, settings=settings
-        ) as opened:
+        async with (
+            open_ledger(
+                terminal, tools=given, lent=lent, audience=WORKER_AUDIENCE, settings=settings,
+                observers=() if figures is None else (figures.runs,),
+            ) as opened,
+            _telling(figures, opened),
+        ):  # fmt: skip
             running = opened.running
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async with _serving(
                     running, opened.settings, only=_find_limits(opened.settings, only),
                     name=name, at_once=concurrency, drain_s=drain_s,
                 ) as service:  # fmt: skip
-                    _tell(terminal, running, service, concurrency, opened.settings.shard)
+                    _tell(terminal, running, service, concurrency, opened.settings.shard, figures)
                     async for _ in signals:
                         terminal.note(f"stopping; what was begun has {drain_s:g} s to end")
                         break
         terminal.note("stopped")
 
     try:
-        anyio.run(serve)
+        with listening_for_metrics(metrics) as figures:
+            anyio.run(serve, figures)
     except Conflict as error:
         raise InvalidOperation(str(error), hint=command_hint("turntree status")) from error
 
@@ -164,12 +176,24 @@ async def _serving(
         yield service
 
 
+def _telling(
+    figures: MetricsListener | None, opened: CliContext
+) -> AbstractAsyncContextManager[None]:
+    """Tell the figures of a worker while the block lasts, if they are listened for."""
+    if figures is None:
+        return nullcontext()
+    shard = opened.settings.shard
+    number = 1 if shard is None else shard.number
+    return figures.telling(lambda: [(number, opened.database)])
+
+
 def _tell(
     terminal: Terminal,
     running: WorkerRuntime,
     service: SharedService,
     at_once: int,
     shard: Shard | None,
+    figures: MetricsListener | None,
 ) -> None:
     tools = [spec.name for spec in running.tool_specs]
     document: dict[str, Any] = {
@@ -179,7 +203,11 @@ def _tell(
         "at_once": at_once,
         "engine": running.engine_name,
         "tools": tools,
-    } | ({} if shard is None else {"shard": shard.number})
+    }
+    if shard is not None:
+        document["shard"] = shard.number
+    if figures is not None:
+        document["metrics"] = figures.url
     if terminal.as_json:
         terminal.document(document)
         return
@@ -191,6 +219,8 @@ def _tell(
     terminal.say(f"{clean(service.worker)} answers in {every}{names}")
     if shard is not None:
         terminal.say(f"  of {shard}")
+    if figures is not None:
+        terminal.say(f"  figures: {figures.url}")
     terminal.say(f"  {counted(at_once, 'session')} at once, woken up by {running.engine_name}")
     terminal.say(f"  tools: {', '.join(map(clean, tools)) or 'none; add some with --tools'}")
     terminal.note("Ctrl-C or SIGTERM stops it")

@@ -641,3 +641,30 @@ RETURNS SETOF text LANGUAGE sql STABLE AS $$
     WHERE heartbeat_at < clock_timestamp() - p_silent OR NOT turntree.is_worker_alive(p_ws, name)
     ORDER BY name
 $$;
+
+-- Counts what waits and what runs, in all workspaces together: for the system, whose other statements see one workspace
+-- each. Sessions that are archived do not count, because no worker answers in them.
+CREATE OR REPLACE FUNCTION turntree.count_work(OUT waiting bigint, OUT oldest_s float8, OUT open bigint, OUT parked bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_before constant text := current_setting('turntree.workspace', true);
+  v_oldest timestamptz;
+  v_ws uuid;
+  w record;
+  r record;
+BEGIN
+  waiting := 0; open := 0; parked := 0;
+  FOR v_ws IN SELECT id FROM turntree.workspaces LOOP
+    PERFORM set_config('turntree.workspace', v_ws::text, true);
+    SELECT count(*) AS waiting, min(i.received_at) AS oldest INTO w
+      FROM turntree.queued_messages i
+      JOIN turntree.sessions s ON s.workspace_id = i.workspace_id AND s.id = i.session_id AND s.status = 'active'
+      WHERE i.workspace_id = v_ws AND i.payload IS NOT NULL AND i.canceled_at IS NULL;
+    SELECT count(*) FILTER (WHERE x.status = 'open') AS open, count(*) FILTER (WHERE x.status = 'parked') AS parked INTO r
+      FROM turntree.runs x WHERE x.workspace_id = v_ws AND x.status <> 'finished';
+    waiting := waiting + w.waiting; v_oldest := least(v_oldest, w.oldest);
+    open := open + r.open; parked := parked + r.parked;
+  END LOOP;
+  PERFORM set_config('turntree.workspace', coalesce(v_before, ''), true);
+  oldest_s := greatest(0, extract(epoch FROM clock_timestamp() - v_oldest));
+END $$;

@@ -11,7 +11,7 @@ up, so that a stranger cannot learn which workspaces there are.
 import hmac
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -140,6 +140,11 @@ class NetworkCallers:
             self.tries,
             self.providers,
         )
+
+    @property
+    def streams(self) -> Collection[WorkspaceStream]:
+        """The streams of the workspaces that were listened to."""
+        return self._streams.values()
 
     def _stream_of(self, workspace: ServedWorkspace) -> WorkspaceStream:
         if workspace.id not in self._streams:

@@ -30,6 +30,11 @@ class OpenStreams:
         self._streams_max = streams_max
         self._open: Counter[str] = Counter()
 
+    @property
+    def count(self) -> int:
+        """The number of streams of all persons."""
+        return self._open.total()
+
     async def hold(self, caller: ApiCaller, act: Callable[[], Awaitable[Response]]) -> Response:
         """Return the answer of a route that streams; it counts until it was sent.
 

@@ -1,0 +1,1 @@
+"""What an operator sees of a process: its figures, and the spans of its runs."""
