@@ -50,7 +50,7 @@ def image(engine: str) -> str:
     """The image, built by its recipe."""
     recipe = (ROOT / "deploy/Containerfile").read_text("utf-8")
     (named,) = re.findall(r"^ARG BASE=(\S+)$", recipe, re.MULTILINE)
-    base = os.environ.get("TURNTREE_TEST_BASE", named)
+    base = os.environ.get("TURNTREE_TEST_BASE") or str(named)
     known = call(engine, "image", "inspect", base).returncode == 0
     if not known and call(engine, "pull", base, timeout_s=BUILD_S).returncode != 0:
         pytest.skip(f"cannot run here: the base image {base} is out of reach")
