@@ -31,6 +31,7 @@ from turntree.db.database import Database
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.server.access.network_callers import make_callers
 from turntree.server.access.oidc.config import IdentityProviderConfig
+from turntree.server.access.rate_limits import RateLimits
 from turntree.server.access.session_cookie import cookie_name
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
@@ -40,6 +41,7 @@ from turntree.server.routes import NETWORK_ROUTES
 from turntree.system.clock import SystemClock
 
 COMMAND: Final = "from turntree.cli.main import main; main()"
+UNLIMITED: Final = RateLimits(0, 0)
 TEAM, OTHER = "team", "other"
 OWNER: Final = "olga"
 HOUR_MS: Final = 3_600_000
@@ -215,6 +217,7 @@ async def serving_here(
     names: Sequence[str] = (),
     page: Page | None = None,
     providers: Sequence[IdentityProviderConfig] = (),
+    rates: RateLimits = UNLIMITED,
 ) -> AsyncGenerator[str, None]:
     """Run the application in this process, and yield where it is; ``names`` are more host names."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -222,7 +225,7 @@ async def serving_here(
     keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), "proof", port, time.time)
     async with contextlib.AsyncExitStack() as stack:
         callers = await make_callers(
-            team.tree, team.database, team.settings, keys, stack, providers=providers
+            team.tree, team.database, team.settings, keys, stack, providers=providers, rates=rates
         )
 
         async def is_ready() -> bool:
@@ -275,6 +278,9 @@ def _environment(settings: Settings, **more: str) -> dict[str, str]:
         "TURNTREE_WORKSPACE": settings.workspace,
         "TURNTREE_USER": settings.user,
         "TURNTREE_CONFIG": str(settings.home / "config.toml"),
+        # Proofs and tests send more than people do.
+        "TURNTREE_RATE_LIMIT": "0",
+        "TURNTREE_STRANGER_RATE_LIMIT": "0",
         **more,
     }
 

@@ -213,6 +213,7 @@ async def a_cluster(
     redis = Redis(redis_port, folder)
     environment = {
         **os.environ,
+        "TURNTREE_RATE_LIMIT": "0",
         "TURNTREE_DATABASE_URL": settings.database_url or "",
         "TURNTREE_HOME": str(settings.home),
         "TURNTREE_WORKSPACE": settings.workspace,

@@ -116,6 +116,7 @@ def member(kind: str, number: int, folder: Path, clusters: Sequence[str], own: s
     process = f"{kind}-{number}"
     environment = {
         **os.environ,
+        "TURNTREE_RATE_LIMIT": "0",
         "TURNTREE_SHARDS": str(write_map(folder / f"{process}.toml", clusters, process)),
         "TURNTREE_HOME": str(folder / "home-of-all"),
         "TURNTREE_WORKSPACE": own,

@@ -41,6 +41,24 @@ class Key:
     """Whether it holds several values, separated by commas."""
 
 
+RATE_MAX: Final = 1_000_000.0
+
+
+def read_rate(text: str) -> float:
+    """Return a number of requests per second; 0 stands for any number.
+
+    Raises:
+        InvalidOperation: It is not one.
+    """
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= RATE_MAX:
+        raise InvalidOperation(f"{text!r} is not a number of requests per second")
+    return rate
+
+
 KEYS: Final[Mapping[str, Key]] = {
     "database_url": Key("TURNTREE_DATABASE_URL", "your own PostgreSQL, 15 or later"),
     "console_url": Key("TURNTREE_CONSOLE_URL", "the same with a read-only login, for sql"),
@@ -51,6 +69,18 @@ KEYS: Final[Mapping[str, Key]] = {
     "user": Key("TURNTREE_USER", "the author of your turns and moves"),
     "identity_providers": Key(
         "TURNTREE_IDENTITY_PROVIDERS", "file with the identity providers of your server"
+    ),
+    "rate_limit": Key(
+        "TURNTREE_RATE_LIMIT",
+        "requests per second of one caller of your server; 0 for any number",
+        "50",
+        check=read_rate,
+    ),
+    "stranger_rate_limit": Key(
+        "TURNTREE_STRANGER_RATE_LIMIT",
+        "the same for one address whose sender is not known",
+        "10",
+        check=read_rate,
     ),
     "server": Key("TURNTREE_SERVER", "a server whose workspace commands work in, as a URL"),
     "server_http": Key(

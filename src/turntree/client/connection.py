@@ -7,6 +7,7 @@ gives the second request the answer of the first.
 import json
 import secrets
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ import httpx2
 import turntree
 from turntree.client.address import ServerAddress
 from turntree.client.documents import read_document
-from turntree.client.problems import error_of
+from turntree.client.problems import ServerBusy, error_of
 from turntree.core.errors import DatabaseUnavailable, ServerUnavailable
 from turntree.core.value import value
 
@@ -26,6 +27,8 @@ SILENCE_S_MAX: Final = 60.0
 """How long an answer may stay away. A stream is never silent this long: it carries comments."""
 PAUSES_S: Final = (0.1, 0.4, 1.5)
 """The pauses before each repetition: a server that is restarted is back within two seconds."""
+BUSY_S_MAX: Final = 20.0
+"""How long to wait, each time, for a server that had too many requests of this caller."""
 KEY_BYTES: Final = 16
 
 
@@ -129,6 +132,10 @@ class HttpConnection:
         for pause in PAUSES_S:
             try:
                 return await self._send_once(method, url, request)
+            except ServerBusy as error:
+                if error.wait_s > BUSY_S_MAX:
+                    raise
+                await anyio.sleep(max(pause, error.wait_s))
             except (ServerUnavailable, DatabaseUnavailable):
                 await anyio.sleep(pause)
         return await self._send_once(method, url, request)
@@ -141,7 +148,11 @@ class HttpConnection:
         except httpx2.TransportError as error:
             raise _unreachable(error) from error
         if not answer.is_success:
-            raise error_of(_document_of(answer), answer.status_code)
+            refusal = error_of(_document_of(answer), answer.status_code)
+            if isinstance(refusal, ServerBusy):
+                with suppress(ValueError):
+                    refusal.wait_s = float(answer.headers.get("retry-after", ""))
+            raise refusal
         return answer
 
     def _url(self, path: str, names: Mapping[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Turns the problems that a server answers into the errors of the library."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
@@ -34,6 +35,13 @@ class SessionMoved(Conflict):
         self.head = head
 
 
+class ServerBusy(ServerUnavailable):
+    """The server refuses requests of this caller for a while."""
+
+    wait_s: float = math.inf
+    """Seconds until it takes one again; infinite if it does not say."""
+
+
 _ERRORS: Final[Mapping[str, Callable[..., TurntreeError]]] = {
     "ambiguous": Ambiguous,
     "conflict": Conflict,
@@ -47,6 +55,7 @@ _ERRORS: Final[Mapping[str, Callable[..., TurntreeError]]] = {
     "other-workspace": PermissionDenied,
     "provider-error": partial(ProviderError, kind="unknown"),
     "provider-not-configured": ProviderNotConfigured,
+    "too-many-requests": ServerBusy,
     "unexpected": ServerUnavailable,
     "unsaved-changes": UnsavedChanges,
     "unsupported": Unsupported,

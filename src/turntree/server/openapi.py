@@ -29,11 +29,21 @@ _REFUSALS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",
     HTTPStatus.MISDIRECTED_REQUEST: "The server has another name.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value is invalid, or what is asked for is not possible.",
-    HTTPStatus.TOO_MANY_REQUESTS: "The caller follows too many runs, or tries to log in too often.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, tries to log in, or followed runs.",
     HTTPStatus.BAD_GATEWAY: "The identity provider does not answer as it should.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database does not answer.",
 }
 """Why a request is refused, by the status that says so."""
+_HEADERS: Final[Mapping[HTTPStatus, dict[str, Any]]] = {
+    HTTPStatus.TOO_MANY_REQUESTS: {
+        "headers": {
+            "Retry-After": {
+                "description": "Seconds until it can be sent again, if that will help.",
+                "schema": {"type": "integer", "minimum": 1},
+            }
+        }
+    }
+}
 Mode = Literal["validation", "serialization"]
 _WORKSPACE: Final = {
     "name": "workspace", "in": "path", "required": True, "schema": {"type": "string"},
@@ -101,6 +111,7 @@ def describe_api(routes: Sequence[ApiRoute], *, is_network: bool = False) -> dic
             "responses": {
                 _response_reference(status).rpartition("/")[2]: {
                     "description": why,
+                    **_HEADERS.get(status, {}),
                     "content": {MEDIA: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}},
                 }
                 for status, why in _REFUSALS.items()
@@ -193,7 +204,7 @@ def _list_refusals(route: ApiRoute, *, is_network: bool) -> Iterator[HTTPStatus]
         yield from (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     if IF_MATCH in route.headers:
         yield HTTPStatus.PRECONDITION_FAILED
-    if route.is_bounded and is_network:
+    if is_network:
         yield HTTPStatus.TOO_MANY_REQUESTS
     yield from map(HTTPStatus, route.refusals)
 

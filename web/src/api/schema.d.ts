@@ -3365,9 +3365,11 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The caller follows too many runs, or tries to log in too often. */
+        /** @description Too many requests, tries to log in, or followed runs. */
         TooManyRequests: {
             headers: {
+                /** @description Seconds until it can be sent again, if that will help. */
+                "Retry-After"?: number;
                 [name: string]: unknown;
             };
             content: {

@@ -29,13 +29,14 @@ from turntree.cli.common.shard_text import describe_content
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
-from turntree.cli.settings import find_setting
+from turntree.cli.settings import find_setting, read_rate
 from turntree.core.errors import DatabaseUnavailable, InvalidOperation
 from turntree.core.value import value
 from turntree.db.shard import Shard
 from turntree.server.access.network_callers import NetworkCallers, make_callers
 from turntree.server.access.oidc.config import IdentityProviderConfig, read_providers
 from turntree.server.access.open_streams import OpenStreams
+from turntree.server.access.rate_limits import RateLimits
 from turntree.server.access.session_cookie import LOOPBACK_NAMES
 from turntree.server.app import make_network_app, make_network_door
 from turntree.server.keys import SECRET_BYTES, AccessKeys
@@ -57,6 +58,7 @@ class ServeOptions:
     has_worker: bool
     drain_s: float
     providers: tuple[IdentityProviderConfig, ...]
+    rates: RateLimits
     figures: MetricsListener | None = None
     """Where the figures of the process are told."""
 
@@ -84,6 +86,10 @@ class DrainState:
               help="TOML file with the identity providers that people log in with.")  # fmt: skip
 @click.option("--no-worker", is_flag=True,
               help="Server only; messages wait for another worker.")  # fmt: skip
+@click.option("--rate-limit", type=click.FloatRange(0), metavar="RATE",
+              help="Requests per second of one caller; 50 by default, 0 for any.")  # fmt: skip
+@click.option("--stranger-rate-limit", type=click.FloatRange(0), metavar="RATE",
+              help="The same for an address whose sender is not known; 10 by default.")  # fmt: skip
 @click.option("--metrics", metavar="ADDRESS", help=METRICS_HELP)
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that requests and turns get to end after a signal.")  # fmt: skip
@@ -94,6 +100,8 @@ def serve(
     names: tuple[str, ...],
     providers_file: str | None,
     no_worker: bool,
+    rate_limit: float | None,
+    stranger_rate_limit: float | None,
     metrics: str | None,
     drain_s: float,
 ) -> None:
@@ -116,6 +124,9 @@ def serve(
             hint=command_hint(f"turntree serve --host {host} --name NAME"),
         )
     providers = _read_providers(providers_file or find_setting("identity_providers").value)
+    rates = RateLimits(
+        _find_rate("rate_limit", rate_limit), _find_rate("stranger_rate_limit", stranger_rate_limit)
+    )
     listener = try_listen(host, port)
     if listener is None:
         raise InvalidOperation(
@@ -124,7 +135,7 @@ def serve(
         )
     with listener, listening_for_metrics(metrics) as figures:
         chosen = ServeOptions(
-            host, names, not no_worker and _can_run(), drain_s, providers, figures
+            host, names, not no_worker and _can_run(), drain_s, providers, rates, figures
         )
         anyio.run(
             _serve, terminal, listener, chosen,
@@ -145,7 +156,7 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
         callers = await make_callers(
             tree, opened.database, opened.settings, keys, stack,
             is_draining=lambda: drain.is_draining, can_run=chosen.has_worker,
-            providers=chosen.providers,
+            providers=chosen.providers, rates=chosen.rates,
         )  # fmt: skip
         if chosen.has_worker:
             await opened.running.load_libraries()
@@ -277,6 +288,15 @@ async def _tell(
     if not chosen.has_worker:
         terminal.note("messages wait for another process: turntree worker")
     terminal.note("Ctrl-C or SIGTERM stops it")
+
+
+def _find_rate(key: str, given: float | None) -> float:
+    """Return a limit: the option, or the setting.
+
+    Raises:
+        InvalidOperation: The setting is not a number of requests per second.
+    """
+    return given if given is not None else read_rate(find_setting(key).value or "0")
 
 
 def _read_providers(file: str | None) -> tuple[IdentityProviderConfig, ...]:

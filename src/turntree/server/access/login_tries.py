@@ -70,7 +70,7 @@ class LoginTries:
         Raises:
             TooManyTries: There were too many from the address, or too many are going on.
         """
-        counts = [(f"code\0{_network_of(address)}", CODES)]
+        counts = [(f"code\0{network_of(address)}", CODES)]
         with self._counting(counts, is_code=True, at_once_max=CODES_AT_ONCE_MAX):
             yield
 
@@ -89,8 +89,8 @@ class LoginTries:
             [(f"browser\0{known}", BY_NAME)]
             if known is not None
             else [
-                (f"name\0{_network_of(address)}\0{person}", BY_NAME),
-                (f"address\0{_network_of(address)}", BY_ADDRESS),
+                (f"name\0{network_of(address)}\0{person}", BY_NAME),
+                (f"address\0{network_of(address)}", BY_ADDRESS),
             ]
         )
         at_once_max = AT_ONCE_MAX if known is None else None
@@ -141,7 +141,7 @@ def _person(workspace: str, name: str) -> str:
     return hashlib.sha256(person.encode(errors="surrogatepass")).hexdigest()
 
 
-def _network_of(address: str) -> str:
+def network_of(address: str) -> str:
     """Return what one household has: an IPv4 address, or the first 64 bits of an IPv6 one."""
     try:
         found = ipaddress.ip_address(address)

@@ -39,6 +39,7 @@ from turntree.server.access.caller import ApiCaller
 from turntree.server.access.login_tries import LoginTries
 from turntree.server.access.oidc.config import IdentityProviderConfig
 from turntree.server.access.oidc.providers import IdentityProviders
+from turntree.server.access.rate_limits import RateLimits, RequestLimits
 from turntree.server.access.session_cookie import cookie_name, read_cookie
 from turntree.server.access.verified_callers import (
     VERIFIED_S,
@@ -78,6 +79,7 @@ class NetworkCallers:
     tries: LoginTries
     providers: IdentityProviders
     is_draining: Callable[[], bool] = lambda: False
+    limits: RequestLimits = field(default_factory=RequestLimits)
     _verified: VerifiedCallers = field(init=False)
     _server: str = field(default_factory=lambda: secrets.token_hex(8))
     _streams: dict[UUID, WorkspaceStream] = field(default_factory=dict[UUID, WorkspaceStream])
@@ -90,20 +92,28 @@ class NetworkCallers:
         """Return the caller of a request, acting in the workspace that its path names.
 
         Raises:
-            Refusal: There is no valid key or token for this workspace.
+            Refusal: There is no valid key or token for this workspace, or there were too many
+                requests.
         """
-        name = workspace_in(request)
-        if (bearer := _find_bearer(request)) is not None:
-            credential = Credential("bearer", name, bearer)
-        elif (code := _find_login(request, name)) is not None:
-            credential = Credential("cookie", name, code)
-        else:
-            raise _unknown("this request does not say who sends it")
-        return await self._verified.identify(
+        address = _address_of(request)
+        try:
+            credential = _find_credential(request)
+        except Refusal:
+            self.limits.charge_stranger(address)
+            raise
+        is_known = self._verified.remembers(credential)
+        if not is_known:
+            # Before anything is looked up, however many of them come at once.
+            self.limits.charge_stranger(address)
+        caller = await self._verified.identify(
             credential,
             partial(self._verify, credential, is_use=True),
             partial(self._make_caller, credential),
         )
+        if not is_known:
+            self.limits.credit_stranger(address)
+        self.limits.charge_caller(credential.place)
+        return caller
 
     def _make_caller(self, credential: Credential, verified: VerifiedCredential) -> ApiCaller:
         workspace, acting = verified.workspace, verified.acting
@@ -129,11 +139,17 @@ class NetworkCallers:
         return ApiCaller(context, acting)
 
     def welcome(self, request: Request) -> Visitor:
-        """Return a caller of whom nothing is known."""
+        """Return a caller of whom nothing is known.
+
+        Raises:
+            Refusal: There were too many requests from the address.
+        """
+        address = _address_of(request)
+        self.limits.charge_stranger(address)
         return Visitor(
             workspace_in(request),
             request.headers.get("host", ""),
-            "" if request.client is None else request.client.host,
+            address,
             tuple(request.headers.getlist("cookie")),
             self.base,
             self.workspaces,
@@ -264,6 +280,7 @@ async def make_callers(
     is_draining: Callable[[], bool] = lambda: False,
     can_run: bool = False,
     providers: Sequence[IdentityProviderConfig] = (),
+    rates: RateLimits | None = None,
 ) -> NetworkCallers:
     """Return the callers of a server on an open tree.
 
@@ -296,7 +313,8 @@ async def make_callers(
     # The same on each server with this key, any of which may finish what another one began.
     logins = hmac.digest(token_key(), b"turntree.identity-logins", "sha256")
     known = IdentityProviders(providers, logins)
-    return NetworkCallers(base, workspaces, token_key, tries, known, is_draining)
+    limits = RequestLimits(rates)
+    return NetworkCallers(base, workspaces, token_key, tries, known, is_draining, limits)
 
 
 def workspace_in(request: Request) -> str:
@@ -304,6 +322,24 @@ def workspace_in(request: Request) -> str:
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     found = _PLACE.match(raw.decode("ascii", "replace"))
     return "" if found is None else unquote(found["workspace"])
+
+
+def _address_of(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _find_credential(request: Request) -> Credential:
+    """Return what a request sends to say who sends it.
+
+    Raises:
+        Refusal: It sends nothing that could be one.
+    """
+    name = workspace_in(request)
+    if (bearer := _find_bearer(request)) is not None:
+        return Credential("bearer", name, bearer)
+    if (code := _find_login(request, name)) is not None:
+        return Credential("cookie", name, code)
+    raise _unknown("this request does not say who sends it")
 
 
 def _find_bearer(request: Request) -> str | None:

@@ -148,6 +148,10 @@ class VerifiedCallers:
             self._clock.now()
         )
 
+    def remembers(self, credential: Credential) -> bool:
+        """Return whether a credential was valid when it was verified last, a while ago perhaps."""
+        return credential.place in self._known
+
     def forget(self, credential: Credential) -> None:
         """Verify a credential anew at its next use."""
         self._known.pop(credential.place, None)
