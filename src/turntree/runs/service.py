@@ -61,6 +61,7 @@ from turntree.runs.live.stream import (
 )
 from turntree.runs.run_feed import RunFeed
 from turntree.runs.worker_store import WorkerStore
+from turntree.system.trace import TRACEPARENT
 
 if TYPE_CHECKING:
     from turntree.routing.router import Router
@@ -264,6 +265,9 @@ class Runs(Facet):
         if links is not None:
             # The rights under which it is sent travel with the message: they limit its run.
             recorded["chain"] = list(links)
+        if (span := TRACEPARENT.get()) is not None:
+            # A worker in another process continues the trace.
+            recorded["traceparent"] = span
         if found is not None:
             recorded["route"] = found
         if expected_head is not None:

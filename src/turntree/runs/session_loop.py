@@ -28,7 +28,7 @@ from turntree.runs.worker_store import WorkerStore
 FAILURES_MAX = 3
 """Fail a run after this many internal errors."""
 _REASONS: Mapping[str | None, str] = {"cron": "schedule", "agent": "subagent"}
-_INTERNAL = ("fold", "rest", "source_event")
+_INTERNAL = ("fold", "rest", "source_event", "traceparent")
 """Members of a message's options that the sender did not choose."""
 _LOG = logging.getLogger(__name__)
 
@@ -213,8 +213,9 @@ def _first_facts(session: SessionId, begin: StartRun, moment: Moment) -> list[Ru
         "by": first.by,
         "agent": first.options.get("agent") or ASSISTANT,
     }
-    if "source_event" in first.options:
-        data["source_event"] = first.options["source_event"]
+    for name in ("source_event", "traceparent"):
+        if name in first.options:
+            data[name] = first.options[name]
     if begin.workspace_path is not None:
         data["workspace_path"] = begin.workspace_path
     if options := {name: value for name, value in first.options.items() if name not in _INTERNAL}:

@@ -21,6 +21,7 @@ from turntree.server.dispatch import (
     JSON,
     PREFIX,
     Dispatcher,
+    TraceRequest,
     answer_elsewhere,
     answer_unexpected,
     is_call_of_workspace,
@@ -108,9 +109,10 @@ def make_network_app(
     routes: Sequence[ApiRoute] = NETWORK_ROUTES,
     page: Page | None = None,
     followed: OpenStreams | None = None,
+    trace: TraceRequest | None = None,
 ) -> ASGIApp:
     """Return the application for callers over the network, without the checks of ``security``."""
-    api = Dispatcher(callers, routes, streams=followed)
+    api = Dispatcher(callers, routes, streams=followed, trace=trace)
 
     async def describe(_: Request) -> Response:
         return Response(write_openapi(tuple(routes), is_network=True), media_type=JSON)

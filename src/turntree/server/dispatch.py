@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, Self, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -52,6 +52,28 @@ def is_call_of_workspace(scope: Scope) -> bool:
     return raw.startswith(b"/w/") and _BEGINNING.match(raw.decode("ascii", "replace")) is not None
 
 
+class RequestTrace(Protocol):
+    """What lasts while a request is answered, for those who look at traces."""
+
+    def __enter__(self) -> Self:
+        """Begin: what the request sends is part of it."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: object
+    ) -> None:
+        """End."""
+        ...
+
+    def note_status(self, status: int) -> None:
+        """Take the status of the answer."""
+        ...
+
+
+TraceRequest = Callable[[str, str, str | None], RequestTrace]
+"""Takes the method and the route of a request, and the trace that it says it is a part of."""
+
+
 class Dispatcher:
     """The API as an ASGI application, for paths below ``/api/v1``."""
 
@@ -61,8 +83,11 @@ class Dispatcher:
         routes: Sequence[ApiRoute],
         *,
         streams: OpenStreams | None = None,
+        trace: TraceRequest | None = None,
     ) -> None:
         """Serve these routes; one without parameters wins over one that has some.
+
+        Every write is traced, if anything is.
 
         Raises:
             ValueError: A route does not say what it requires.
@@ -75,6 +100,7 @@ class Dispatcher:
             self._by_word.setdefault(route.word, []).append(route)
         self.answers = IdempotentAnswers()
         self.streams = streams or OpenStreams()
+        self.trace = trace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -96,7 +122,14 @@ class Dispatcher:
             context = caller.context
             act = partial(self._answer, route, in_path, request, context)
             if route.kind == "write":
-                return await self.answers.once(request, caller, await request.body(), act)
+                write = partial(self.answers.once, request, caller, await request.body(), act)
+                if self.trace is None:
+                    return await write()
+                came_with = request.headers.get("traceparent")
+                with self.trace(route.method, route.path, came_with) as span:
+                    response = await write()
+                    span.note_status(response.status_code)
+                    return response
             if route.is_bounded and not context.is_local:
                 return await self.streams.hold(caller, act)
             if route.method == "GET" and not context.is_local:

@@ -26,6 +26,7 @@ from turntree.cli.common.metrics_listener import (
     listening_for_metrics,
 )
 from turntree.cli.common.shard_text import describe_content
+from turntree.cli.common.tracing import tracing
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
@@ -148,9 +149,10 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
     port, drain = listener.getsockname()[1], DrainState()
     keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), secrets.token_hex(8), port, time.time)
     async with contextlib.AsyncExitStack() as stack:
-        figures = chosen.figures
+        figures, spans = chosen.figures, await stack.enter_async_context(tracing(terminal))
+        observers = (None if figures is None else figures.runs, spans)
         opened = await stack.enter_async_context(
-            open_ledger(terminal, observers=() if figures is None else (figures.runs,))
+            open_ledger(terminal, observers=[one for one in observers if one is not None])
         )
         tree = opened.running.tree if chosen.has_worker else opened.tree
         callers = await make_callers(
@@ -167,7 +169,10 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
         if figures is not None:
             measure = _measure_with(figures, callers, followed)
             await stack.enter_async_context(figures.telling(shards.list_open))
-        app = make_network_app(callers, partial(_is_ready, shards, drain), followed=followed)
+        app = make_network_app(
+            callers, partial(_is_ready, shards, drain), followed=followed,
+            trace=None if spans is None else spans.trace_request,
+        )  # fmt: skip
         config = uvicorn.Config(
             make_network_door(app, keys, _hosts(chosen, port), measure=measure),
             log_level="warning", access_log=False, lifespan="off", ws="none",

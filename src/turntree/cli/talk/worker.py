@@ -21,6 +21,7 @@ from turntree.cli.common.metrics_listener import (
     MetricsListener,
     listening_for_metrics,
 )
+from turntree.cli.common.tracing import tracing
 from turntree.cli.context import WORKER_AUDIENCE, CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, counted
@@ -88,9 +89,14 @@ def worker(
         if shard is not None:
             settings = await _enter_shard(terminal, settings, shard)
         async with (
+            tracing(terminal) as spans,
             open_ledger(
                 terminal, tools=given, lent=lent, audience=WORKER_AUDIENCE, settings=settings,
-                observers=() if figures is None else (figures.runs,),
+                observers=[
+                    one
+                    for one in (None if figures is None else figures.runs, spans)
+                    if one is not None
+                ],
             ) as opened,
             _telling(figures, opened),
         ):  # fmt: skip
