@@ -119,6 +119,8 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "server": "default",
         "server_http": "default",
         "identity_providers": "default",
+        "rate_limit": "default",
+        "stranger_rate_limit": "default",
         "color": "file",
     }
     assert "wins" in bare("config", "set", "user", "bruno").err
