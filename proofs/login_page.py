@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx2
-from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import BrowserContext, Error, Page, expect
 
 from proofs.browser import PAGE_S_MAX, Watched, chromium, settle, watch
 from proofs.figures import Proof, run, temporary_server
@@ -42,6 +42,7 @@ ELSEWHERE: Final = (
 )  # fmt: skip
 """Where a page that someone else links to wants to lead a person who logs in."""
 TABS_MAX: Final = 30
+LOOKS_MAX: Final = 3
 FOCUSED_NAME: Final = """() => {
   const e = document.activeElement;
   return e ? (e.getAttribute('aria-label') ?? e.textContent).trim() : '';
@@ -64,9 +65,19 @@ class Visit:
         self.violations: list[str] = []
 
     async def look(self, state: str) -> None:
-        """Let axe-core look at the page as it is."""
-        await self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        found: list[str] = await self.page.evaluate(RUN_AXE, RULES)
+        """Let axe-core look at the page, or at the one that it leads to just now."""
+        found: list[str] = []
+        for _ in range(LOOKS_MAX):
+            try:
+                await self.page.evaluate(AXE.read_text(encoding="utf-8"))
+                found = await self.page.evaluate(RUN_AXE, RULES)
+                break
+            except Error as error:
+                if "context was destroyed" not in str(error):
+                    raise
+                await self.page.wait_for_load_state()
+        else:
+            raise AssertionError(f"the page does not stay: {state}")
         self.violations += [f"{state}: {one}" for one in found]
         self.states.append(state)
 
