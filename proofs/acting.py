@@ -24,7 +24,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, get_args
 
-import httpx2
 import psycopg
 from anyio.to_thread import run_sync
 from click.testing import CliRunner
@@ -32,6 +31,7 @@ from psycopg import sql
 
 from proofs.figures import Proof, run, temporary_server
 from proofs.http_world import serving_apart
+from proofs.identity_provider import CLIENT_SECRET, LoginBrowser, strict_provider
 from proofs.transcripts import claude_code, codex, opencode
 from turntree.boot.open import Settings
 from turntree.cli.root import root
@@ -287,18 +287,29 @@ def _tell(proof: Proof, folder: Path) -> Mapping[str, str]:
 
 
 async def _log_in_and_out(proof: Proof, settings: Settings, key: str) -> None:
-    """Log in at a server with a key, as its page does, and out again."""
-    async with serving_apart(settings, "--no-worker") as served:
-        headers = {"origin": served.url}
-        async with httpx2.AsyncClient(base_url=f"{served.url}/w/acting/api/v1") as browser:
-            answers = [
-                await browser.post("/login-sessions", json={"key": key}, headers=headers),
-                await browser.get("/login-sessions"),
-                await browser.post("/logout", json={}, headers=headers),
-                await browser.get("/login-sessions"),
-            ]
+    """Log in at a server with a key, as its page does, link an account, unlink it, and log out."""
+    async with (
+        strict_provider() as provider,
+        serving_apart(
+            settings, "--no-worker", "--identity-providers", provider.write_config(settings.home),
+            SECRET=CLIENT_SECRET,
+        ) as served,
+        LoginBrowser(served.url, "acting") as browser,
+    ):  # fmt: skip
+        provider.redirect_uris = {f"{served.url}/w/acting/login"}
+        answers = [
+            await browser.post("/login-sessions", {"key": key}),
+            await browser.log_in(aim="link"),
+            linked := await browser.get("/identities"),
+        ]
+        (account,) = linked.json()["identities"]
+        answers += [
+            await browser.post(f"/identities/{account['id']}/unlink", {}),
+            await browser.post("/logout", {}),
+            await browser.get("/login-sessions"),
+        ]
     statuses = [answer.status_code for answer in answers]
-    wanted = [HTTPStatus.OK, HTTPStatus.OK, HTTPStatus.NO_CONTENT, HTTPStatus.UNAUTHORIZED]
+    wanted = [*[HTTPStatus.OK] * 3, *[HTTPStatus.NO_CONTENT] * 2, HTTPStatus.UNAUTHORIZED]
     proof.at_least(f"logins that began and ended {statuses}", int(statuses == wanted), "logins", 1)
 
 

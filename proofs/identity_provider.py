@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlencode
 
@@ -117,6 +118,15 @@ class StrictProvider:
         return IdentityProviderConfig(
             more.pop("name", "Example"), self.issuer, CLIENT, secret, **more
         )
+
+    def write_config(self, folder: Path) -> str:
+        """Return a file that tells a server of it; the secret is its variable ``SECRET``."""
+        file = folder / "providers.toml"
+        file.write_text(
+            f'[Example]\nissuer = "{self.issuer}"\nclient_id = "{CLIENT}"\n'
+            'client_secret = "${SECRET}"\n'
+        )
+        return str(file)
 
     def sign(self, claims: Claims, **header: Any) -> str:
         """Return an honest token of any claims."""

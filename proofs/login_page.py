@@ -18,7 +18,6 @@ unlinks it.
 """
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -27,7 +26,7 @@ from playwright.async_api import BrowserContext, Error, Page, expect
 from proofs.browser import PAGE_S_MAX, Watched, chromium, settle, watch
 from proofs.figures import Proof, run, temporary_server
 from proofs.http_world import OWNER, TEAM, Team, a_team, later, serving_apart
-from proofs.identity_provider import CLIENT, CLIENT_SECRET, StrictProvider, strict_provider
+from proofs.identity_provider import CLIENT_SECRET, StrictProvider, strict_provider
 from proofs.ui_keys import Hands
 from proofs.ui_look import AXE, RULES, RUN_AXE
 from turntree.core.message import assistant, user
@@ -139,7 +138,7 @@ async def prove(proof: Proof) -> None:
                 team.settings,
                 "--no-worker",
                 "--identity-providers",
-                name_provider(provider, home),
+                provider.write_config(home),
                 SECRET=CLIENT_SECRET,
             ) as served,
             chromium() as browser,
@@ -159,16 +158,6 @@ async def prove(proof: Proof) -> None:
             await be_a_guest(proof, visit, team)
             await use_provider(proof, visit, provider)
     tell(proof, visit)
-
-
-def name_provider(provider: StrictProvider, home: Path) -> str:
-    """Return a file that tells a server of a provider."""
-    file = home / "providers.toml"
-    file.write_text(
-        f'[Example]\nissuer = "{provider.issuer}"\nclient_id = "{CLIENT}"\n'
-        'client_secret = "${SECRET}"\n'
-    )
-    return str(file)
 
 
 async def use_provider(proof: Proof, visit: Visit, provider: StrictProvider) -> None:

@@ -311,11 +311,11 @@ def read_keys(document: Mapping[str, Any]) -> KeySet:
         ValueError: It has none.
         JoseError: A key is not one.
     """
-    found: list[Any] = document["keys"]
+    found: list[object] = document["keys"]
+    keys = [cast("Mapping[str, Any]", one) for one in found if isinstance(one, dict)]
     signing = [
-        one for one in found
-        if isinstance(one, dict)
-        and one.get("kty") in KEY_TYPES and one.get("use", "sig") == "sig"
+        dict(one) for one in keys
+        if one.get("kty") in KEY_TYPES and one.get("use", "sig") == "sig"
     ]  # fmt: skip
     if not signing:
         raise ValueError("it has no key with which it signs")
