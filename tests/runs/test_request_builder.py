@@ -159,7 +159,7 @@ async def test_without_a_model_it_is_said_what_to_run(tree: Tree) -> None:
 
 async def test_of_several_models_the_one_with_the_tag_is_asked(models: Tree) -> None:
     await models.programs.create("model", "local", {"model_id": "x", "provider": "@(gateway)"})
-    with pytest.raises(InvalidOperation, match="there are local, sonnet"):
+    with pytest.raises(InvalidOperation, match="available: local, sonnet"):
         await ask(assembly_on(models), models)
     local = await models.programs.get("local")
     await models.turns.marks.set_tag(

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,13 @@ SAID = """{"role":"user","content":"hello"}
 {"role":"assistant","content":"hello to you"}
 """
 
+_homes = count(1)
+
 
 @pytest.fixture
 def at_home(place: Path, tmp_path: Path) -> Generator[Call, None, None]:
     """The command line in an environment of its own, which starts a server of its own."""
-    home = place / f"backup-{os.getpid()}"
+    home = place / f"backup-{os.getpid()}-{next(_homes)}"
     keep = {name: text for name, text in os.environ.items() if not name.startswith("TURNTREE_")}
     environment = {**keep, "TURNTREE_HOME": str(home), "TURNTREE_CONFIG": str(tmp_path / "none")}
 
