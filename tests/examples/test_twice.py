@@ -44,7 +44,7 @@ TYPED = {
 NOT_TYPED = {
     "docs/howto/connect-a-model.md": "asks vendors; the page about agents does so with a script",
     "docs/howto/add-a-program-kind.md": "its commands come with a package of the reader's own",
-    "docs/howto/watch-a-server.md": "its commands tell a receiver, as tests of figures and spans do",
+    "docs/howto/watch-a-server.md": "its commands need a receiver, which the tests of figures have",
     "docs/howto/write-a-provider.md": "its provider comes with a package of the reader's own",
 }
 
