@@ -40,7 +40,7 @@ async def log_in_with_mock(team: Team, issuer: str, url: str) -> int:
         is_in = answer.status_code == httpx2.codes.OK and await browser.user() == CARL
         await browser.post("/logout", {})
         is_out = await browser.user() is None
-        # Linked now: without an invitation, and whatever the address is.
+        # Linked now: without an invitation, and with another address.
         await browser.http.put(f"{issuer}/users/s-carl", json={"email": "new@example.org"})
         await browser.log_in("s-carl")
         is_again = await browser.user() == CARL

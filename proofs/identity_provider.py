@@ -3,7 +3,7 @@
 ``oidc-provider-mock`` is a server that we did not write. It takes every client and every secret,
 checks neither PKCE nor where it sends a browser, and signs one kind of token only. What depends on
 those is asked of ``StrictProvider``: it verifies the client, its secret, the address and the PKCE
-verifier, gives out a code once, and signs whatever token it is told to.
+verifier, gives out a code once, and signs any token that it is told to.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ from turntree.server.workspace_stream import WorkspaceStream
 
 
 def forget_positions() -> None:
-    """Begin each stream of a workspace now, whatever position its client sends."""
+    """Begin each stream of a workspace now, also if its client sends a position."""
     serve = WorkspaceStream.serve
 
     async def serve_now(self: Any, new: Any, _: Any, *rest: Any) -> None:

@@ -420,6 +420,6 @@ def _take(reply: Reply, news: StepDocument | ChunkDocument) -> None:
     if news.kind == "model_call.finished":
         reply.complete += told.rstrip() == news.text.rstrip()
         # What came last may be recorded before it is passed on: then the step has it. Anything else
-        # is a hole, or words that nobody said to drop.
+        # is a hole, or words that no event dropped.
         if not news.text.startswith(told.rstrip()):
             reply.wrong.append(f"{reply.run}: heard {told!r}, recorded {news.text!r}")

@@ -416,7 +416,7 @@ async def look_at_size(
             if view.name in DIALOGS:
                 await watched.page.keyboard.press(DIALOGS[view.name])
             if view.name == "fork":
-                # Where nobody has typed, nothing tells the command that sends it.
+                # Where nothing was typed, nothing tells the command that sends it.
                 await watched.page.locator(".composer textarea").fill("Round once, at the end.")
             if view.name in LAST_TO_COME:
                 # A narrow page holds some of it without showing it.

@@ -79,7 +79,7 @@ async def test_each_workspace_is_created_where_its_name_leads(
     assert slot_of(id) == slot_of_name(SECOND)
     assert await names_in(await shards.find(id)) == found[1]
     assert shards.holds(id, SECOND)
-    # Each database has one pool, whoever asks for it.
+    # Each database has one pool for all that ask for it.
     assert (await shards.find(id)).pool is (await shards.find_named(SECOND)).pool
     assert (await shards.find_named(FIRST)).pool is shards.own.pool
 

@@ -1,4 +1,4 @@
-"""The figures of a process: which series there can be, whatever clients and programs are called."""
+"""The figures of a process: which series there can be, with any names of clients."""
 
 from typing import Any
 

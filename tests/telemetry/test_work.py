@@ -45,7 +45,7 @@ async def test_work_of_all_workspaces_is_counted_also_what_is_private(team: Team
     counted = await count_work(team.database)
     assert (counted.waiting, counted.open, counted.parked) == (3, 0, 0)
     assert counted.oldest_s > 0
-    # The connection is in the workspace of its lease again, whatever was counted on it.
+    # The connection is in the workspace of its lease again, after another one was counted.
     assert (await team.tree.sessions.get("lobby")).label == "lobby"
     await answer_all(team, "lobby")
     await team.of(OWNER).sessions.set_status(vault.label, "archived")

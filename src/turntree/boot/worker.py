@@ -97,7 +97,7 @@ class WorkerDeps:
     has_own_tools: bool = False
     """Whether only this process has some of its tools."""
     observers: Sequence[RunObserver] = ()
-    """What watches the runs of this process, whatever workspace they are in."""
+    """What watches the runs of this process, in any workspace."""
 
 
 @dataclass(slots=True)

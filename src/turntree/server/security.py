@@ -286,7 +286,7 @@ def _route_of(scope: Scope) -> str:
 
 
 def _repeat(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that was read, and then whatever comes after it."""
+    """Return what gives a body that was read, and then what comes after it."""
     is_given = False
 
     async def receive_again() -> Message:

@@ -52,7 +52,7 @@ class ProviderTable:
     email_domains: tuple[str, ...] = ()
     """Of which verified e-mail addresses may log in; any, if nothing is listed here or below."""
     subjects: tuple[str, ...] = ()
-    """Which accounts may log in whatever their address is, by the provider's own ids."""
+    """Which accounts may log in with any address, by the provider's own ids."""
 
 
 @value
