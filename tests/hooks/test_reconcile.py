@@ -180,6 +180,17 @@ async def test_a_session_is_known_as_soon_as_it_is_opened(scene: Scene) -> None:
     assert session.head is not None
 
 
+async def test_a_session_that_its_transcript_is_not_named_after_is_not_opened(
+    scene: Scene,
+) -> None:
+    stream = AgentStream("toy", "s2", None)
+    opened = HookEvent("1", stream, "session", instant(100), None, str(scene.transcript))
+    scene.sightings.append(opened)
+    settled = await scene.settle()
+    assert (settled.done, settled.complaints) == ([opened], [])
+    assert [one async for one in scene.tree.sessions.list_all()] == []
+
+
 async def test_a_turn_is_pinned_in_the_states_it_was_begun_and_ended_in(scene: Scene) -> None:
     scene.see(100, "begin")
     scene.write("a", "1")

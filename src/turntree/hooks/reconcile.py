@@ -121,10 +121,12 @@ class HookReconciler:
         try:
             session = await self._find_session(sighting.stream)
             if session is None and importer is not None and sighting.transcript is not None:
-                await self.importing.announce(
-                    importer, unwritten(importer, Path(sighting.transcript))
-                )
-                session = await self._find_session(sighting.stream)
+                bundle = unwritten(importer, Path(sighting.transcript))
+                # Not every tool's path names its session, and one of another name stays empty.
+                named = {draft.id for draft in importer.project(bundle, []).sessions}
+                if sighting.stream.session in named:
+                    await self.importing.announce(importer, bundle)
+                    session = await self._find_session(sighting.stream)
             if session is not None and sighting.place is not None:
                 await self.pinning.ensure_directory(sighting.place, session)
         except (NotFound, InvalidOperation, Conflict) as error:

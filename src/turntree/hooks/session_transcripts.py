@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from turntree.transcripts.importer import Importer, ToolPaths, TranscriptRef
+from turntree.transcripts.importer import Importer, OpensUnnamed, ToolPaths, TranscriptRef
 
 
 def list_transcripts(
@@ -15,4 +15,7 @@ def list_transcripts(
             if session in bundle.id and bundle.part_of is None:
                 yield bundle
     elif Path(transcript).is_file():
-        yield from importer.open(Path(transcript))
+        bundles = list(importer.open(Path(transcript)))
+        if not bundles and isinstance(importer, OpensUnnamed):
+            bundles = list(importer.open_unnamed(Path(transcript), session))
+        yield from bundles

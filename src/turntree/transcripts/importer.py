@@ -90,6 +90,18 @@ class HasDefaultPaths(Protocol):
         ...
 
 
+@runtime_checkable
+class OpensUnnamed(Protocol):
+    """An importer of transcripts that may have lost the record that names their session."""
+
+    def open_unnamed(self, path: Path, session: str) -> Iterable[TranscriptRef]:
+        """Yield the transcript of a session in a file that does not name one.
+
+        Nothing if the file cannot be that session's.
+        """
+        ...
+
+
 def stamp_of(files: Iterable[Path]) -> tuple[str, int]:
     """Return a fingerprint that changes when a file grows or is replaced, and the total size."""
     size, told = 0, list[str]()

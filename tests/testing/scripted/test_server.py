@@ -137,6 +137,26 @@ def test_the_step_after_the_tools_is_the_next_answer(model: ScriptedModel) -> No
     assert second["id"] != first["id"]
 
 
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [("tool_reference", "Both are fine."), ("text", "As you wish.")],
+)
+def test_what_claude_code_says_of_found_tools_is_no_prompt(
+    model: ScriptedModel, found: str, answer: str
+) -> None:
+    first = ask(model, MESSAGES, anthropic())
+    uses = [block["id"] for block in first["content"] if block["type"] == "tool_use"]
+    part = {"type": found, "text": "shell", "tool_name": "shell"}
+    results = [{"type": "tool_result", "tool_use_id": id, "content": [part]} for id in uses]
+    messages = [
+        *anthropic()["messages"],
+        {"role": "assistant", "content": first["content"]},
+        {"role": "user", "content": [*results, {"type": "text", "text": "Tool loaded."}]},
+    ]
+    second = ask(model, MESSAGES, anthropic(messages=messages))
+    assert second["content"] == [{"type": "text", "text": answer}]
+
+
 def test_anthropic_counts_tokens(model: ScriptedModel) -> None:
     assert ask(model, "/v1/messages/count_tokens", anthropic())["input_tokens"] > 0
     assert model.requests == []

@@ -267,6 +267,27 @@ def test_a_long_chat_is_read_in_one_pass(tmp_path: Path, chat: Chat) -> None:
     assert len(project(chat.write(tmp_path / "long")).turns) == 10_000
 
 
+def test_a_chat_that_lost_its_first_record_is_that_of_the_session_that_is_named(
+    home: Path, chat: Chat
+) -> None:
+    chat.exchange("1")
+    # Another process deleted the file when it held no message yet, and the chat went on.
+    chat.lines[:2] = []
+    path, gemini = chat.write(home), GeminiImporter()
+    assert list(gemini.open(path)) == []
+    (bundle,) = gemini.open_unnamed(path, SESSION)
+    told = gemini.project(bundle, list(gemini.read(bundle)))
+    assert [words(turn) for turn in told.turns] == [("Q1", "A1")]
+    assert [session.id for session in told.sessions] == [bundle.id] == [SESSION]
+    assert list(gemini.open_unnamed(path, "b4048971-2c29")) == [], "not what the file is called"
+    other = chat.write(home, "session-2026-11-15T06-31-b4048970.jsonl")
+    other.write_text('{"role": "user"}\n')
+    assert list(gemini.open_unnamed(other, SESSION)) == [], "not a chat"
+    other.unlink()
+    Chat().write(home)
+    assert list(gemini.open_unnamed(path, SESSION)) == [], "the file names its session"
+
+
 def test_chats_are_found_where_the_environment_says(tmp_path: Path, chat: Chat) -> None:
     chat.exchange("1")
     chat.write(tmp_path / "custom" / ".gemini")

@@ -53,6 +53,8 @@ def _check_projection(
     assert list(importer.read(bundle)) == list(records), "reading twice gives the same records"
     projection = importer.project(bundle, records)
     assert projection == importer.project(bundle, records), "projecting twice gives the same"
+    stored = replace(bundle, files=())
+    assert projection == importer.project(stored, records), "stored records have no files"
     by = Principal("agent", importer.origin)
     sealed = list(seal_drafts(projection, by))
     again = list(seal_drafts(projection, by))
@@ -70,6 +72,7 @@ def _check_hostile(importer: Importer, bundle: TranscriptRef, records: Sequence[
     file = records[0].file if records else bundle.files[0].name
     strange = [RawRecord(file, number, data) for number, data in enumerate(_HOSTILE)]
     halves = [replace(record, data=record.data[: len(record.data) // 2]) for record in records]
+    importer.project(replace(bundle, files=()), [])
     for told in (
         [],
         strange,

@@ -4,6 +4,7 @@ Knows the JSON and the events of ``/v1/messages``. Must never know a script's ru
 """
 
 import json
+import re
 from collections.abc import Iterator
 
 from turntree.testing.scripted.dialect import (
@@ -26,6 +27,9 @@ from turntree.testing.scripted.script import (
 
 SIGNATURE = "c2NyaXB0ZWQ="
 """Signature of a thinking block; clients send it back unchecked."""
+# Claude Code says so beside the tools that a search of its has found, to some models. The user did
+# not type it, and unlike its other notes it stands between no tags.
+_LOADED = re.compile(r"Tool loaded\.(\n\[id:[^\]\n]+\])*\n?")
 
 
 def asked(_: str, body: Document) -> ScriptRequest:
@@ -83,11 +87,15 @@ def _said(message: Document) -> Iterator[RequestMessage]:
         return
     if message.get("role") != "user":
         return
+    typed, has_found_tools = texts(content), False
     for block in documents(content):
         if block.get("type") == "tool_result":
-            result = "\n".join(texts(block.get("content")))
-            yield RequestMessage("tool", result, str(block.get("tool_use_id")))
-    yield said_by_user(texts(content))
+            parts = block.get("content")
+            has_found_tools |= any(one.get("type") == "tool_reference" for one in documents(parts))
+            yield RequestMessage("tool", "\n".join(texts(parts)), str(block.get("tool_use_id")))
+    if has_found_tools:
+        typed = [text for text in typed if not _LOADED.fullmatch(text)]
+    yield said_by_user(typed)
 
 
 def _opening(sent: OutgoingReply) -> Document:

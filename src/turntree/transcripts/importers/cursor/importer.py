@@ -84,7 +84,8 @@ class CursorImporter:
 
     def project(self, bundle: TranscriptRef, records: Sequence[RawRecord]) -> Projection:
         """Return the turns of a conversation's rows or lines."""
-        if bundle.files[0].suffix == SUFFIX:
+        # By the records: what is projected again from the ledger has no files any more.
+        if records and records[0].file.endswith(SUFFIX):
             return project_lines(bundle.id, records)
         return project(bundle.id, records)
 

@@ -15,7 +15,7 @@ from turntree.transcripts.drafts import DraftSession, DraftSpawn, Projection
 from turntree.transcripts.importer import ToolPaths, TranscriptRef, stamp_of
 from turntree.transcripts.importers.gemini.turns import (
     ChatNode,
-    Conversation,
+    GeminiChat,
     TurnReader,
     messages_in,
 )
@@ -29,6 +29,8 @@ from turntree.transcripts.importers.shared.lenient_json import (
 ORIGIN: Final = "gemini"
 _LABEL_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LABEL_SIGNS: Final = 12
+_ID_CHARS_IN_NAME: Final = 8
+"""Characters of a session's id that the name of its file ends with."""
 _TOLD: Final = ("projectHash", "directories", "kind", "startTime")
 
 
@@ -57,6 +59,16 @@ class GeminiImporter:
         for bundle in _bundles(chats) if _session_id(path) else ():
             if path in bundle.files:
                 yield bundle
+
+    def open_unnamed(self, path: Path, session: str) -> Iterable[TranscriptRef]:
+        """Yield a chat without its first record.
+
+        When Gemini CLI starts, it deletes every chat that has no message yet, also one that another
+        process has just begun. That process writes on, to a new file without a first record.
+        """
+        is_named_after = path.stem.endswith(f"-{session[:_ID_CHARS_IN_NAME]}")
+        if path.suffix == ".jsonl" and is_named_after and _lacks_first_record(path):
+            yield _bundle(path.parent, session, [path])
 
     def read(self, bundle: TranscriptRef) -> Iterator[RawRecord]:
         """Yield the lines of all files; a file in the old format is one record."""
@@ -94,7 +106,7 @@ class _Session:
 
     def __init__(self, id: str, *, is_main: bool) -> None:
         self.id = id
-        self.conversation = Conversation()
+        self.conversation = GeminiChat()
         self.meta: dict[str, Any] = {}
         self.turns = TurnReader(id, "human" if is_main else "agent")
         self._ends: list[ChatNode] = []
@@ -165,11 +177,27 @@ def _bundles(folder: Path) -> Iterator[TranscriptRef]:
         if path.suffix in (".json", ".jsonl") and (id := _session_id(path)):
             found.setdefault((path.parent, id), []).append(path)
     for (chats, id), own in found.items():
-        is_name = "/" not in id and id not in (".", "..")
-        below = sorted((chats / id).glob("*.json*")) if is_name else []
-        files = (*own, *(path for path in below if path.suffix in (".json", ".jsonl")))
-        stamp, size = stamp_of(files)
-        yield TranscriptRef(ORIGIN, id, files, stamp, size)
+        yield _bundle(chats, id, own)
+
+
+def _bundle(chats: Path, id: str, own: Iterable[Path]) -> TranscriptRef:
+    """Return a session's transcript, with the files of its subagents."""
+    is_name = "/" not in id and id not in (".", "..")
+    below = sorted((chats / id).glob("*.json*")) if is_name else []
+    files = (*own, *(path for path in below if path.suffix in (".json", ".jsonl")))
+    stamp, size = stamp_of(files)
+    return TranscriptRef(ORIGIN, id, files, stamp, size)
+
+
+def _lacks_first_record(path: Path) -> bool:
+    """Whether a file begins with a later record of a chat."""
+    first = next(read_lines(path, path.name), None)
+    told = None if first is None else parse(first.data)
+    return (
+        told is not None
+        and "sessionId" not in told
+        and any(what != "unknown" for what, _ in messages_in(told))
+    )
 
 
 def _session_id(path: Path) -> str | None:

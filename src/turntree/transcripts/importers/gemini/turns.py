@@ -50,7 +50,7 @@ class ChatNode:
         )
 
 
-class Conversation:
+class GeminiChat:
     """The tree of messages in the files of one session."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class TurnReader:
     _early: dict[int, list[ChatNode]] = field(default_factory=dict[int, list[ChatNode]])
     """What came before a question without being one, by the message it ends in."""
 
-    def tell(self, conversation: Conversation, last: ChatNode | None) -> None:
+    def tell(self, conversation: GeminiChat, last: ChatNode | None) -> None:
         """Make a turn of each stretch between two questions, on every branch."""
         for node in conversation.nodes:
             if not node.children or any(child.begins for child in node.children.values()):

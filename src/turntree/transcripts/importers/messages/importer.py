@@ -145,6 +145,7 @@ def _add(
         return
     turns += tree.turns
     details: dict[str, Json] = {n: tidy(document[n]) for n in _DETAILS if document.get(n)}
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", bundle.files[0].stem).strip("-")[:60] or "unnamed"
+    # The id is the file's path; what is projected again from the ledger has no files any more.
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(bundle.id).stem).strip("-")[:60] or "unnamed"
     label = f"messages/{stem}" if id == bundle.id else f"messages/{stem}-{len(sessions)}"
     sessions.append(DraftSession(id, label, tree.head, details=details))
