@@ -7,7 +7,8 @@ keyboard. A person who is not logged in follows a link to a thread, is sent to l
 invitation and is back at the thread. They see the canopy, open the thread, fork it and undo that;
 what another member writes appears by the stream. An admin ends their login session in another
 process: the page says so, and leads back after the next login. Another person who logs in with the
-same browser finds nothing of the first. Logging in leads to no address outside the workspace. In
+same browser finds nothing of the first, and not the place where the first one was. A link that logs
+in says as whom, and asks. Logging in leads to no address outside the workspace. In
 each state axe-core looks for violations of WCAG 2.2 AA, the focus is never lost, nothing foreign is
 loaded, and no error is reported but refusals.
 
@@ -46,7 +47,7 @@ FOCUSED_NAME: Final = """() => {
   const e = document.activeElement;
   return e ? (e.getAttribute('aria-label') ?? e.textContent).trim() : '';
 }"""
-STATES: Final = 18
+STATES: Final = 19
 GUEST_ACTS: Final = ("Fork", "Rewind", "Revert", "Rename", "Archive", "Tag")
 
 
@@ -272,7 +273,8 @@ async def end_elsewhere(visit: Visit, team: Team) -> None:
     await expect(page.get_by_role("link", name="Log in")).to_be_focused()
     await visit.look("the session has ended")
     await page.keyboard.press("Enter")
-    await visit.log_in_again(f"/s/{THREAD}", code=team.keys["owner"])
+    # Another person than the one who was there.
+    await visit.log_in_again("/", code=team.keys["owner"])
     await expect(page.locator(".here")).to_contain_text(OWNER)
 
 
@@ -287,8 +289,25 @@ async def share_browser(proof: Proof, visit: Visit, team: Team) -> None:
     for person in (OWNER, "mia"):
         await team.of(person).programs.create("model", f"teller-{person}", model)
     await visit.context.clear_cookies()
+    await page.goto(f"{place}/s/diary")
+    await expect(page).to_have_url(f"{place}/login")
+    await page.goto(f"{place}/login")
+    # The person who was on the way to the diary gave up.
+    await visit.log_in_again("/", code=team.keys["member"])
     await page.goto(f"{place}/login#code={team.keys['owner']}")
-    await page.locator("#with-code button").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(f"Log in as {OWNER}?")
+    await expect(page.locator("#yes")).to_be_focused()
+    whom = f"logs you in as {OWNER} in the workspace {TEAM}, until 20"
+    await expect(page.locator("#yes")).to_have_accessible_description(re.compile(whom))
+    await expect(page.locator("#now")).to_contain_text("as mia. That login session ends.")
+    await visit.look("a link that logs in as another person")
+    await visit.reach("no")
+    await page.keyboard.press("Enter")
+    await visit.is_at("/")
+    await expect(page.locator(".here")).to_contain_text("mia")
+    await page.goto(f"{place}/login#code={team.keys['owner']}")
+    await expect(page.locator("#yes")).to_be_focused()
+    await page.keyboard.press("Enter")
     await visit.is_at("/")
     await page.goto(f"{place}/search?q=salary")
     await expect(page.locator("main")).to_contain_text("salary")
@@ -299,7 +318,7 @@ async def share_browser(proof: Proof, visit: Visit, team: Team) -> None:
     await other.goto(f"{place}/s/diary")
     await expect(other.locator("main")).to_contain_text("Dear diary")
     await page.goto(f"{place}/login#code={team.keys['member']}")
-    await page.locator("#with-code button").click()
+    await page.locator("#yes").click()
     await visit.is_at("/")
     # The page of the first person does not go on as one of the second.
     await expect(other.locator("body")).not_to_contain_text("Dear diary")

@@ -509,3 +509,37 @@ def test_cookie_that_was_sent_twice_is_none() -> None:
     assert read_cookie("a", ["a=1; a=2"]) is None
     assert read_cookie("a", ["a=1", "a=2"]) is None
     assert read_cookie("a", ["aa=1"]) is None
+
+
+async def test_link_says_whom_it_logs_in_and_uses_nothing_up(
+    browser: Browser, client: Client, team: Team
+) -> None:
+    code = await invite(client, "bo")
+    for shown, holder, method in (
+        ({"key": team.keys["member"]}, "human:mia", "key"),
+        ({"invitation": code}, "human:bo", "invitation"),
+    ):
+        answer = await browser.post("/login-previews", shown)
+        told = answer.json()
+        assert (told["holder"], told["workspace"], told["method"]) == (holder, TEAM, method)
+        assert told["expires_at"] > SystemClock().now()
+    assert not browser.http.cookies
+    assert (await browser.log_in(invitation=code)).json()["holder"] == "human:bo"
+    assert await browser.user() == "bo"
+    # Asking whom another link is for ends no session.
+    await browser.post("/login-previews", {"key": team.keys["admin"]})
+    assert await browser.user() == "bo"
+
+
+async def test_link_that_opens_nothing_says_no_name(browser: Browser, team: Team) -> None:
+    asked = [
+        {"key": team.keys[caller]}
+        for caller in ("agent on behalf", "expired", "revoked", "removed", "garbled")
+    ]
+    asked += [{"key": team.keys["other workspace"]}, {"invitation": "tti_none"}]
+    answers = [await browser.post("/login-previews", shown) for shown in asked]
+    answers.append(await browser.post("/login-previews", asked[0], "none"))
+    assert {(one.status_code, problem(one)) for one in answers} == {(403, "login-refused")}
+    assert len({one.text for one in answers}) == 1
+    for wrong in ({}, {"key": "x", "invitation": "y"}):
+        assert problem(await browser.post("/login-previews", wrong)) == "invalid-input"

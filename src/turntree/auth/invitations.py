@@ -74,6 +74,19 @@ class Invitations(Facet):
             raise PermissionDenied(f"{person} is not a person: only people are members")
         return await self._accept(code, as_person(str(person)))
 
+    async def find_person(self, text: str) -> str:
+        """Return the person for whom an invitation is, as a principal, and do not use it up.
+
+        Raises:
+            PermissionDenied: It is not a code.
+            NotFound: There is no such invitation here.
+        """
+        code = self._parse(text)
+        invitee = await self.store.find_invitee(code.id, code.digest)
+        if invitee is None:
+            raise NotFound("there is no such invitation")
+        return as_person(invitee)
+
     async def redeem(self, text: str) -> Member:
         """Make the person a member for whom an invitation is; it cannot be used again.
 
@@ -87,11 +100,8 @@ class Invitations(Facet):
             InvalidOperation: It was accepted or revoked, or has expired.
             Conflict: The person is a member already.
         """
-        code = self._parse(text)
-        invitee = await self.store.find_invitee(code.id, code.digest)
-        if invitee is None:
-            raise NotFound("there is no such invitation")
-        return await self._accept(code, as_person(invitee))
+        person = await self.find_person(text)
+        return await self._accept(self._parse(text), person)
 
     async def revoke(self, id: str) -> None:
         """End an invitation that was not accepted.

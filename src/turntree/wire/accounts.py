@@ -113,6 +113,19 @@ class LoginDocument:
 
 
 @value
+class LoginPreview:
+    """Whom a key or an invitation would log in, before it does."""
+
+    holder: str
+    """``human:ana``."""
+    workspace: str
+    method: str
+    """``key`` or ``invitation``."""
+    expires_at: str
+    """When the login session would end at the latest."""
+
+
+@value
 class LoginList:
     """Login sessions that are open, in the order in which they began."""
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from turntree.auth.logins.login_session import LOGIN_DAYS_MAX, LoginSession
 from turntree.auth.member import CREATE_KEYS
 from turntree.core.errors import NotFound, PermissionDenied
+from turntree.core.ids import days_after
 from turntree.core.principal import Principal
 from turntree.core.value import value
 from turntree.server.access.login_tries import TooManyTries
@@ -21,7 +22,7 @@ from turntree.server.access.workspaces import ServedWorkspace
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
 from turntree.server.route import ApiRoute, NoValues, adapter_of
-from turntree.wire.accounts import LoginDocument, LoginList
+from turntree.wire.accounts import LoginDocument, LoginList, LoginPreview
 
 BROWSER_KNOWN_S: Final = 365 * 24 * 60 * 60
 _DAY_S: Final = 24 * 60 * 60
@@ -41,6 +42,14 @@ class Credentials:
         """Whether it is exactly one of the three."""
         given = [name for name in ("password", "key", "invitation") if getattr(self, name)]
         return len(given) == 1 and (self.name is None) == (self.password is None)
+
+
+@value
+class LinkedCode:
+    """What a link to log in has behind its ``#``: a key, or the code of an invitation."""
+
+    key: str | None = None
+    invitation: str | None = None
 
 
 @value
@@ -66,12 +75,7 @@ async def log_in(visitor: Visitor, asked: Credentials) -> Response:
     try:
         made, code = await _begin(visitor, asked)
     except (NotFound, PermissionDenied) as error:
-        raise Refusal(
-            HTTPStatus.FORBIDDEN,
-            "login-refused",
-            "this opens nothing in this workspace",
-            "compare it, and the address, with what you were given",
-        ) from error
+        raise _refuse() from error
     except TooManyTries as error:
         raise Refusal(
             HTTPStatus.TOO_MANY_REQUESTS,
@@ -93,6 +97,35 @@ async def log_in(visitor: Visitor, asked: Credentials) -> Response:
     return response
 
 
+async def preview_login(visitor: Visitor, asked: LinkedCode) -> LoginPreview:
+    """Return whom a key or an invitation would log in; neither is used up.
+
+    A stranger can send a link that logs in as themselves. What its reader then writes would be
+    theirs, so a page says who that is before it logs in.
+
+    Raises:
+        Refusal: What was sent is not valid here.
+    """
+    if (asked.key is None) == (asked.invitation is None):
+        detail = "send a key or an invitation: one of the two"
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", detail)
+    workspace = await visitor.find_workspace()
+    if workspace is None:
+        raise _refuse()
+    end = days_after(visitor.base.clock.now(), LOGIN_DAYS_MAX)
+    try:
+        if asked.key is None:
+            person = await workspace.tree.invitations.find_person(asked.invitation or "")
+            return LoginPreview(person, workspace.name, "invitation", end)
+        verified = await workspace.tree.keys.verify(asked.key)
+    except (NotFound, PermissionDenied) as error:
+        raise _refuse() from error
+    if verified.principal.kind != "human":
+        raise _refuse()
+    end = min(end, verified.record.expires_at)
+    return LoginPreview(str(verified.principal), workspace.name, "key", end)
+
+
 async def log_out(visitor: Visitor, _: NoValues) -> Response:
     """End the login session of the browser, if there is one, and let it forget the cookie."""
     await end_current(visitor)
@@ -112,6 +145,15 @@ async def list_logins(context: ServerContext, _: NoValues) -> LoginList:
 async def end_login(context: ServerContext, asked: LoginId) -> None:
     """End a login session: its cookie opens nothing from now on."""
     await context.tree.login_sessions.end(asked.login)
+
+
+def _refuse() -> Refusal:
+    return Refusal(
+        HTTPStatus.FORBIDDEN,
+        "login-refused",
+        "this opens nothing in this workspace",
+        "compare it, and the address, with what you were given",
+    )
 
 
 async def _begin(visitor: Visitor, asked: Credentials) -> tuple[LoginSession, str]:
@@ -195,6 +237,10 @@ ROUTES: Final = (
         "POST", "/login-sessions", None, log_in,
         "Log in with a browser, which keeps the session in a cookie.",
         Credentials, LoginDocument, is_open=True,
+    ),
+    ApiRoute(
+        "POST", "/login-previews", None, preview_login,
+        "Whom a key or an invitation would log in.", LinkedCode, LoginPreview, is_open=True,
     ),
     ApiRoute(
         "POST", "/logout", None, log_out, "End the login session of this browser.", is_open=True

@@ -4,13 +4,23 @@
 const element = (id) => document.getElementById(id);
 const place = location.pathname.replace(/\/login$/, "");
 const behind = new URLSearchParams(location.hash.slice(1));
-// Kept while the person logs in elsewhere and comes back to this page without it.
+// A link has its code behind the #, which no server sees.
+const linked = behind.get("code") ?? "";
 const kept = `turntree.to ${place}`;
-if (behind.has("to")) sessionStorage.setItem(kept, behind.get("to"));
 // What a provider sent along. Without the cookie of a login that was begun here it opens nothing.
 const sent = new URLSearchParams(location.search);
 const answer = Object.fromEntries(["state", "code", "iss", "error"].flatMap((name) => (sent.has(name) ? [[name, sent.get(name)]] : [])));
-const onward = addressBelow(sessionStorage.getItem(kept) ?? "/");
+const wanted = findWanted();
+
+// The place that the page named, and who was there. It is kept nowhere but on the way to an identity provider and back:
+// the next person who comes to this tab to log in, or loads it again, finds none.
+function findWanted() {
+  const back = sessionStorage.getItem(kept);
+  sessionStorage.removeItem(kept);
+  if (behind.has("to")) return { to: behind.get("to"), of: behind.get("of") };
+  if (back !== null && "state" in answer) return JSON.parse(back);
+  return { to: "/", of: null };
+}
 
 // The address of a place of the page, and never one elsewhere: any site can link to this page.
 function addressBelow(path) {
@@ -47,9 +57,39 @@ function say(text) {
   element("status").textContent = text;
 }
 
-function goOn() {
-  sessionStorage.removeItem(kept);
-  location.replace(onward);
+// A place that one person left is not shown to another.
+function onward(me) {
+  return addressBelow(wanted.of === null || wanted.of === me.user ? wanted.to : "/");
+}
+
+async function goOn() {
+  location.replace(onward(await call("GET", "/me")));
+}
+
+function only(id) {
+  for (const one of ["confirm", "outside", "inside"]) element(one).hidden = one !== id;
+}
+
+// Anyone can send a link that logs in as themselves: what is then written here would be theirs. Nothing is used up
+// before the person asks for it, also because a program that only looks at the address must not do that.
+async function confirmLink() {
+  let preview;
+  try {
+    preview = await call("POST", "/login-previews", credentialsOf(linked));
+  } catch (error) {
+    await show();
+    return say(error.message);
+  }
+  const me = await call("GET", "/me").catch(() => null);
+  const name = preview.holder.replace(/^human:/, "");
+  const what = preview.method === "key" ? "This link logs you in" : "This invitation makes you a member and logs you in";
+  element("as").textContent = `${what} as ${name} in the workspace ${preview.workspace}, until ${preview.expires_at.slice(0, 10)} at the latest.`;
+  element("now").hidden = me === null;
+  element("now").textContent = me === null ? "" : `You are logged in here as ${me.user}. That login session ends.`;
+  element("title").textContent = `Log in as ${name}?`;
+  element("yes").textContent = `Log in as ${name}`;
+  only("confirm");
+  element("yes").focus();
 }
 
 async function show() {
@@ -61,8 +101,7 @@ async function show() {
     say(error.message);
   }
   element("title").textContent = "Log in";
-  element("inside").hidden = true;
-  element("outside").hidden = false;
+  only("outside");
   element("code").focus();
 }
 
@@ -70,7 +109,7 @@ async function begin() {
   try {
     await call("GET", "/me");
     if (behind.has("accounts")) await showAccounts();
-    else goOn();
+    else await goOn();
   } catch (error) {
     if (error.status !== 401) say(error.message);
     await show();
@@ -103,22 +142,22 @@ async function showAccounts() {
   element("title").textContent = "Linked accounts";
   element("link").hidden = provider.name === null;
   element("link").textContent = `Link your ${provider.name} account`;
-  element("onward").href = onward;
-  element("outside").hidden = true;
-  element("inside").hidden = false;
+  element("onward").href = onward(await call("GET", "/me"));
+  only("inside");
   element(provider.name === null ? "onward" : "link").focus();
 }
 
 // The provider sends the browser back to this page.
 async function goToProvider(aim) {
   const { url } = await call("POST", "/identity-logins", { aim });
+  sessionStorage.setItem(kept, JSON.stringify(wanted));
   location.assign(url);
 }
 
 async function finishLogin() {
   try {
     const finished = await call("POST", "/identity-logins/finish", answer);
-    if (finished.expires_at !== null) return goOn();
+    if (finished.expires_at !== null) return await goOn();
     await showAccounts();
     say("The account is linked.");
   } catch (error) {
@@ -146,8 +185,12 @@ function logIn(shown) {
     await call("POST", "/login-sessions", shown);
     for (const id of ["code", "password"]) element(id).value = "";
     if (behind.has("accounts")) await showAccounts();
-    else goOn();
+    else await goOn();
   });
+}
+
+function credentialsOf(code) {
+  return code.startsWith("tti_") ? { invitation: code } : { key: code };
 }
 
 function onSubmit(id, credentials) {
@@ -157,21 +200,16 @@ function onSubmit(id, credentials) {
   });
 }
 
-onSubmit("with-code", () => {
-  const code = element("code").value.trim();
-  return code.startsWith("tti_") ? { invitation: code } : { key: code };
-});
+onSubmit("confirm", () => credentialsOf(linked));
+element("no").addEventListener("click", () => begin());
+onSubmit("with-code", () => credentialsOf(element("code").value.trim()));
 onSubmit("with-password", () => ({ name: element("name").value, password: element("password").value }));
 element("provider").addEventListener("click", () => act(() => goToProvider("login")));
 element("link").addEventListener("click", () => act(() => goToProvider("link")));
 
-// A link to an invitation has its code behind the #, which no server sees. It is not used before the
-// person asks for it: a program that only looks at the address must not use it up. It may be for
-// another person than the one who is logged in here.
-element("code").value = behind.get("code") ?? "";
 // A link that is opened where this page is open already changes no more than that.
 addEventListener("hashchange", () => location.reload());
 if (location.hash || location.search) history.replaceState(null, "", location.pathname);
 if ("state" in answer && ("code" in answer || "error" in answer)) finishLogin();
-else if (behind.has("code")) show();
+else if (linked) confirmLink();
 else begin();
