@@ -15,6 +15,7 @@ test("logging in leads back to the same place", () => {
   expect(loginAddress("/w/team", "/w/team/s/a%2Fb?turn=1")).toBe(
     "/w/team/login#to=%2Fs%2Fa%252Fb%3Fturn%3D1",
   );
+  expect(loginAddress("/w/team", "/w/team/s/a", "ana b")).toBe("/w/team/login#to=%2Fs%2Fa&of=ana%20b");
   expect(loginAddress("/w/team", "/w/team/")).toBe("/w/team/login");
   expect(loginAddress("/w/team", "/w/team")).toBe("/w/team/login");
 });

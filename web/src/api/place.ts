@@ -16,8 +16,9 @@ export const IS_SHARED = PLACE_HERE !== "";
 /** The address by which the command line names this server: `https://turntree.example.net/w/team`. */
 export const SERVER = IS_SHARED ? `${location.origin}${PLACE_HERE}` : "";
 
-/** The page to log in with; it leads back to where the reader is. */
-export function loginAddress(place: string, path: string): string {
+/** The page to log in with; it leads back to where the reader is, and only that reader if it is known who they were. */
+export function loginAddress(place: string, path: string, user?: string): string {
   const rest = path.startsWith(place) ? path.slice(place.length) : "";
-  return `${place}/login${rest && rest !== "/" ? `#to=${encodeURIComponent(rest)}` : ""}`;
+  const of = user === undefined ? "" : `&of=${encodeURIComponent(user)}`;
+  return `${place}/login${rest && rest !== "/" ? `#to=${encodeURIComponent(rest)}${of}` : ""}`;
 }

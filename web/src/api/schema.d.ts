@@ -378,6 +378,178 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List conversations. */
+        get: operations["list_conversations"];
+        put?: never;
+        /** Create a conversation. */
+        post: operations["create_conversation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A conversation and its participants. */
+        get: operations["get_conversation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fork a conversation. */
+        post: operations["fork_conversation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/participants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add a participant. */
+        post: operations["add_participant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/participants/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Remove a participant, or leave. */
+        post: operations["remove_participant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/posts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was said. */
+        get: operations["list_posts"];
+        put?: never;
+        /** Say something. */
+        post: operations["post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/posts/{post}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Erase a post. */
+        post: operations["erase_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/posts/{post}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is still to answer a post. */
+        get: operations["list_pending"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Archive, delete or restore a conversation. */
+        post: operations["set_state"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conversations/{conversation}/suggestions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whom to mention. */
+        get: operations["suggest_mentions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/costs": {
         parameters: {
             query?: never;
@@ -532,6 +704,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the caller was told. */
+        get: operations["list_notices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Mark notices as read. */
+        post: operations["read_notices"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/invitations": {
         parameters: {
             query?: never;
@@ -596,6 +802,23 @@ export interface paths {
         put?: never;
         /** Revoke an API key. */
         post: operations["revoke_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login-previews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Whom a key or an invitation would log in. */
+        post: operations["preview_login"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1645,6 +1868,63 @@ export interface components {
             tokens: number | null;
         };
         /**
+         * ConversationChange
+         * @description Whether something changed, or was so before.
+         */
+        ConversationChange: {
+            /** Changed */
+            changed: boolean;
+        };
+        /**
+         * ConversationDocument
+         * @description A conversation as a list shows it.
+         */
+        ConversationDocument: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Owner */
+            owner: string;
+            /** State */
+            state: string;
+            /** Visibility */
+            visibility: string;
+            /** Posts */
+            posts: number;
+            /** Posted At */
+            posted_at: string | null;
+            /** Participants */
+            participants: number;
+            /** Is Participant */
+            is_participant: boolean;
+            /** Parent */
+            parent: string | null;
+            /** Forked Seq */
+            forked_seq: number | null;
+            /** Agent Turns Max */
+            agent_turns_max: number;
+        };
+        /**
+         * ConversationPage
+         * @description The conversations that the caller may read, those with the newest posts first.
+         */
+        ConversationPage: {
+            /** Conversations */
+            conversations: components["schemas"]["ConversationDocument"][];
+        };
+        /**
+         * ConversationView
+         * @description A conversation, and who takes part.
+         */
+        ConversationView: {
+            conversation: components["schemas"]["ConversationDocument"];
+            /** Participants */
+            participants: components["schemas"]["ParticipantDocument"][];
+        };
+        /**
          * CostRow
          * @description The model calls of one day, agent, model and session.
          */
@@ -1740,6 +2020,20 @@ export interface components {
             reason: string;
             /** Next */
             next: string[];
+        };
+        /**
+         * FailingChannel
+         * @description A channel whose last message to the caller was given up.
+         */
+        FailingChannel: {
+            /** Channel */
+            channel: string;
+            /** Address */
+            address: string;
+            /** Error */
+            error: string;
+            /** At */
+            at: string;
         };
         /**
          * FileContent
@@ -1941,6 +2235,20 @@ export interface components {
             job: string;
         };
         /**
+         * InboxPage
+         * @description A page of notices, newest first.
+         */
+        InboxPage: {
+            /** Notices */
+            notices: components["schemas"]["NoticeDocument"][];
+            /** Unread */
+            unread: number;
+            /** Failing */
+            failing: components["schemas"]["FailingChannel"][];
+            /** Next */
+            next: string | null;
+        };
+        /**
          * InvitationDocument
          * @description An invitation, without its code.
          */
@@ -2041,6 +2349,20 @@ export interface components {
             login_sessions: components["schemas"]["LoginDocument"][];
         };
         /**
+         * LoginPreview
+         * @description Whom a key or an invitation would log in, before it does.
+         */
+        LoginPreview: {
+            /** Holder */
+            holder: string;
+            /** Workspace */
+            workspace: string;
+            /** Method */
+            method: string;
+            /** Expires At */
+            expires_at: string;
+        };
+        /**
          * MarkColumns
          * @description Turns that are worth a mark.
          */
@@ -2103,6 +2425,30 @@ export interface components {
             members: components["schemas"]["MemberDocument"][];
         };
         /**
+         * MentionSuggestion
+         * @description A person or an agent that could be mentioned.
+         */
+        MentionSuggestion: {
+            /** Mention */
+            mention: string;
+            /** Kind */
+            kind: string;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Is Present */
+            is_present: boolean;
+        };
+        /**
+         * MentionSuggestions
+         * @description Whom to suggest, the likeliest first.
+         */
+        MentionSuggestions: {
+            /** Suggestions */
+            suggestions: components["schemas"]["MentionSuggestion"][];
+        };
+        /**
          * MessageDocument
          * @description A message and its parts; an erased one has no parts.
          */
@@ -2156,6 +2502,30 @@ export interface components {
             holder: string;
             /** Expires At */
             expires_at: string;
+        };
+        /**
+         * NoticeDocument
+         * @description A notice.
+         */
+        NoticeDocument: {
+            /** Id */
+            id: string;
+            /** Kind */
+            kind: string;
+            /** By */
+            by: string;
+            /** Text */
+            text: string;
+            /** Refs */
+            refs: {
+                [key: string]: unknown;
+            };
+            /** At */
+            at: string;
+            /** Read At */
+            read_at: string | null;
+            /** Displaced */
+            displaced: boolean;
         };
         /**
          * OpenRunDocument
@@ -2247,6 +2617,30 @@ export interface components {
             url: string | null;
         };
         /**
+         * ParticipantDocument
+         * @description A person or an agent that takes part.
+         */
+        ParticipantDocument: {
+            /** Principal */
+            principal: string;
+            /** Name */
+            name: string;
+            /** Added By */
+            added_by: string;
+            /** Added At */
+            added_at: string;
+            /** Removed By */
+            removed_by: string | null;
+            /** Removed At */
+            removed_at: string | null;
+            /** Session */
+            session: string | null;
+            /** Label */
+            label: string | null;
+            /** Is Thinking */
+            is_thinking: boolean;
+        };
+        /**
          * PathDiff
          * @description How one file differs.
          */
@@ -2275,6 +2669,14 @@ export interface components {
             from_ms: number[];
             /** To Ms */
             to_ms: number[];
+        };
+        /**
+         * PendingRuns
+         * @description The runs that are still to answer a post, or an answer to it.
+         */
+        PendingRuns: {
+            /** Runs */
+            runs: string[];
         };
         /**
          * PermissionList
@@ -2323,6 +2725,80 @@ export interface components {
             total: number;
             /** Is Complete */
             is_complete: boolean;
+        };
+        /**
+         * PostAnswer
+         * @description An agent that is to answer a post.
+         */
+        PostAnswer: {
+            /** Agent */
+            agent: string;
+            /** Session */
+            session: string;
+            /** Run */
+            run: string;
+        };
+        /**
+         * PostDocument
+         * @description What a participant, or the system, said.
+         */
+        PostDocument: {
+            /** Conversation */
+            conversation: string;
+            /** Seq */
+            seq: number;
+            /** Id */
+            id: string;
+            /** Kind */
+            kind: string;
+            /** Author */
+            author: string | null;
+            /** Content */
+            content: string | null;
+            /** Digest */
+            digest: string;
+            /** At */
+            at: string;
+            /** Turn */
+            turn: string | null;
+            /** Turn Digest */
+            turn_digest: string | null;
+            /** Cause */
+            cause: number;
+            /** Hops */
+            hops: number;
+        };
+        /**
+         * PostOutcome
+         * @description A post that was stored, and what it set in motion.
+         */
+        PostOutcome: {
+            /** Conversation */
+            conversation: string;
+            /** Seq */
+            seq: number;
+            /** Id */
+            id: string;
+            /** Repeated */
+            repeated: boolean;
+            /** Redacted */
+            redacted: number;
+            /** Answers */
+            answers: components["schemas"]["PostAnswer"][];
+            /** Absent */
+            absent: string[];
+            /** Held Back */
+            held_back: string[];
+        };
+        /**
+         * PostPage
+         * @description Posts, oldest first.
+         */
+        PostPage: {
+            /** Posts */
+            posts: components["schemas"]["PostDocument"][];
+            /** Earlier */
+            earlier: number;
         };
         /**
          * Problem
@@ -2418,6 +2894,14 @@ export interface components {
             findings: string[];
             /** Records */
             records: components["schemas"]["RawRecordText"][];
+        };
+        /**
+         * ReadNotices
+         * @description The notices that were marked as read, oldest first.
+         */
+        ReadNotices: {
+            /** Notices */
+            notices: components["schemas"]["NoticeDocument"][];
         };
         /**
          * RemovedFromMessage
@@ -4465,6 +4949,525 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    list_conversations: {
+        parameters: {
+            query?: {
+                archived?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationPage"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    create_conversation: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Name */
+                    name: string;
+                    /**
+                     * Title
+                     * @default null
+                     */
+                    title?: string | null;
+                    /**
+                     * Participants
+                     * @default []
+                     */
+                    participants?: string[];
+                    /**
+                     * Visibility
+                     * @default private
+                     * @enum {string}
+                     */
+                    visibility?: "public" | "private";
+                    /**
+                     * Agent Turns Max
+                     * @default null
+                     */
+                    agent_turns_max?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationDocument"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_conversation: {
+        parameters: {
+            query?: {
+                past?: boolean;
+            };
+            header?: never;
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationView"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    fork_conversation: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Name
+                     * @default null
+                     */
+                    name?: string | null;
+                    /**
+                     * At
+                     * @default null
+                     */
+                    at?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationDocument"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    add_participant: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Participant */
+                    participant: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationChange"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    remove_participant: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Participant
+                     * @default null
+                     */
+                    participant?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationChange"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_posts: {
+        parameters: {
+            query?: {
+                after?: number;
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostPage"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    post: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Text */
+                    text: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostOutcome"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    erase_post: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+                post: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Reason
+                     * @default asked for
+                     */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationChange"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_pending: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                conversation: string;
+                post: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PendingRuns"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    set_state: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * State
+                     * @enum {string}
+                     */
+                    state: "active" | "archived" | "deleted";
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationDocument"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    suggest_mentions: {
+        parameters: {
+            query?: {
+                typed?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MentionSuggestions"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     list_costs: {
         parameters: {
             query?: {
@@ -4845,6 +5848,85 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    list_notices: {
+        parameters: {
+            query?: {
+                everything?: boolean;
+                limit?: number;
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxPage"];
+                };
+            };
+            /** @description The client has the same bytes. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    read_notices: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Ids
+                     * @default null
+                     */
+                    ids?: string[] | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadNotices"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     list_invitations: {
         parameters: {
             query?: never;
@@ -5087,6 +6169,48 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    preview_login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Key
+                     * @default null
+                     */
+                    key?: string | null;
+                    /**
+                     * Invitation
+                     * @default null
+                     */
+                    invitation?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginPreview"];
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             421: components["responses"]["MisdirectedRequest"];

@@ -6,8 +6,9 @@ import { Mark } from "./Mark.tsx";
 
 /** Shown once the server does not know this browser's login session any more; a reader who had none goes to log in. */
 export function LoggedOut() {
-  const wasIn = queryClient.getQueryData(meQuery.queryKey) !== undefined;
-  const address = loginAddress(PLACE_HERE, location.pathname + location.search);
+  const me = queryClient.getQueryData(meQuery.queryKey);
+  const wasIn = me !== undefined;
+  const address = loginAddress(PLACE_HERE, location.pathname + location.search, me?.user);
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (wasIn) link.current?.focus();

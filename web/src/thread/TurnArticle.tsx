@@ -9,6 +9,7 @@ import { CopyButton } from "./code/Code.tsx";
 import { Flow } from "./Flow.tsx";
 import { questionOf } from "./flow.ts";
 import { PlainText } from "./markdown/Markdown.tsx";
+import { MentionText } from "./markdown/Mention.tsx";
 import { useRested } from "./stillness.ts";
 import { visible } from "./text.ts";
 import { TurnOfPart, Whole } from "./Whole.tsx";
@@ -151,6 +152,8 @@ function OutcomeChip({ turn }: { turn: Turn }) {
 }
 
 const QUESTION_CHARS_MAX = 700;
+/** A longer question is laid out in pieces; a post, which may mention, has no more characters than this. */
+const MENTIONS_CHARS_MAX = 65_536;
 
 /** What was asked: its beginning as a heading, the rest as text. */
 export function Question({
@@ -185,7 +188,7 @@ export function Question({
   return (
     <>
       <h2 id={id} className={isErased ? "ask erased" : "ask"} dir="auto">
-        {visible(lead)}
+        <MentionText text={lead} />
       </h2>
       {question.isCut && question.at ? (
         <Whole
@@ -212,7 +215,13 @@ export function Question({
 function AskRest({ text }: { text: string }) {
   return text ? (
     <div className="ask-rest">
-      <PlainText text={visible(text)} />
+      {text.length > MENTIONS_CHARS_MAX ? (
+        <PlainText text={visible(text)} />
+      ) : (
+        <p className="plain">
+          <MentionText text={text} />
+        </p>
+      )}
     </div>
   ) : null;
 }

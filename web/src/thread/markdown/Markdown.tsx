@@ -3,6 +3,7 @@ import { Fragment, memo, type ReactNode, useMemo } from "react";
 import { Code } from "../code/Code.tsx";
 import { piecesOf, visible } from "../text.ts";
 import { type Block, type Inline, parseMarkdown, plainOf } from "./blocks.ts";
+import { MentionBadge } from "./Mention.tsx";
 
 /** What a person, a model or a tool wrote, as prose. Its headings stand below the page's own. */
 export const Markdown = memo(function Markdown(props: { text: string }) {
@@ -104,6 +105,8 @@ function inlineElements(inlines: Inline[]): ReactNode[] {
         return <code key={key}>{inline.text}</code>;
       case "break":
         return <br key={key} />;
+      case "mention":
+        return <MentionBadge key={key} mention={inline.mention} />;
       case "link":
         return (
           <WebLink key={key} href={inline.href} host={inline.host} words={inline.of.map(plainOf).join("")}>

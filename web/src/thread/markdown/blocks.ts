@@ -6,12 +6,14 @@
  * line, so the time grows with the length of the text and nothing throws.
  */
 import { Lexer, type Token, type Tokens } from "marked";
+import { type Mention, type MentionToken, mentionAt, mentionOptions, numbered } from "./mentions.ts";
 
 export type Inline =
   | { is: "text"; text: string }
   | { is: "code"; text: string }
   | { is: "break" }
-  | { is: "strong" | "em" | "del"; of: Inline[] }
+  | { is: "strong" | "em" | "del" | "span"; of: Inline[] }
+  | { is: "mention"; raw: string; mention: Mention }
   | { is: "link"; href: string; host: string; of: Inline[] }
   | { is: "image"; href: string; host: string; text: string };
 
@@ -95,7 +97,7 @@ function blocksOf(portion: string): Block[] {
   const longest = /^ {0,3}(```|~~~)/m.test(portion) ? 2 * PORTION_CHARS_CODE : 2 * PORTION_CHARS_MAX;
   if (portion.length > longest || isTooDeep(portion)) return [{ is: "plain", text: portion }];
   try {
-    const lexer = new Lexer({ gfm: true });
+    const lexer = new Lexer({ gfm: true, ...mentionOptions() });
     lexer.blockTokens(portion, lexer.tokens);
     for (const { src, tokens } of lexer.inlineQueue) {
       if (isTooDense(src)) tokens.push({ type: "text", raw: src, text: src, escaped: false });
@@ -182,7 +184,9 @@ function inlineOf(token: Token): Inline {
       if (address) return { is: "link", href: address.href, host: address.host, of };
       // What cannot be followed from here, such as a file's path, is said and not hidden.
       const said = of.map(plainOf).join("");
-      return textOf(said === href || href === "" ? said : `${said} (${href})`);
+      const where = said === href || href === "" ? "" : ` (${href})`;
+      if (mentionsOf(of).length > 0) return { is: "span", of: [...of, textOf(where)] };
+      return textOf(`${said}${where}`);
     }
     case "image": {
       const { href, text } = token as Tokens.Image;
@@ -193,6 +197,10 @@ function inlineOf(token: Token): Inline {
     }
     case "escape":
       return textOf((token as Tokens.Escape).text);
+    case "mention": {
+      const { raw, kind, id, name, silent } = token as MentionToken;
+      return { is: "mention", raw, mention: { kind, id, name, silent } };
+    }
     default:
       return "tokens" in token && token.tokens ? flat(inlinesOf(token.tokens)) : textOf(token.raw);
   }
@@ -214,6 +222,8 @@ export function plainOf(inline: Inline): string {
       return inline.text;
     case "break":
       return "\n";
+    case "mention":
+      return `@${inline.mention.name}`;
     default:
       return inline.of.map(plainOf).join("");
   }
@@ -230,4 +240,56 @@ export function webAddress(text: string): { href: string; host: string } | null 
   } catch {
     return null;
   }
+}
+
+/** The mentions in a text and where they are in it, for text that is shown as it is. */
+export function placedMentions(text: string): { mention: Mention; start: number; end: number }[] {
+  const counted = numbered(text);
+  if (counted.targets.length === 0) return [];
+  return blockMentions(parseMarkdown(counted.text), false).flatMap(({ raw, mention }) => {
+    const number = Number(mention.id);
+    const target = counted.targets[number];
+    if (!target) return [];
+    // A name may hold the targets of others, in code: what is before it is shifted by those before it.
+    const begin = target.countedEnd - raw.length;
+    let before = number - 1;
+    while (before >= 0 && (counted.targets[before]?.countedEnd ?? 0) > begin) before--;
+    const start = begin + (counted.targets[before]?.shift ?? 0);
+    const end = target.countedEnd + target.shift;
+    const written = mentionAt(text.slice(start, end))?.mention;
+    return written ? [{ mention: written, start, end }] : [];
+  });
+}
+
+interface FoundMention {
+  raw: string;
+  mention: Mention;
+  quoted: boolean;
+}
+
+/** The mentions in blocks, in their order. */
+export function blockMentions(blocks: Block[], quoted: boolean): FoundMention[] {
+  const found = (inlines: Inline[]) => mentionsOf(inlines).map((one) => ({ ...one, quoted }));
+  return blocks.flatMap((block) => {
+    switch (block.is) {
+      case "paragraph":
+      case "heading":
+        return found(block.of);
+      case "quote":
+        return blockMentions(block.of, true);
+      case "list":
+        return block.items.flatMap((item) => blockMentions(item.of, quoted));
+      case "table":
+        return [block.head, ...block.rows].flat().flatMap((cell) => found(cell.of));
+      default:
+        return [];
+    }
+  });
+}
+
+function mentionsOf(inlines: Inline[]): { raw: string; mention: Mention }[] {
+  return inlines.flatMap((inline) => {
+    if (inline.is === "mention") return [{ raw: inline.raw, mention: inline.mention }];
+    return "of" in inline ? mentionsOf(inline.of) : [];
+  });
 }
