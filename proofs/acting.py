@@ -218,6 +218,15 @@ dan! member password <= correct horse battery
 ana: member password <= correct horse battery
 ana: member password --remove
 ana: key create browser => key
+ana: conversation create plans --title Plans
+ana: conversation add plans atlas
+ana: conversation post plans "we ship on friday"
+ana: conversation post plans "hello in public" --to atlas --no-worker
+ana: conversation fork plans --at 1
+ana: conversation erase plans 1 --yes
+ana: program configure plans --set title=Plan
+ana: conversation remove plans atlas
+ana: conversation set-state plans archived
 ana: fsck
 """
 """Who types which line; an exclamation mark says that it has to be refused. ``=>`` names what of

@@ -219,8 +219,8 @@ UPDATE turntree.handles SET restorable = true WHERE workspace_id = %(workspace)s
 
 -- name: i57
 UPDATE turntree.program_refs r SET target_id = r.program_id FROM (
-    SELECT program_id, version, path FROM turntree.program_refs WHERE workspace_id = %(workspace)s
-      ORDER BY md5(program_id::text || version || path || %(seed)s) LIMIT %(count)s) p
+    SELECT DISTINCT ON (md5(program_id::text || %(seed)s)) program_id, version, path FROM turntree.program_refs
+      WHERE workspace_id = %(workspace)s ORDER BY md5(program_id::text || %(seed)s) LIMIT %(count)s) p
   WHERE r.workspace_id = %(workspace)s AND (r.program_id, r.version, r.path) = (p.program_id, p.version, p.path)
   RETURNING r.program_id::text;
 
@@ -329,6 +329,40 @@ UPDATE turntree.session_queues SET posted_seq = posted_seq + 1 WHERE workspace_i
     SELECT session_id FROM turntree.session_queues WHERE workspace_id = %(workspace)s
       ORDER BY md5(session_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING session_id::text;
+
+-- name: i50
+UPDATE turntree.participants SET removed_by = NULL, removed_at = NULL WHERE workspace_id = %(workspace)s
+    AND (conversation_id, number) IN (SELECT conversation_id, number FROM turntree.participants
+      WHERE workspace_id = %(workspace)s AND removed_at IS NOT NULL ORDER BY md5(conversation_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING principal || ' in ' || conversation_id;
+
+-- name: i51
+UPDATE turntree.posts SET hops = hops + 1 WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.posts WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING 'post ' || seq || ' of ' || conversation_id;
+
+-- name: i52
+UPDATE turntree.programs SET visibility = 'public' WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT session_id FROM turntree.bound_sessions WHERE workspace_id = %(workspace)s
+      ORDER BY md5(session_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
+
+-- name: i53
+DELETE FROM turntree.events WHERE workspace_id = %(workspace)s AND kind = 'post.erased' AND stream_id IN (
+    SELECT conversation_id FROM turntree.posts WHERE workspace_id = %(workspace)s AND body LIKE '{"erased":%%'
+      ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING 'post 3 of ' || stream_id;
+
+-- name: i54
+UPDATE turntree.participants SET removed_by = 'human:ana', removed_at = now() WHERE workspace_id = %(workspace)s
+    AND principal = 'agent:warden' AND conversation_id IN (SELECT id FROM turntree.conversations
+      WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING principal || ' in ' || conversation_id;
+
+-- name: i56
+UPDATE turntree.conversations SET posted_at = posted_at - interval '1 hour' WHERE workspace_id = %(workspace)s AND id IN (
+    SELECT id FROM turntree.conversations WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING id::text;
 
 -- name: i69
 UPDATE turntree.members SET role = 'guest' WHERE workspace_id = %(workspace)s AND principal IN (

@@ -77,6 +77,7 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_programs(tree, copy)
     await _tell_grant(tree, copy)
     await tree.members.add(f"member-{copy}")
+    await tell_conversation(tree, f"talk-{copy}")
 
 
 async def _tell_session(tree: Tree, label: str, copy: int) -> None:
@@ -334,3 +335,20 @@ async def _tell_programs(tree: Tree, copy: int) -> None:
     model = await programs.get(f"fast-{copy}")
     at = tree.revisions.world.now()
     await tree.turns.marks.set_tag(model.id, "trusted", on=True, by=str(programs.by), at=at)
+
+
+async def tell_conversation(tree: Tree, name: str) -> None:
+    """Let people and agents talk: one is gone, one is told, one stays, and a post is erased."""
+    assert isinstance(tree.ledger, Ledger), "the story is told on PostgreSQL"
+    talk = replace(tree.conversations, engine=InlineEngine(tree.ledger.database.lend))
+    await tree.programs.create("agent", f"{name}-bot", {})
+    if await tree.programs.find("warden") is None:
+        system = replace(tree.programs, by=Principal("system", "story"))
+        await system.create("agent", "warden", {"system_agent_kind": "warden"})
+    await talk.create(name, title="A talk", participants=["agent:warden", f"agent:{name}-bot"])
+    for words in ("hello", f"@[Bot](agent:{name}-bot) what now?", "forget this"):
+        await talk.post(name, words)
+    await talk.erase(name, 3, reason="asked for")
+    await talk.remove(name, f"agent:{name}-bot")
+    await talk.fork(name, at=2, name=f"{name}-fork")
+    await talk.post(f"{name}-fork", "on we go")

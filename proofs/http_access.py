@@ -147,6 +147,10 @@ def _act(values: Callable[[Vault, str], Mapping[str, Any]], *seen: int) -> Row:
     return Row(values, frozenset(seen or (200,)))
 
 
+def _talk(**more: Any) -> Row:
+    return Row(lambda vault, _: {"conversation": vault.conversation, **more})
+
+
 ROWS: Final[Mapping[str, Row]] = {
     "POST /first-key": Row(lambda _, __: {"code": "guessed"}, frozenset({403}), frozenset({403})),
     "POST /accepted-invitations": Row(
@@ -158,6 +162,9 @@ ROWS: Final[Mapping[str, Row]] = {
         lambda vault, _: {"invitation": vault.invitation}, hidden=frozenset({204})
     ),
     "POST /login-sessions": Row(
+        lambda _, __: {"key": "guessed"}, frozenset({403}), frozenset({403})
+    ),
+    "POST /login-previews": Row(
         lambda _, __: {"key": "guessed"}, frozenset({403}), frozenset({403})
     ),
     # Who is logged in and logs out is another caller from then on: they send no cookie here.
@@ -223,6 +230,9 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "GET /costs": _list(),
     "GET /tags": _list(),
+    # The owner has read it when the others try: they have inboxes of their own, without it.
+    "GET /inbox": _list(everything="true"),
+    "POST /inbox/read": Row(lambda vault, _: {"ids": [vault.notice]}, frozenset({200, 404})),
     "GET /runs": _list(),
     # A name that another person's private session has is as good as none: it would be a new one.
     "GET /runs/preview": Row(lambda vault, _: {"to": vault.label}, hidden=frozenset({200, 404})),
@@ -246,7 +256,34 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "POST /acts/archive": _act(lambda vault, _: {"session": vault.label}),
     "POST /acts/restore": _act(lambda vault, _: {"session": vault.label}),
-}
+    "GET /conversations": _list(),
+    "GET /conversations/{conversation}": _talk(),
+    "GET /conversations/{conversation}/posts": _talk(),
+    "GET /conversations/{conversation}/posts/{post}/runs": _talk(post=1),
+    "GET /conversations/{conversation}/suggestions": _talk(typed="in"),
+    # The owner has taken the name when the others try.
+    "POST /conversations": Row(
+        lambda vault, _: {"name": f"own-{vault.label}", "title": "A talk"}, hidden=frozenset({409})
+    ),
+    "POST /conversations/{conversation}/state": _talk(state="archived"),
+    "POST /conversations/{conversation}/posts": _talk(text="hello"),
+    "POST /conversations/{conversation}/participants": _act(
+        lambda vault, _: {
+            "conversation": vault.conversation, "participant": f"human:late-{vault.label}",
+        }
+    ),
+    "POST /conversations/{conversation}/participants/remove": _act(
+        lambda vault, _: {
+            "conversation": vault.conversation, "participant": f"human:friend-of-{vault.label}",
+        },
+        200, 404,
+    ),
+    "POST /conversations/{conversation}/fork": _act(
+        lambda vault, _: {"conversation": vault.conversation, "name": f"split-{vault.label}"},
+        200, 409,
+    ),
+    "POST /conversations/{conversation}/posts/{post}/erase": _talk(post=1),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +345,10 @@ async def make_calls(team: Team, routes: Sequence[ApiRoute]) -> AsyncGenerator[C
             await team.of(OWNER).turns.tag(vault.turns[0], "good")
         if "{member}" in route.path:
             await team.tree.members.add(f"in-{vault.label}")
+        if "{conversation}" in route.path:
+            vault = await team.add_conversation(vault)
+        if "/inbox" in route.path:
+            vault = await team.add_notice(vault)
         if "{key}" in route.path:
             vault = await team.add_key(vault)
         if "{login}" in route.path:
@@ -336,7 +377,7 @@ async def try_matrix(
         async for call in make_calls(team, routes):
             tag = ""
             for caller in CALLERS:
-                response = await _send(client, team, call, caller, tag)
+                response = await send_call(client, team, call, caller, tag)
                 looked += 1
                 tag = tag or response.headers.get("etag", "")
                 wrong += [f"{call.name} as {caller}: {it}" for it in _judge(call, caller, response)]
@@ -345,9 +386,10 @@ async def try_matrix(
     return looked, wrong
 
 
-async def _send(
+async def send_call(
     client: httpx2.AsyncClient, team: Team, call: Call, caller: str, tag: str
 ) -> httpx2.Response:
+    """Return the answer to a caller; ``tag`` is the ETag that another one got."""
     method, path, body = call.request()
     url = str(client.base_url).rstrip("/")
     headers = {**team.headers(caller, url), "content-type": "application/json"}

@@ -239,6 +239,13 @@ class Fuzzer:
                     break
                 seed = f"{self.seed}-{number}-more-{more}"
                 self._try_operation(operation, GenerationMode.POSITIVE, each, seed)
+        # Of a route without parameters there are few different cases.
+        for number, operation in enumerate(chosen):
+            if self.findings.cases >= cases:
+                break
+            self.world.refresh(self.session)
+            mode = GenerationMode.NEGATIVE
+            self._try_operation(operation, mode, each, f"{self.seed}-{number}-again")
         return self.findings
 
     def _is_reached(self, label: str) -> bool:

@@ -67,6 +67,10 @@ class Vault:
     """The id of a login session of the owner, for routes that end one."""
     identity: str = ""
     """The id of a linked account of the owner, for routes that unlink one."""
+    notice: str = ""
+    """The id of a notice of the owner, for routes that read one."""
+    conversation: str = ""
+    """The name of a conversation of the owner, for routes of conversations."""
 
 
 @dataclass(slots=True)
@@ -124,6 +128,23 @@ class Team:
         turns = tuple(str(one.turn.id) for one in placed)
         digests = tuple(one.turn.digest.removeprefix("sha256:") for one in placed)
         return Vault(label, turns, digests[-1], (CANARY, *turns, *digests))
+
+    async def add_notice(self, vault: Vault) -> Vault:
+        """Return a vault with a notice for the owner."""
+        person = await self.tree.programs.ensure("human", OWNER, {})
+        await self.tree.programs.invoke(person.name, {"message": f"{CANARY} {vault.label}"})
+        notice = (await self.of(OWNER).inbox.list_page(limit=1))[0]
+        return replace(vault, notice=notice.id, secrets=(*vault.secrets, notice.id))
+
+    async def add_conversation(self, vault: Vault) -> Vault:
+        """Return a vault with a private conversation of the owner and one who is no caller."""
+        friend, name = f"human:friend-of-{vault.label}", f"talk-{vault.label}"
+        await self.tree.members.add(friend)
+        await self.tree.members.add(f"human:late-{vault.label}")
+        talk = self.of(OWNER).conversations
+        made = await talk.create(name, title=f"{CANARY} talk", participants=[friend])
+        await talk.post(name, f"{CANARY} is said here")
+        return replace(vault, conversation=name, secrets=(*vault.secrets, made.id))
 
     async def add_key(self, vault: Vault) -> Vault:
         """Return a vault with a new API key of the owner."""

@@ -37,7 +37,8 @@ PLANTS = (
         ((r"SET state = coalesce\(p_to, state\)", "SET state = state"),),
     ),
     Plant(
-        "anybody edits what is public", ((r"= 'public' AND p_right <> 'configure'", "= 'public'"),)
+        "every member edits what is public",
+        ((r"= 'public' AND \(p_right <> 'configure' OR p_by = p_owner\)", "= 'public'"),),
     ),
 )
 
