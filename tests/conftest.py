@@ -17,12 +17,13 @@ from tests import hint_report
 from tests.databases import Databases, as_owner, as_superuser
 from tests.workshop import Workshop
 from turntree.api import Tree
-from turntree.boot.open import Settings, tree_on
+from turntree.boot.open import Settings, engine_on, tree_on
 from turntree.core.ids import WorkspaceId
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.runs.engines.inline import InlineEngine
+from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.worker_store import WorkerStore
 from turntree.testing.fakes import FakeClock
@@ -145,9 +146,18 @@ def world() -> FakeClock:
 
 
 @pytest.fixture
-def tree(database: Database, world: FakeClock, place: Path) -> Tree:
+async def lazy_engine(database: Database) -> AsyncGenerator[LazyEngine, None]:
+    """What wakes sessions, loaded by the first message."""
+    engine = engine_on(database)
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def tree(database: Database, world: FakeClock, place: Path, lazy_engine: LazyEngine) -> Tree:
     """The product, on a database of its own."""
-    return tree_on(database, Settings(place, user="ana", session="main"), world)
+    settings = Settings(place, user="ana", session="main")
+    return tree_on(database, settings, world, engine=lazy_engine)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from turntree.auth.passwords import Passwords
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
+    from turntree.conversations.service import Conversations
     from turntree.core.clock import Clock, Processes
     from turntree.core.message import Message
     from turntree.core.principal import Principal
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from turntree.ledger.shape import Shape
     from turntree.ledger.store import Ledger
     from turntree.ledger.turns import ThreadReader, Turns
+    from turntree.notifications.service import Inbox
     from turntree.programs.execution_host import LocalFolder
     from turntree.programs.service import InferenceBackend, Programs
     from turntree.resources.blame import LineBlame
@@ -104,6 +106,8 @@ class Backends:
     """Whose process and folder this is; None if that is ``by``."""
     model: str | None = None
     """The model that answers, unless a message names another."""
+    agent_tokens_daily: int | None = None
+    """Tokens that agents may use in conversations for one person in a day."""
 
     @property
     def everything(self) -> Database:
@@ -357,6 +361,27 @@ class Tree:
             ProgramStore(on.database), InstalledKinds(), self.revisions.sessions, on.clock, on.by,
             on.execution_host(), on.inference, on.owner or on.by, on.context,
         )  # fmt: skip
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        """People and agents together."""
+        from turntree.conversations.poster import Poster
+        from turntree.conversations.service import Conversations
+        from turntree.conversations.store import ConversationStore
+
+        on = self._on
+        poster = Poster(
+            ConversationStore(on.database), self.ledger, on.clock, on.model, on.agent_tokens_daily
+        )
+        return Conversations(poster, self.programs, on.engine(), on.by, on.redactor(), on.context)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """What the person who acts was told."""
+        from turntree.notifications.service import Inbox
+        from turntree.notifications.store import NoticeStore
+
+        return Inbox(NoticeStore(self._on.database), self._on.clock, self._on.by)
 
     @cached_property
     def authority(self) -> Authorizer:

@@ -108,7 +108,9 @@ READS: dict[str, Call] = {
     "who holds it": lambda s: s.tree.search.reader.list_holders([s.known.turn]),
     "files it names": lambda s: s.tree.search.reader.list_touches(f"{WORD}.py", limit=9),
     "what it cost": lambda s: s.tree.turns.list_calls([TurnId(s.known.run), s.known.turn]),
-    "its config": lambda s: s.tree.programs.store.get_version(ProgramId(s.known.session), 1),
+    "its config": lambda s: s.tree.programs.store.get_version(
+        ProgramId(s.known.session), 1, by=str(s.tree.programs.by)
+    ),
     "a proof of it": lambda s: s.tree.checks.verify(s.known.turn),
     "its versions": lambda s: s.tree.programs.store.list_versions(ProgramId(s.known.session)),
     "its grants": lambda s: s.tree.programs.store.list_grants(ProgramId(s.known.session)),

@@ -50,8 +50,13 @@ LARGE = WORD * PART_INLINE_MAX_BYTES
 JUDGED_BY = "the policies of all others are judged by it"
 MEMBERS = "members know each other"
 NO_SESSION = "it belongs to no session"
+ONLY_IDS = "it holds ids, and people who query are kept out"
 IMPORTED = "it holds ids of other tools, and numbers; people who query are kept out"
 OPEN_TO_PROCESSES = {
+    "bound_sessions": JUDGED_BY,
+    "conversations": JUDGED_BY,
+    "participants": JUDGED_BY,
+    "post_deliveries": ONLY_IDS,
     "program_grants": JUDGED_BY,
     "programs": JUDGED_BY,
     "members": MEMBERS,
@@ -77,10 +82,11 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "event_links", "handles", "identities", "import_cursors", "login_sessions", "login_states",
-    "members", "object_writers", "passwords", "plans", "program_refs", "raw_blocks",
-    "resource_attachments", "resource_leases", "resource_liveness", "resources", "search_progress",
-    "session_plans", "snapshots", "transcripts", "turn_snapshots", "turn_sources", "workers",
+    "delivered_notices", "event_links", "handles", "identities", "import_cursors",
+    "login_sessions", "login_states", "members", "notice_deliveries", "object_writers",
+    "passwords", "plans", "program_refs", "raw_blocks", "resource_attachments",
+    "resource_leases", "resource_liveness", "resources", "search_progress", "session_plans",
+    "snapshots", "transcripts", "turn_snapshots", "turn_sources", "workers",
 }  # fmt: skip
 """The tables in which the story leaves no trace; their policies are looked at all the same."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
@@ -127,6 +133,12 @@ async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
     later = Timestamp("2099-01-01T00:00:00.000Z")
     await tree.invitations.create(WORD, expires_at=later)
     await tree.keys.create(WORD, expires_at=later)
+    await tree.programs.create("agent", f"{WORD}-agent", {}, visibility="private")
+    conversations = replace(tree.conversations, engine=inbox.engine)
+    await conversations.create(f"{WORD}-talk", title=WORD)
+    await conversations.post(f"{WORD}-talk", f"@[{WORD}](agent:{WORD}-agent) {WORD}")
+    await tree.programs.create("human", "ana", {})
+    await tree.programs.invoke("ana", {"message": WORD})
     await tree.search.fill()
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     return made.turn.id
@@ -137,8 +149,9 @@ async def trace_of(tree: Tree, closed: TurnId) -> set[str]:
     session = await tree.sessions.get(WORD)
     (run,) = await tree.runs.workers.list_open()
     assert session.head is not None
+    conversation = await tree.conversations.get(f"{WORD}-talk")
     # Bytes are shown by their numbers.
-    return {WORD, WORD.encode().hex(), session.id, closed, session.head, run.run}
+    return {WORD, WORD.encode().hex(), session.id, closed, session.head, run.run, conversation.id}
 
 
 def read(connection: psycopg.Connection[tuple[object, ...]], table: str) -> list[str]:
@@ -196,7 +209,7 @@ async def test_a_stranger_finds_no_part_of_it_by_an_id_they_know(
     assert await tree.programs.store.list_versions(program) != []
     assert await bob.programs.store.list_versions(program) == []
     with pytest.raises(NotFound):
-        await bob.programs.store.get_version(program, 1)
+        await bob.programs.store.get_version(program, 1, by=str(bob.programs.by))
     with pytest.raises(NotFound):
         await bob.verify(closed)
 

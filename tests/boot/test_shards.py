@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 import anyio
+import psycopg
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
@@ -34,9 +35,16 @@ def write_map(path: Path, one: str, two: str) -> Path:
     return path
 
 
+def empty(url: str) -> None:
+    """Take away the workspace "tests" of the template, which leads to the first shard."""
+    with psycopg.connect(url) as connection:
+        connection.execute("DELETE FROM turntree.workspaces")
+
+
 @pytest.fixture
 def urls(databases: Databases, template: str) -> Generator[tuple[str, str], None, None]:
     with databases.lend(template) as one, databases.lend(template) as two:
+        empty(as_owner(two))
         yield as_owner(one), as_owner(two)
 
 

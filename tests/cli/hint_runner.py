@@ -68,7 +68,8 @@ READ_ONLY = (
     ("program", "list"), ("program", "show"), ("program", "kinds"), ("tag", "list"), ("--help",),
     ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
     ("worktree", "--list"), ("import", "--dry-run"), ("member", "list"),
-    ("invitation", "list"), ("key", "list"),
+    ("invitation", "list"), ("key", "list"), ("conversation", "list"), ("conversation", "log"),
+    ("conversation", "show"),
 )  # fmt: skip
 WITHOUT_DATABASE = (
     ("config",), ("hook", "install"), ("hook", "uninstall"), ("hook", "status"), ("mcp",),

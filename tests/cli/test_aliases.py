@@ -15,7 +15,7 @@ MAIN = [
     *("ui", "log", "show", "search", "diff", "blame", "why", "verify"),
     *("ps", "fork", "switch", "rewind", "undo"),
     *("files", "revert", "pick", "redo", "worktree", "snapshot"),
-    *("chat", "send", "tail", "cancel", "compact"),
+    *("chat", "send", "tail", "cancel", "inbox", "compact", "conversation"),
     *("import", "handoff", "export", "share", "pr", "push", "pull", "remote"),
     *("hook", "mcp"),
     *("on", "off", "status", "doctor", "config"),

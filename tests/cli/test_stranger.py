@@ -21,6 +21,7 @@ WORDS = ("canary", "falcon")
 """Said in the private session, or in the name of what belongs to it."""
 LABEL = "plans-canary"
 TASK = "task-canary"
+TALK = "talk-canary"
 CALLS_MIN = 134
 KEPT = (("session", "list", "--all", "--json"), ("task", "show", TASK, "--json"))
 """What a stranger has not changed."""
@@ -45,6 +46,17 @@ ASKED: Calls = {
     ),
     "tail": ((), ("LABEL",), ("RUN",), ("WAITING",)),
     "cancel": (("LABEL",), ("RUN",), ("WAITING",)),
+    "conversation list": (("--archived",),),
+    "conversation create": (("talk",), ("TALK",)),
+    "conversation show": (("TALK",),),
+    "conversation post": (("TALK", "hello", "--no-worker", "--no-wait"),),
+    "conversation log": (("TALK",),),
+    "conversation add": (("TALK", "bob"),),
+    "conversation remove": (("TALK", "ana"),),
+    "conversation leave": (("TALK",),),
+    "conversation fork": (("TALK",),),
+    "conversation erase": (("TALK", "1", "--yes"),),
+    "conversation set-state": (("TALK", "archived"),),
     "compact": (("LABEL",),),
     "rerun": (("TURN",),),
     "erase": (("TURN",), ("TURN:msg/0", "--yes"), ("LABEL:msg/0", "--yes"), ("RUN:msg/0",)),
@@ -138,6 +150,8 @@ ASKED: Calls = {
     "key list": (("--all",),),
     "key create": (("ci",),),
     "key revoke": (("nothing",),),
+    "inbox": ((), ("--all",)),
+    "inbox read": ((),),
     "member list": ((),),
     "member add": (("carl",),),
     "member remove": (("ana",),),
@@ -174,7 +188,7 @@ ELSEWHERE = {
 @pytest.fixture
 def private(turntree: Call, conninfo: str) -> dict[str, str]:
     """What leads to a private session of ana's with a turn, an open run and a waiting message."""
-    found: dict[str, str] = {"LABEL": LABEL, "TASK": TASK}
+    found: dict[str, str] = {"LABEL": LABEL, "TASK": TASK, "TALK": TALK}
 
     async def act() -> None:
         settings = Settings(Path(), conninfo, workspace="tests", user="ana")
@@ -194,6 +208,9 @@ def private(turntree: Call, conninfo: str) -> dict[str, str]:
             begun = RunEvent.of(Event(run, 0, "run.started", at, {}), user("CANARY under way"))
             await tree.ledger.start(run, session.id, begun)
             waiting = await tree.runs.post(LABEL, "the CANARY waits")
+            await tree.programs.create("agent", "bot", {})
+            await tree.conversations.create(TALK, title="CANARY merges")
+            await tree.conversations.post(TALK, "@[Bot](agent:bot) Falcon is a CANARY")
             await tree.search.fill()
             found.update(SESSION=session.id, TURN=made.turn.id, RUN=run, WAITING=waiting.run)
 

@@ -20,12 +20,14 @@ from turntree.auth.logins.service import LoginSessions
 from turntree.auth.members import Members
 from turntree.client.client import Client
 from turntree.client.runs import MessageOptions, RunsApi
+from turntree.conversations.service import Conversations
 from turntree.ledger.graph.causes import Causes
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.sessions import Sessions
 from turntree.ledger.shape import Shape
 from turntree.ledger.store import Tags
 from turntree.ledger.turns import ThreadReader, Turns
+from turntree.notifications.service import Inbox
 from turntree.resources.blame import LineBlame
 from turntree.resources.files import Files
 from turntree.runs.model_context import ModelContexts
@@ -45,6 +47,8 @@ FACETS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "causes": (Causes,),
     "authority": (Authorizer,),
     "stats": (),
+    "inbox": (Inbox,),
+    "conversations": (Conversations,),
     "members": (Members,),
     "invitations": (Invitations,),
     "keys": (ApiKeys,),
@@ -74,6 +78,7 @@ OTHER_PARAMETERS: Final[Mapping[str, tuple[set[str], str]]] = {
     "files.diff": ({"revision", "path"}, "The server finds the resource and its states."),
     "files.read": ({"revision"}, "The server finds the resource and its state."),
     "causes.explain": (set(), ""),
+    "inbox.list_page": ({"cursor"}, "A page is continued."),
     "invitations.create": ({"expires_in_days"}, "The server counts days by its own clock."),
     "keys.create": (
         {"allow", "expires_in_days"},
@@ -87,6 +92,7 @@ WITHOUT_A_VERB: Final[Mapping[str, str]] = {
     "POST /accepted-invitations": "It makes the key that a client begins with.",
     "GET /stream": "It says what to read again on a page; a program follows runs.",
     "POST /login-sessions": LOGIN,
+    "POST /login-previews": LOGIN,
     "POST /logout": LOGIN,
     "GET /identity-provider": LOGIN,
     "POST /identity-logins": LOGIN,

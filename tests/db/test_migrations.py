@@ -271,7 +271,8 @@ async def test_functions_that_a_restore_gave_away_come_home(
     await tree.search.fill()
     restore_without_owners(conninfo, empty, place / "given-away.dump")
     strayed = (
-        "bind_console", "console_viewer", "console_workspace", "nearest_nodes", "permissions_of",
+        "bind_console", "console_viewer", "console_workspace", "nearest_nodes",
+        "notice_preferences", "permissions_of",
         "reader_can_see", "reader_can_see_all", "reader_can_see_object", "reader_can_see_segment",
         "reader_can_see_turn", "route_words", "search_embeddings", "search_names", "search_places",
         "search_words", "unindex_turn",

@@ -45,6 +45,8 @@ from turntree.ledger.raw_codec import RawRecord
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.turn_rows import TurnSource
+from turntree.notifications.delivery import DeliveryAttempt
+from turntree.notifications.store import DeliveryStore
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.worker_store import SQL as WORKER_SQL
@@ -57,25 +59,31 @@ from turntree.transcripts.store import ImportStore
 pytestmark = pytest.mark.anyio
 
 FACTS = {
-    "compactions", "event_links", "events", "handles", "handoffs", "idempotency_keys",
-    "message_files", "model_calls", "object_writers", "objects", "program_refs",
+    "bound_sessions", "compactions", "event_links", "events", "handles", "handoffs",
+    "idempotency_keys",
+    "message_files", "model_calls", "object_writers", "objects", "post_deliveries", "posts",
+    "program_refs",
     "program_versions", "raw_blocks", "resources", "segments", "session_history",
     "session_plans", "snapshots", "spawns", "tool_calls", "transcripts", "turn_bodies",
     "turn_snapshots", "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "api_keys", "identities", "import_cursors", "invitations", "login_sessions", "login_states",
-    "members", "object_holders", "passwords", "plans", "program_grants", "programs",
+    "api_keys", "conversations", "delivered_notices", "identities", "import_cursors", "invitations",
+    "login_sessions", "login_states", "members", "notice_deliveries", "notices", "object_holders",
+    "participants", "passwords", "plans", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "workers",
 }  # fmt: skip
-UNCHANGED = {"identities", "login_states"}
+UNCHANGED = {"delivered_notices", "identities", "login_states"}
 """Of those, what is made and deleted, and not even the application may change."""
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
-SECRET = {"api_keys", "identities", "invitations", "login_sessions", "login_states", "passwords"}
+SECRET = {
+    "api_keys", "delivered_notices", "identities", "invitations", "login_sessions", "login_states",
+    "notice_deliveries", "notices", "passwords", "post_deliveries",
+}  # fmt: skip
 """The tables that people who query with SQL cannot read at all."""
 
 CHANGES = {
@@ -137,7 +145,26 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     login = await tree.login_sessions.verify(code)
     await tree.identities.link(ProvenAccount("https://id.example.net", "s-ana"), login)
     await tree.identities.use_state(b"s" * 32, expires_at=later)
+    await tree.programs.create("agent", "bot", {})
+    talk = replace(tree.conversations, engine=InlineEngine(database.lend))
+    await talk.create("talk")
+    await talk.post("talk", "@[Bot](agent:bot) hello")
+    reached: dict[str, Json] = {"notification_channel": "email", "email": "ana@example.net"}
+    await tree.programs.create("human", "ana", {"preferences": reached})
+    await tree.programs.invoke("ana", {"message": "lunch is ready"})
+    await mail(DeliveryStore(database.seen_by(EVERYTHING), ("email",)), later)
     return tree
+
+
+async def mail(store: DeliveryStore, at: Timestamp) -> None:
+    """Deliver what waits, as if a mail server had taken it."""
+    (waiting,) = await store.list_waiting()
+    assert await store.begin(waiting, "d" * 32, at=at)
+    (delivery,) = await store.list_due(limit=2, at=at)
+    claim = await store.claim(delivery, at=at)
+    assert claim is not None
+    taken = DeliveryAttempt("delivered")
+    await store.record(delivery, claim.attempt, taken, next_at=None, at=at)
 
 
 async def bring(imports: ImportStore, world: FakeClock) -> None:
@@ -380,6 +407,10 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
         ("object_holders", "DELETE"),
         ("object_writers", "SELECT"),
         ("object_writers", "DELETE"),
+        ("posts", "SELECT"),
+        ("post_deliveries", "SELECT"),
+        ("programs", "SELECT"),
+        ("queued_messages", "SELECT"),
     }
     with acting(conninfo, "none") as owner:
         columns = owner.execute(
@@ -391,6 +422,8 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
     assert columns == [
         ("import_cursors", "heads"),
         ("message_files", "path"),
+        ("posts", "body"),
+        ("programs", "event_seq"),
         *records,
         ("turn_bodies", "body"),
     ]
@@ -518,7 +551,8 @@ async def test_what_the_application_cannot_change_is_a_fact_with_triggers(connin
             "SELECT tgrelid::regclass::text, array_agg(tgname::text ORDER BY tgname)"
             " FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
             " WHERE proname IN ('forbid_change', 'check_erasure', 'check_object_deletion',"
-            " 'check_record_erasure', 'check_file_erasure') AND tgenabled IN ('O', 'A') GROUP BY 1"
+            " 'check_record_erasure', 'check_file_erasure', 'check_post_erasure')"
+            " AND tgenabled IN ('O', 'A') GROUP BY 1"
         ).fetchall()
     refusals = ["refuse_delete", "refuse_truncate", "refuse_update"]
     assert dict(rows) == {f"turntree.{table}": refusals for table in FACTS}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from proofs.http_world import serving_apart
-from tests.boot.test_shards import write_map
+from tests.boot.test_shards import empty, write_map
 from tests.cli.hint_runner import HintRunner, begin_and_end
 from tests.databases import Databases, as_owner
 from tests.examples.tutorial import ROOT, Shell, check_again, reader
@@ -68,6 +68,7 @@ def test_commands_on_several_databases_can_be_typed(
 ) -> None:  # fmt: skip
     page = PAGE.read_text(encoding="utf-8").partition(REMOTE)[0]
     with databases.lend(template) as one, databases.lend(template) as two:
+        empty(as_owner(two))
         shards = write_map(tmp_path / "shards.toml", as_owner(one), as_owner(two))
         monkeypatch.setenv("TURNTREE_SHARDS", str(shards))
         monkeypatch.delenv("TURNTREE_DATABASE_URL")

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from tests.cli.hint_runner import begin_and_end
 from tests.examples.test_agent_in_five_minutes import PAGE as FIVE_MINUTES
+from tests.examples.test_conversation_in_five_minutes import PAGE as CONVERSATION
 from tests.examples.test_deploy_for_a_team import PAGE as TEAM
 from tests.examples.test_documents import list_commands
 from tests.examples.test_howtos import HISTORY, PAGES_ABOUT_A_SERVER, WITHOUT_OUTPUT
@@ -37,12 +38,14 @@ VIEWER = ROOT / "docs/howto/add-a-viewer.md"
 TOUR = ROOT / "docs/tutorial/look-around.md"
 PAGE_IN_A_BROWSER = ROOT / "docs/howto/ui.md"
 TYPED = {
-    README, UNDO, REVERT, PULL_REQUEST, FIVE_MINUTES, HISTORY, TALK, FIRST_MINUTE, VIEWER, TOUR,
+    README, UNDO, REVERT, PULL_REQUEST, FIVE_MINUTES, CONVERSATION, HISTORY, TALK, FIRST_MINUTE,
+    VIEWER, TOUR,
     *(ROOT / page for page in (*SAMPLED, *PAGES_ABOUT_A_SERVER)),
 }  # fmt: skip
 """The pages whose commands the tests of this folder type, each twice in one environment."""
 NOT_TYPED = {
     "docs/howto/connect-a-model.md": "asks vendors; the page about agents does so with a script",
+    "docs/howto/hear-about-it.md": "its commands need a mail server, which the tests of mail have",
     "docs/howto/add-a-program-kind.md": "its commands come with a package of the reader's own",
     "docs/howto/watch-a-server.md": "its commands need a receiver, which the tests of figures have",
     "docs/howto/write-a-provider.md": "its provider comes with a package of the reader's own",

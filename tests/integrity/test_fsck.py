@@ -10,6 +10,7 @@ import pytest
 
 from proofs import fsck_files
 from proofs.fsck_plants import RULES
+from proofs.fsck_story import tell_conversation
 from tests.ledger.planted_events import plant, planting, told_in
 from tests.transcripts.test_bulk_copy import grow
 from turntree.api import Tree
@@ -87,6 +88,7 @@ async def tell(tree: Tree) -> None:
     await tree.sessions.undo("nest-2")
     await tree.turns.record("last", [user("leaf")], [assistant("leaf")])
     await tree.members.add("bob")
+    await tell_conversation(tree, "talk")
     await tree.invitations.create("carl", expires_at=LATER)
     await tree.keys.create("ci", expires_at=LATER)
     await tree.passwords.set("correct horse battery")
@@ -477,6 +479,38 @@ FAULTS = {
     ),
     "the run is parked, and its events do not say so": (
         "I67 UPDATE turntree.runs SET status = 'parked' WHERE status = 'open'"
+    ),
+    # Who talks with whom.
+    "who takes part is not who the events name": (
+        "I50 UPDATE turntree.participants SET removed_by = NULL, removed_at = NULL"
+    ),
+    "the post and the event that describes it differ, or one is missing": (
+        "I51 UPDATE turntree.posts SET author = 'human:bob' WHERE author LIKE 'human:%'"
+    ),
+    "its author took no part when it was posted": (
+        "I51 DELETE FROM turntree.events WHERE kind = 'participant.added'"
+    ),
+    "its words have another digest": (
+        "I51 UPDATE turntree.posts SET body = replace(body, 'hello', 'hullo')"
+    ),
+    "it is no session in which one agent answers one conversation": (
+        "I52 UPDATE turntree.programs SET visibility = 'public' WHERE owner = 'system:conversation'"
+    ),
+    "no post of the conversation led to this message": (
+        "I52 UPDATE turntree.queued_messages SET options = options - 'conversation'"
+    ),
+    "the turn and the posts of its conversation do not agree": (
+        "I52 UPDATE turntree.posts SET turn_id = (SELECT id FROM turntree.turns LIMIT 1)"
+    ),
+    "the post was erased without an event, or by another than may erase it": (
+        "I53 DELETE FROM turntree.events WHERE kind = 'post.erased'"
+    ),
+    "a system agent was removed": (
+        "I54 UPDATE turntree.participants SET removed_at = now(), removed_by = 'human:ana'"
+        " WHERE principal = 'agent:warden'"
+    ),
+    "the conversation has another last post, or a gap before it": (
+        "I56 DELETE FROM turntree.posts WHERE seq = 1"
     ),
     # Who may do what.
     "the member's role is not the one that the events describe": (

@@ -112,7 +112,8 @@ async def test_no_program_is_rebuilt_from_events_that_prove_nothing(
     plant(conninfo, "UPDATE turntree.programs SET state = 'asleep'")
     plant(
         conninfo,
-        "UPDATE turntree.events SET body = replace(body, 'human:', 'agent:') WHERE kind LIKE '%.%'",
+        "UPDATE turntree.events SET body = replace(replace(body, 'human:', 'agent:'),"
+        " 'system:', 'agent:') WHERE kind LIKE '%.%'",
     )
     changes = repair_derived(conninfo, database.workspace, dry_run=True)
     assert "programs" not in {change.table for change in changes}

@@ -29,7 +29,7 @@ TURNS = 20_000
 DEFINERS = {"bind_console", "console_viewer", "console_workspace", "search_places",
     "search_words", "route_words", "search_names", "search_embeddings", "nearest_nodes",
     "unindex_turn", "reader_can_see", "reader_can_see_all", "reader_can_see_segment",
-    "reader_can_see_turn", "reader_can_see_object", "permissions_of",
+    "reader_can_see_turn", "reader_can_see_object", "permissions_of", "notice_preferences",
 }  # fmt: skip
 FIND = (
     "SELECT turn_id FROM turntree.search_documents"

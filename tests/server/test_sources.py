@@ -1,9 +1,13 @@
 """What is found on a machine, imports that a browser starts, and following."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from turntree.api import Tree
@@ -130,5 +134,30 @@ async def test_title_that_a_tool_changes_alone_is_in_the_next_list(
     with transcript.open("a") as file:
         file.write(f'{{"type":"custom-title","customTitle":"Depots","sessionId":"{SESSION}"}}\n')
     await import_all(tree, machine, lambda _: None)
+    assert before != "Depots"
+    assert (await read_skeleton(tree)).sessions[0].title == "Depots"
+
+
+async def test_title_that_another_process_imports_is_in_the_next_list(
+    tree: Tree, conninfo: str, machine: Machine, tmp_path: Path
+) -> None:
+    folder = machine.places.home / ".claude"
+
+    def run() -> None:
+        environment = {
+            **os.environ, "TURNTREE_DATABASE_URL": conninfo, "TURNTREE_WORKSPACE": "tests",
+            "TURNTREE_HOME": str(tmp_path / "other"), "TURNTREE_USER": "ana",
+            "TURNTREE_CONFIG": str(tmp_path / "config.toml"),
+        }  # fmt: skip
+        words = [sys.executable, "-m", "turntree.cli.main", "import", str(folder)]
+        subprocess.run(words, env=environment, check=True, capture_output=True)
+
+    write_turn(machine.places.home, 1)
+    await anyio.to_thread.run_sync(run)
+    before = (await read_skeleton(tree)).sessions[0].title
+    transcript = next(machine.places.home.rglob(f"{SESSION}.jsonl"))
+    with transcript.open("a") as file:
+        file.write(f'{{"type":"custom-title","customTitle":"Depots","sessionId":"{SESSION}"}}\n')
+    await anyio.to_thread.run_sync(run)
     assert before != "Depots"
     assert (await read_skeleton(tree)).sessions[0].title == "Depots"

@@ -9,21 +9,25 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 
 from proofs.fsck_files import tell_files
-from proofs.fsck_story import tell
+from proofs.fsck_story import tell, tell_conversation
 from proofs.transcripts.samples import SAMPLES
 from tests.databases import Databases, as_owner
 from turntree.api import Tree
+from turntree.auth.execution_context import ExecutionContext
 from turntree.boot.open import Settings, importing_on, load_importers, tree_on
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
+from turntree.core.principal import Principal
 from turntree.core.ref import ExtRef
 from turntree.core.viewer import EVERYTHING, Sight
-from turntree.db.database import open_database
+from turntree.db.database import Database, open_database
 from turntree.integrity.fsck import fsck
+from turntree.runs.engines.inline import InlineEngine
 from turntree.testing.fakes import FakeClock
 from turntree.transfer.archive import ArchiveWriter, line_of
 
@@ -237,3 +241,69 @@ def b64decoded(archive: bytes) -> bytes:
     """The lines, and the bytes of every object."""
     objects = [json.loads(line) for line in archive.splitlines()]
     return archive + b"".join(b64decode(one["bytes"]) for one in objects if "bytes" in one)
+
+
+async def test_a_conversation_comes_back_and_goes_on(
+    tree: Tree, empty: Tree, database: Database
+) -> None:
+    await tell_conversation(tree, "talk")
+    archive = await export(tree)
+    await load(empty, archive)
+    assert await export(empty) == archive
+    there = await empty.conversations.list_posts("talk")
+    assert [one.content for one in there] == ["hello", "@[Bot](agent:talk-bot) what now?", None]
+    talk = replace(tree.conversations, engine=InlineEngine(database.lend))
+    await talk.post("talk", "later")
+    await tree.members.add("bob")
+    await talk.add("talk", "human:bob")
+    await talk.remove("talk", "human:bob")
+    later = await export(tree)
+    await load(empty, later)
+    assert await export(empty) == later
+    present = await empty.conversations.list_participants("talk", all=True)
+    assert present[-1].removed_by == "human:ana"
+    await talk.erase("talk", 4, reason="asked for")
+    with pytest.raises(Conflict, match="post"):
+        await load(empty, await export(tree))
+
+
+async def test_no_post_is_put_into_another_mouth(tree: Tree, empty: Tree) -> None:
+    await tell_conversation(tree, "talk")
+    archive = await export(tree)
+    for ours, theirs in ((b'\\"hello\\"', b'\\"hullo\\"'), (b'"hops":0', b'"hops":3')):
+        assert ours in archive
+        lines = archive.replace(ours, theirs).splitlines(keepends=True)
+        writer = ArchiveWriter()
+        for line in lines[:-1]:
+            writer.add(orjson.loads(line)["kind"], line)
+        with pytest.raises(InvalidOperation):
+            await load(empty, b"".join([*lines[:-1], writer.end()]))
+
+
+async def test_an_archive_opens_no_session_to_a_conversation(tree: Tree, empty: Tree) -> None:
+    """What a session says is not for those who take part in a conversation of another ledger."""
+    await tell_conversation(tree, "talk")
+    archive = await export(tree)
+    private = await empty.sessions.create("diary", visibility="private")
+    lines = archive.splitlines(keepends=True)
+    bound = next(line for line in lines if b'"kind":"bound_session"' in line)
+    row = {**orjson.loads(bound)["row"], "session_id": private.id, "agent": None}
+    lines.insert(lines.index(bound), line_of("bound_session", {"row": row}))
+    writer = ArchiveWriter()
+    for line in lines[:-1]:
+        writer.add(orjson.loads(line)["kind"], line)
+    with pytest.raises(Conflict, match="which no conversation has"):
+        await load(empty, b"".join([*lines[:-1], writer.end()]))
+
+
+async def test_only_its_creator_continues_a_conversation_from_an_archive(
+    tree: Tree, empty: Tree, database: Database
+) -> None:
+    await tell_conversation(tree, "talk")
+    await load(empty, await export(tree))
+    await replace(tree.conversations, engine=InlineEngine(database.lend)).post("talk", "later")
+    later = await export(tree)
+    eve = empty.act_as(ExecutionContext.begin(Principal("human", "eve")))
+    with pytest.raises(Conflict, match="conversation talk, which another created"):
+        await load(eve, later)
+    await load(empty, later)

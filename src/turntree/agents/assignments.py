@@ -58,7 +58,7 @@ class HarnessLimits:
     @classmethod
     def of(cls, agent: Program) -> "HarnessLimits":
         """Return the limits in an agent's config."""
-        config: Mapping[str, Any] = agent.config
+        config: Mapping[str, Any] = agent.version.config
         held: Mapping[str, Any] = config.get("harness") or {}
         return cls(
             held.get("max_steps"),
@@ -303,7 +303,7 @@ class _Watch:
 
 
 def _has_criteria(task: Program) -> bool:
-    match task.config.get("spec"):
+    match task.version.config.get("spec"):
         case {"success_criteria": [_, *_]}:
             return True
         case _:
@@ -316,7 +316,7 @@ def _key_of(task: Program) -> str:
 
 def brief_of(task: Program) -> str:
     """Return the message that describes a task to its agent."""
-    config: Mapping[str, Any] = task.config
+    config: Mapping[str, Any] = task.version.config
     spec: Mapping[str, Any] = config.get("spec") or {}
     blocks = [str(config["title"]), str(config.get("description") or "")]
     blocks += [

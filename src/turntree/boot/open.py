@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from turntree.api import Backends, Tree
 from turntree.core.errors import Hint, InvalidOperation, Unsupported
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from turntree.db.database import Database
     from turntree.hooks.reconcile import HookReconciler
     from turntree.models.provider import Provider
+    from turntree.notifications.sender import SendNotices
     from turntree.programs.execution_host import LocalFolder
     from turntree.programs.service import InferenceBackend, Programs, Spoken
     from turntree.resources.driver import ResourceDriver
@@ -94,6 +95,9 @@ class EmbedderSettings:
         return cls(url, model, length, env.get("TURNTREE_EMBEDDER_KEY") or None)
 
 
+TOKENS_DIGITS_MAX: Final = 15
+
+
 @value
 class Settings:
     """Where the ledger is and who works with it."""
@@ -124,6 +128,14 @@ class Settings:
     """A Redis or Valkey that passes live text between processes; None keeps it in this one."""
     shards: ShardMap | None = None
     """The databases of a ledger that is spread over several."""
+    mail_server: str | None = None
+    """The server that takes the notices which leave by mail, as ``smtp://USER@HOST:PORT``."""
+    mail_from: str | None = None
+    """The address that these mails come from."""
+    mail_password: str | None = None
+    """``${NAME}``, the variable with the password of the user at that server."""
+    agent_tokens_daily: int | None = None
+    """Tokens that agents may use in conversations for one person in a day; None for any number."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -148,6 +160,10 @@ class Settings:
             secret_hosts=read_hosts(env.get("TURNTREE_SECRET_HOSTS") or ""),
             is_user_declared=bool(env.get("TURNTREE_USER")),
             shards=shards,
+            mail_server=env.get("TURNTREE_MAIL_SERVER") or None,
+            mail_from=env.get("TURNTREE_MAIL_FROM") or None,
+            mail_password=env.get("TURNTREE_MAIL_PASSWORD") or None,
+            agent_tokens_daily=read_tokens(env.get("TURNTREE_AGENT_TOKENS_DAILY")),
         )
         return settings.in_workspace(settings.workspace, session=settings.session)
 
@@ -162,6 +178,19 @@ class Settings:
         if self.shards is not None:
             url = self.shards.find_named(name).database_url
         return replace(self, workspace=name, session=session, database_url=url)
+
+
+def read_tokens(text: str | None) -> int | None:
+    """Return a number of tokens; None if none is set.
+
+    Raises:
+        InvalidOperation: It is not a number.
+    """
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > TOKENS_DIGITS_MAX:
+        raise InvalidOperation(f"{text[:80]!r} is not a number of tokens")
+    return int(text)
 
 
 def _find_shards(env: Mapping[str, str]) -> ShardMap | None:
@@ -372,11 +401,12 @@ def run_on(
     from turntree.boot.python_providers import index_providers
     from turntree.boot.worker import WorkerDeps, load_toolsets, running_on
 
+    context = begin_context(settings)
     parts = WorkerDeps(
         engine,
         database.seen_by(EVERYTHING),
         world,
-        begin_context(settings),
+        context,
         platform.node(),
         # Workspaces that one worker serves share its tools.
         cache(lambda: load_toolsets(tools)),
@@ -384,8 +414,18 @@ def run_on(
         index_providers(providers),
         bool(tools),
         observers,
+        lambda: _find_channels(settings, context.environment),
     )
     return running_on(tree, parts)
+
+
+def _find_channels(settings: Settings, secrets: Mapping[str, str]) -> Mapping[str, SendNotices]:
+    from turntree.notifications.mail import read_mail_server
+    from turntree.notifications.sender import make_channels
+
+    return make_channels(
+        read_mail_server(settings.mail_server, settings.mail_from, settings.mail_password, secrets)
+    )
 
 
 @asynccontextmanager
@@ -405,11 +445,11 @@ async def connect(
     conninfo = settings.database_url or await embedded_conninfo(settings, report)
     if is_brief:
         name, new_id = settings.workspace, world.new_id()
-        async with open_plain_database(conninfo, name, new_id) as database:
+        async with open_plain_database(conninfo, name, new_id, settings.shard) as database:
             _check_shard(settings, WorkspaceId(str(database.workspace)))
             yield database
         return
-    workspace = await prepare_database(conninfo, settings.workspace, world.new_id())
+    workspace = await prepare_database(conninfo, settings.workspace, world.new_id(), settings.shard)
     _check_shard(settings, workspace)
     async with open_database(conninfo, workspace) as database:
         yield database
@@ -674,6 +714,7 @@ def tree_on(  # noqa: PLR0913 - a part that is not given is found when it is nee
         run_feed=cache(lambda: _make_run_feed(database, find_hub())),
         processes=processes,
         context=context,
+        agent_tokens_daily=settings.agent_tokens_daily,
     )
     if runtime is not None:
         on = replace(

@@ -55,7 +55,7 @@ async def register(
         return
     existing = await programs.find(model)
     if existing is not None:
-        named = existing.config.get("provider")
+        named = existing.version.config.get("provider")
         asked = None if named is None else await programs.find(str(named))
         if not providers or (asked is not None and not _is_python(asked)):
             return

@@ -15,7 +15,7 @@ from typing import Final
 import anyio
 
 from turntree.boot.open import Settings
-from turntree.core.errors import DatabaseUnavailable, TurntreeError
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation, TurntreeError
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING
@@ -55,19 +55,19 @@ class ShardDatabases:
         """Return the database that a workspace is in, if it exists, by its id.
 
         Raises:
-            DatabaseUnavailable: That database does not answer.
+            DatabaseUnavailable: That database does not answer, or is another shard's.
         """
         shards = self.settings.shards
-        return self.own if shards is None else await self.open(shards.find(workspace))
+        return self.own if shards is None else await self._open(shards.find(workspace))
 
     async def find_named(self, name: str) -> Database:
         """Return the database that a workspace is in, if it exists, by its name.
 
         Raises:
-            DatabaseUnavailable: That database does not answer.
+            DatabaseUnavailable: That database does not answer, or is another shard's.
         """
         shards = self.settings.shards
-        return self.own if shards is None else await self.open(shards.find_named(name))
+        return self.own if shards is None else await self._open(shards.find_named(name))
 
     def holds(self, workspace: str, name: str) -> bool:
         """Return whether the id and the name of a workspace lead to the same database."""
@@ -79,6 +79,7 @@ class ShardDatabases:
 
         Raises:
             DatabaseUnavailable: It does not answer.
+            InvalidOperation: It is another shard's.
         """
         if self.settings.shard == shard:
             return self.own
@@ -92,13 +93,20 @@ class ShardDatabases:
                     # let a hundred calls wait for as many timeouts.
                     raise DatabaseUnavailable(said)
                 try:
-                    await upgrade_database(shard.database_url)
+                    await upgrade_database(shard.database_url, shard)
                     opening = open_database(shard.database_url, NO_WORKSPACE)
                     self._opened[shard.number] = await self.closing.enter_async_context(opening)
                 except DatabaseUnavailable as error:
                     self._failed[shard.number] = time.monotonic(), str(error)
                     raise
         return self._opened[shard.number]
+
+    async def _open(self, shard: Shard) -> Database:
+        try:
+            return await self.open(shard)
+        except InvalidOperation as error:
+            # The caller did nothing wrong: only an operator can act on it.
+            raise DatabaseUnavailable(str(error)) from error
 
     def list_open(self) -> list[tuple[int, Database]]:
         """Return the databases that were opened so far, each with the number of its shard."""
@@ -131,6 +139,7 @@ class ShardDatabases:
 
         Raises:
             DatabaseUnavailable: It does not answer.
+            InvalidOperation: It is another shard's.
         """
         return await read_content(await self.open(shard), shard)
 

@@ -63,7 +63,7 @@ async def serve_workspaces(
     Raises:
         NotFound: There is no workspace of that name.
         Conflict: A worker of that name is already running.
-        InvalidOperation: DBOS is not installed.
+        InvalidOperation: DBOS is not installed, or the settings of mail are invalid.
     """
     called = name or make_worker_name(own.parts.host)
     served = _Workspaces(own, settings, called)
@@ -91,9 +91,11 @@ async def serve_workspaces(
     names = tuple(one for id, one in known.items() if served.serves(id))
     try:
         await served.load_libraries()
+        sends = own.parts.delivering([*served.chosen] if served.chosen else None)
         task = await start_serving(worker.serve)
         try:
-            yield SharedService(called, names, is_all=served.chosen is None)
+            async with sends:
+                yield SharedService(called, names, is_all=served.chosen is None)
         finally:
             worker.drain()
             await task

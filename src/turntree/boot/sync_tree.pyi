@@ -17,6 +17,9 @@ from turntree.auth.persona import Persona
 from turntree.auth.persona_fork import PersonaForkDecision
 from turntree.auth.token import TokenRecord
 from turntree.boot.open import Settings
+from turntree.conversations.conversation import Conversation, Participant
+from turntree.conversations.post import Post, PostReceipt
+from turntree.conversations.suggestions import MentionCandidate
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.event import Event, FeedPosition, SealedEvent
@@ -62,8 +65,10 @@ from turntree.ledger.shape_store import TurnOutline, TurnRange
 from turntree.ledger.store import Build
 from turntree.ledger.thread_store import ReplyDetails
 from turntree.models.provider import Provider
+from turntree.notifications.delivery import FailedDelivery
+from turntree.notifications.notice import Notice
 from turntree.programs.catalog import ProgramReference, VersionRow
-from turntree.programs.changes import Change, NextVersion
+from turntree.programs.changes import AddNotice, Change, NextVersion
 from turntree.programs.program_kind import ProgramKind
 from turntree.programs.service import Spoken
 from turntree.resources.blame import AmbiguousChange, CommitBlame, FileBlame
@@ -1082,6 +1087,8 @@ class _Programs:
     def get_version(self, name: str, number: int) -> ProgramVersion:
         """Return a version of a program's config.
 
+        ``shown`` has what this principal may see of it.
+
         Raises:
             NotFound: There is no such version.
         """
@@ -1227,8 +1234,9 @@ class _Programs:
         to: str | None = ...,
         sets: Mapping[str, Json] | None = ...,
         more: Mapping[str, Json] | None = ...,
+        notice: AddNotice | None = ...,
     ) -> Program:
-        """Record an event of a program, with its state change and details.
+        """Record an event of a program, with its state change and details, and tell a person.
 
         Raises:
             InvalidOperation: The lifecycle forbids the change.
@@ -1259,6 +1267,153 @@ class _Programs:
         Raises:
             PermissionDenied: It is another person's, and the folder is not lent.
         """
+
+class _Conversations:
+    def create(
+        self,
+        name: str,
+        *,
+        title: str | None = ...,
+        participants: Sequence[str] = ...,
+        visibility: Visibility = ...,
+        agent_turns_max: int | None = ...,
+    ) -> Conversation:
+        """Create a conversation; only its participants read a private one.
+
+        ``participants`` are people and agents, by name or as ``human:ana`` and ``agent:atlas``. Of
+        a name that a person and an agent could have, it is the agent's.
+
+        Raises:
+            Conflict: The name is taken.
+            NotFound: There is no such agent or member.
+            PermissionDenied: An agent may not be used.
+        """
+    def get(self, name: str) -> Conversation:
+        """Return a conversation, by its name or its id.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+        """
+    def set_state(self, conversation: str, state: str) -> Conversation:
+        """Archive or delete a conversation, or make it active again; it stays readable.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+            PermissionDenied: This principal did not create it.
+        """
+    def list_all(self, *, archived: bool = ...) -> list[Conversation]:
+        """Return the conversations that may be read, those with the newest posts first."""
+    def post(self, conversation: str, text: str, *, key: str | None = ...) -> PostReceipt:
+        """Say something in a conversation, and return at once; a mention wakes an agent.
+
+        ``@[Atlas](agent:atlas)`` addresses an agent, and brings it in if it does not take part.
+        Each agent is told of the posts since it spoke last. ``key`` makes the call safe to repeat.
+        What looks like a secret key is removed before anything is stored.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+            PermissionDenied: The author does not take part.
+            InvalidOperation: The post says nothing or too much, or the conversation is archived.
+        """
+    def list_posts(
+        self, conversation: str, *, after: int = ..., before: int | None = ..., limit: int = ...
+    ) -> list[Post]:
+        """Return the newest posts between two positions, oldest first.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+        """
+    def find_question(self, turn: TurnId) -> tuple[Conversation, Post] | None:
+        """Return the post that a turn answers, with its conversation; None for any other turn."""
+    def list_pending(self, conversation: str, post: int) -> list[RunId]:
+        """Return the runs that are still to answer a person's post, or an answer to it.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+        """
+    def erase(self, conversation: str, post: int, *, reason: str) -> bool:
+        """Erase a post for good, also where agents were told of it; False if it was before.
+
+        Its digest and a receipt stay. Its author and the creator of the conversation may do that.
+
+        Raises:
+            NotFound: There is no such conversation or post.
+            PermissionDenied: This principal is neither.
+            Conflict: An agent is being told of it: try again when its turn has ended.
+        """
+    def suggest(
+        self, conversation: str, typed: str = ..., *, limit: int = ...
+    ) -> tuple[MentionCandidate, ...]:
+        """Return whom to suggest for a mention, after what is typed of a name; the likeliest first.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+        """
+    def list_participants(self, conversation: str, *, all: bool = ...) -> list[Participant]:
+        """Return who takes part, in the order in which they came; with ``all``, who did too.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+        """
+    def add(self, conversation: str, participant: str) -> bool:
+        """Add a person or an agent; False if it takes part already.
+
+        Raises:
+            NotFound: There is no such conversation, agent or member.
+            PermissionDenied: Only participants add others, and only agents that they may invoke.
+        """
+    def remove(self, conversation: str, participant: str) -> None:
+        """Remove a participant, who reads nothing more: no post, no session and no fork.
+
+        The creator removes all others, and a participant themselves, those they added, and agents
+        whose owner has not reserved that.
+
+        Raises:
+            NotFound: There is no such conversation or participant.
+            PermissionDenied: This principal may not remove it.
+            InvalidOperation: The creator and system agents stay.
+        """
+    def leave(self, conversation: str) -> None:
+        """Take part no longer.
+
+        Raises:
+            NotFound: There is no such conversation.
+            InvalidOperation: The creator stays.
+        """
+    def fork(
+        self, conversation: str, *, at: int | None = ..., name: str | None = ...
+    ) -> Conversation:
+        """Fork a conversation at one of its posts, by default the last; nothing is copied.
+
+        Its agents take part in the fork, each in a session that begins at its last turn up to that
+        post. People do not: who may read a fork may also read what it was forked from.
+
+        Raises:
+            NotFound: There is no such conversation or post.
+            Conflict: The name is taken.
+        """
+
+class _Inbox:
+    def list_page(
+        self, *, everything: bool = ..., before: str | None = ..., limit: int = ...
+    ) -> list[Notice]:
+        """Return notices, newest first: the unread ones, or all.
+
+        ``before`` is the id of the last notice of the page before.
+        """
+    def count_unread(self) -> int:
+        """Return how many notices are unread."""
+    def read(self, ids: Sequence[str] | None = ...) -> list[Notice]:
+        """Mark notices as read and return them, oldest first: all, or those of some ids.
+
+        The beginning of an id is enough.
+
+        Raises:
+            NotFound: There is no unread notice of such an id.
+            InvalidOperation: Several ids begin like this.
+        """
+    def list_failed(self) -> list[FailedDelivery]:
+        """Return the channels whose last message to the person was given up."""
 
 class _Authorizer:
     def grant(
@@ -1375,6 +1530,13 @@ class _Invitations:
             NotFound: There is no such invitation here.
             InvalidOperation: It was accepted or revoked, or has expired.
             Conflict: The person is a member already.
+        """
+    def find_person(self, text: str) -> str:
+        """Return the person for whom an invitation is, as a principal, and do not use it up.
+
+        Raises:
+            PermissionDenied: It is not a code.
+            NotFound: There is no such invitation here.
         """
     def redeem(self, text: str) -> Member:
         """Make the person a member for whom an invitation is; it cannot be used again.
@@ -2024,6 +2186,12 @@ class SyncTree:
     @property
     def programs(self) -> _Programs:
         """Everything with an address."""
+    @property
+    def conversations(self) -> _Conversations:
+        """People and agents together."""
+    @property
+    def inbox(self) -> _Inbox:
+        """What the person who acts was told."""
     @property
     def authority(self) -> _Authorizer:
         """Who may do what."""

@@ -120,7 +120,9 @@ async def create_model(
     own = [
         one
         async for one in programs.list_all(kind="provider")
-        if one.config == config and one.version.by == str(programs.by) and one.state != "deprecated"
+        if one.version.config == config
+        and one.version.by == str(programs.by)
+        and one.state != "deprecated"
     ]
     provider = own[0] if own else await _create(programs, "provider", vendor.type, config)
     model = await _create(

@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -24,10 +24,13 @@ from turntree.agents.inference import Inference
 from turntree.agents.task_supervisor import TaskSupervisor
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext, find_current
+from turntree.conversations.answers import ConversationAnswers
+from turntree.conversations.poster import Poster
+from turntree.conversations.store import ConversationStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import TurntreeError
-from turntree.core.ids import RunId, SessionId
+from turntree.core.ids import RunId, SessionId, WorkspaceId
 from turntree.core.principal import Principal
 from turntree.core.program import name_in
 from turntree.core.run import reader_of
@@ -41,6 +44,7 @@ from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import ProviderCache, load_library
+from turntree.notifications.sender import DELIVER_S, NoticeSender, SendNotices
 from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
@@ -59,7 +63,7 @@ from turntree.runs.service import Runs
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.shared_worker import WorkspaceLoop
 from turntree.runs.tool_calls import ToolCaller
-from turntree.runs.worker import SILENT_S, Worker
+from turntree.runs.worker import SILENT_S, Worker, repeat
 from turntree.runs.worker_store import WorkerStore
 from turntree.system.guarded_environment import VariableReader, guard_environment
 from turntree.tools.ledger import ledger_tools
@@ -98,6 +102,23 @@ class WorkerDeps:
     """Whether only this process has some of its tools."""
     observers: Sequence[RunObserver] = ()
     """What watches the runs of this process, in any workspace."""
+    find_channels: Callable[[], Mapping[str, SendNotices]] = dict
+    """Called where notices are sent: by which channels they leave the ledger."""
+
+    def delivering(
+        self, only: Sequence[WorkspaceId] | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Send notices while the block lasts: of all workspaces of the database, or of some.
+
+        Raises:
+            InvalidOperation: The settings of a channel are invalid.
+            ProviderNotConfigured: The library of a channel is not installed.
+        """
+        channels = self.find_channels()
+        if not channels:
+            return nullcontext()
+        sender = NoticeSender(self.database, self.world, channels)
+        return _in_background(partial(repeat, lambda _: sender.look(only), DELIVER_S))
 
 
 @dataclass(slots=True)
@@ -206,7 +227,8 @@ class WorkerRuntime:
         """Serve while the block lasts, under a name; running turns may finish afterwards.
 
         ``stays_here`` is for a process that serves only itself: it polls for messages of others.
-        One that ``oversees`` also completes started tasks that no process follows.
+        One that ``oversees`` also completes started tasks that no process follows, and sends
+        notices.
 
         Raises:
             Conflict: A worker of that name is already running.
@@ -216,7 +238,11 @@ class WorkerRuntime:
         worker, task = await self._start(name, at_once, drain_s)
         try:
             if oversees:
-                async with _in_background(TaskSupervisor(self.assignments).oversee):
+                own = WorkspaceId(str(self.parts.database.workspace))
+                async with (
+                    self.parts.delivering([own]),
+                    _in_background(TaskSupervisor(self.assignments).oversee),
+                ):
                     yield worker.name
             else:
                 yield worker.name
@@ -339,6 +365,10 @@ class WorkerRuntime:
             ) -> ExecutionContext:
                 return await pinning.context_of(started, request, environment_for)
 
+            poster = Poster(
+                ConversationStore(database), ledger, self.parts.world, self.tree.runs.model,
+                self.tree.conversations.poster.tokens_daily,
+            )  # fmt: skip
             self._runner = Runner(
                 ledger,
                 assembly,
@@ -348,6 +378,7 @@ class WorkerRuntime:
                 own_tools=own_tools,
                 context_of=context_of,
                 files=RunFiles(self._worker_resources(), self.tree.programs.user),
+                answers=ConversationAnswers(poster, self.parts.engine, context_of),
                 together=database.keep_together,
             )
         return self._runner

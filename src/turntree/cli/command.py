@@ -220,7 +220,7 @@ class CommandGroup(click.Group):
     """A group that is also a command, with the options that every command has."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Add the shared options, and refuse a server where the group itself is the command."""
+        """Add the shared options, and what runs over a server where the group is the command."""
         super().__init__(*args, **settings)
         self.params.extend(shared_options())
         act = self.callback
@@ -228,7 +228,9 @@ class CommandGroup(click.Group):
         def callback(*given: Any, **named: Any) -> Any:
             context = click.get_current_context()
             if context.invoked_subcommand is None:
-                find_served(context)
+                over_server = find_served(context)
+                if over_server is not None:
+                    return over_server()
             return None if act is None else act(*given, **named)
 
         self.callback = callback

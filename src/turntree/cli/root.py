@@ -117,8 +117,14 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "cancel": CommandEntry(
         "Talk", "talk.send", "Cancel the running turn of a session, or a single run."
     ),
+    "inbox": CommandEntry("Talk", "talk.inbox", "Show what you were told, and mark it as read."),
     "compact": CommandEntry(
         "Talk", "talk.compact", "Summarize a session, so that later prompts are shorter."
+    ),
+    "conversation": CommandEntry(
+        "Talk",
+        "talk.conversation",
+        "Talk with people and agents in one place; each answer is a turn.",
     ),
     "import": CommandEntry(
         "Import and export", "transcripts.import_", "Import sessions from other coding agents."

@@ -59,6 +59,25 @@ def read_rate(text: str) -> float:
     return rate
 
 
+def _check_mail_server(text: str) -> object:
+    # Loaded where the setting is used.
+    from turntree.notifications.mail import check_mail_url
+
+    return check_mail_url(text)
+
+
+def _check_mail_password(text: str) -> object:
+    from turntree.notifications.mail import check_secret_name
+
+    return check_secret_name(text)
+
+
+def _check_tokens(text: str) -> object:
+    from turntree.boot.open import read_tokens
+
+    return read_tokens(text)
+
+
 KEYS: Final[Mapping[str, Key]] = {
     "database_url": Key("TURNTREE_DATABASE_URL", "your own PostgreSQL, 15 or later"),
     "console_url": Key("TURNTREE_CONSOLE_URL", "the same with a read-only login, for sql"),
@@ -88,6 +107,22 @@ KEYS: Final[Mapping[str, Key]] = {
         "whether a key may be sent by http to another machine",
         "no",
         ("yes", "no"),
+    ),
+    "mail_server": Key(
+        "TURNTREE_MAIL_SERVER",
+        "smtp://USER@HOST:PORT: what takes notices that leave by mail",
+        check=_check_mail_server,
+    ),
+    "mail_from": Key("TURNTREE_MAIL_FROM", "the address that these mails come from"),
+    "mail_password": Key(
+        "TURNTREE_MAIL_PASSWORD",
+        "${NAME}: the variable with the password of USER",
+        check=_check_mail_password,
+    ),
+    "agent_tokens_daily": Key(
+        "TURNTREE_AGENT_TOKENS_DAILY",
+        "tokens that agents may use in conversations for one person in a day",
+        check=_check_tokens,
     ),
     "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an embedding endpoint, compatible with OpenAI's"),
     "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the embedding model"),

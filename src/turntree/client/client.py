@@ -12,7 +12,9 @@ from turntree.client.accounts import (
 )
 from turntree.client.address import check_key, read_address
 from turntree.client.connection import HttpConnection
+from turntree.client.conversations import ConversationsApi
 from turntree.client.files import FilesApi
+from turntree.client.inbox import InboxApi
 from turntree.client.runs import MessageOptions, RunsApi
 from turntree.client.search import SearchApi, ShapeApi, StatsApi
 from turntree.client.sessions import SessionsApi
@@ -47,6 +49,8 @@ class Client:
         self.causes = CausesApi(http)
         self.authority = AuthorityApi(http)
         self.stats = StatsApi(http)
+        self.inbox = InboxApi(http)
+        self.conversations = ConversationsApi(http)
         self.members = MembersApi(http)
         self.invitations = InvitationsApi(http)
         self.keys = KeysApi(http)

@@ -55,6 +55,7 @@ KINDS: Mapping[str, Group] = {
     "human.approved": "observation",
     "human.rejected": "observation",
     "code.finished": "observation",
+    "post.created": "observation",
     # The state of a thing changed.
     "session.created": "transition",
     "session.head_moved": "transition",
@@ -118,6 +119,11 @@ KINDS: Mapping[str, Group] = {
     "code.state_changed": "transition",
     "information.created": "transition",
     "information.state_changed": "transition",
+    "conversation.created": "transition",
+    "conversation.configured": "transition",
+    "conversation.state_changed": "transition",
+    "participant.added": "transition",
+    "participant.removed": "transition",
     "session.model_switched": "transition",
     "session.completed": "transition",
     "agent.task_assigned": "transition",
@@ -136,18 +142,19 @@ KINDS: Mapping[str, Group] = {
     "program.visibility_changed": "transition",
     # Where something came from, what replaced it, what became of it.
     "session.forked": "provenance",
+    "conversation.forked": "provenance",
     "session.spawned": "provenance",
     "plan.step_compensated": "provenance",
     "transcript.materialized": "provenance",
     "turn.recorded": "provenance",
     "turn.snapshotted": "provenance",
     "message.erased": "provenance",
+    "post.erased": "provenance",
 }
 
 
 RESERVED_NOUNS: Final = frozenset({
-    "budget", "checkpoint", "conversation", "notification", "participant", "post", "remote",
-    "trigger", "webhook",
+    "budget", "checkpoint", "notification", "remote", "trigger", "webhook",
 })  # fmt: skip
 """Our nouns that no event uses yet. An extension that used one would collide with us later."""
 

@@ -87,6 +87,15 @@ class ProgramVersion:
     digest: Digest
     by: str = field(default="", compare=False)
     """The principal who wrote it, not always the owner; empty before it is stored."""
+    hidden: frozenset[str] = field(default=frozenset(), compare=False)
+    """Members that name programs which the reader may not see."""
+
+    @property
+    def shown(self) -> Mapping[str, Json]:
+        """The config as its reader may see it: a member that names a hidden program is absent."""
+        shown = _without(self.config, "", self.hidden) if self.hidden else self.config
+        assert isinstance(shown, Mapping), "a config is a document"
+        return shown
 
 
 @value
@@ -109,8 +118,8 @@ class Program:
 
     @property
     def config(self) -> Mapping[str, Json]:
-        """The newest config."""
-        return self.version.config
+        """The newest config, as its reader may see it; ``version`` has what is stored."""
+        return self.version.shown
 
     @property
     def address(self) -> str:
@@ -206,6 +215,26 @@ def list_secrets(config: Json) -> list[str]:
     """Return the names of the secrets that a config refers to as ``${NAME}``, each once."""
     names = (name for _, text in _walk(config, "") for name in NAMED.findall(text))
     return list(dict.fromkeys(names))
+
+
+def _without(value: Json, path: str, hidden: frozenset[str]) -> Json:
+    """Return a value without the members at some paths, which are those of ``_walk``."""
+    match value:
+        case list():
+            ways = [
+                (f"{path}/{index}" if path else str(index), item)
+                for index, item in enumerate(value)
+            ]
+            return [_without(item, way, hidden) for way, item in ways if way not in hidden]
+        case Mapping():
+            named = [
+                (name, f"{path}/{name}" if path else name, item) for name, item in value.items()
+            ]
+            return {
+                name: _without(item, way, hidden) for name, way, item in named if way not in hidden
+            }
+        case _:
+            return value
 
 
 def _walk(value: Json, path: str) -> Iterator[tuple[str, str]]:

@@ -312,10 +312,17 @@ def reader_of(started: Mapping[str, Json]) -> Principal:
     """Return the principal with whose access a run reads programs and sessions.
 
     That is the sender. A message that an agent sent as a tool call is read with the access of the
-    run that it is part of.
+    run that it is part of, and what an agent says in a conversation with that of the person whose
+    post led to it.
     """
-    caller = caller_of(started)
-    return sender_of(started) if caller is None else caller.reader
+    caller, sender = caller_of(started), sender_of(started)
+    if caller is not None:
+        return caller.reader
+    match options_of(started).get("conversation"):
+        case {"charged_to": str(person)} if sender.kind == "agent":
+            return _read_principal(person)
+        case _:
+            return sender
 
 
 def agent_of(started: Mapping[str, Json]) -> str | None:

@@ -45,7 +45,7 @@ from turntree.db.pool import (
     Scope,
     ScopedConnection,
 )
-from turntree.db.shard import place_id
+from turntree.db.shard import Shard, place_id, read_record, require_slots, slot_of_name
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
@@ -313,7 +313,7 @@ async def open_database(
 
 @asynccontextmanager
 async def open_plain_database(
-    conninfo: str, workspace_name: str, new_id: str
+    conninfo: str, workspace_name: str, new_id: str, shard: Shard | None = None
 ) -> AsyncGenerator[Database, None]:
     """Open and migrate a database for a short-lived process, on the connection that migrated it.
 
@@ -322,15 +322,15 @@ async def open_plain_database(
 
     Raises:
         DatabaseUnavailable: The database does not answer.
-        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler is
-            between this process and PostgreSQL.
+        InvalidOperation: The server is too old, its schema is newer than ours, a pooler is
+            between this process and PostgreSQL, or the database is another shard's.
     """
     check_address(conninfo)
     async with ErrorTranslator():
         first = await _connect(conninfo)
         is_ready = False
         try:
-            scope = UUID(await _prepare(first, workspace_name, new_id))
+            scope = UUID(await _prepare(first, workspace_name, new_id, shard))
             await _configure(first)
             is_ready = True
         finally:
@@ -423,30 +423,46 @@ def check_address(conninfo: str) -> None:
         raise DatabaseUnavailable(NO_ADDRESS) from error
 
 
-async def prepare_database(conninfo: str, workspace_name: str, new_id: str) -> WorkspaceId:
+async def prepare_database(
+    conninfo: str, workspace_name: str, new_id: str, shard: Shard | None = None
+) -> WorkspaceId:
     """Migrate the database, make sure the workspace exists and return its id.
 
     Raises:
         DatabaseUnavailable: The database does not answer.
-        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler is
-            between this process and PostgreSQL.
+        InvalidOperation: The server is too old, its schema is newer than ours, a pooler is
+            between this process and PostgreSQL, or the database is another shard's.
     """
     check_address(conninfo)
     async with ErrorTranslator(), await _connect(conninfo) as connection:
-        return await _prepare(connection, workspace_name, new_id)
+        return await _prepare(connection, workspace_name, new_id, shard)
 
 
-async def upgrade_database(conninfo: str) -> None:
-    """Migrate a database, and create no workspace.
+async def upgrade_database(conninfo: str, shard: Shard) -> None:
+    """Migrate the database of a shard, and create no workspace.
 
     Raises:
         DatabaseUnavailable: The database does not answer.
-        InvalidOperation: The server is too old, its schema is newer than ours, or a pooler is
-            between this process and PostgreSQL.
+        InvalidOperation: The server is too old, its schema is newer than ours, a pooler is
+            between this process and PostgreSQL, or the database is another shard's.
     """
     check_address(conninfo)
     async with ErrorTranslator(), await _connect(conninfo) as connection:
         await _upgrade(connection)
+        await _claim_slots(connection, shard)
+
+
+async def find_slots(conninfo: str) -> str | None:
+    """Return the slots that a database records; None if it was never opened with a map."""
+    async with ErrorTranslator(), await _connect(conninfo) as connection:
+        ((slots,),) = await fetch(connection, SQL["find_slots"])
+    return None if slots is None else str(slots)
+
+
+async def replace_slots(shard: Shard) -> None:
+    """Have the database of a shard record the slots of the map, instead of what it recorded."""
+    async with ErrorTranslator(), await _connect(shard.database_url) as connection:
+        await run(connection, SQL["replace_slots"], {"slots": shard.record})
 
 
 async def delete_demo(conninfo: str, workspace_name: str) -> bool:
@@ -468,15 +484,44 @@ async def delete_demo(conninfo: str, workspace_name: str) -> bool:
     return True
 
 
-async def _prepare(connection: Connection, workspace_name: str, new_id: str) -> WorkspaceId:
+async def _prepare(
+    connection: Connection, workspace_name: str, new_id: str, shard: Shard | None
+) -> WorkspaceId:
     await _upgrade(connection)
+    if shard is not None:
+        await _claim_slots(connection, shard)
     found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
     if not found:
+        if shard is None:
+            await _require_no_shard(connection, workspace_name)
         # With or without a map of shards: a ledger may get one later.
         place = {"id": place_id(new_id, workspace_name), "name": workspace_name}
         await run(connection, SQL["create_workspace"], place)
         found = await fetch(connection, SQL["find_workspace"], name=workspace_name)
     return WorkspaceId(str(found[0][0]))
+
+
+async def _claim_slots(connection: Connection, shard: Shard) -> None:
+    """Refuse a database that is another shard's, and record the slots of one that was new."""
+    ((record,),) = await fetch(connection, SQL["find_slots"])
+    if record == shard.record:
+        return
+    rows = await fetch(connection, SQL["list_workspaces"])
+    require_slots(shard, record, [(id, name) for id, name in rows])
+    await run(connection, SQL["record_slots"], {"slots": shard.record})
+    ((record,),) = await fetch(connection, SQL["find_slots"])
+    require_slots(shard, record, ())
+
+
+async def _require_no_shard(connection: Connection, workspace_name: str) -> None:
+    """Refuse to create a workspace of other slots in the database of a shard."""
+    ((record,),) = await fetch(connection, SQL["find_slots"])
+    if record is not None and not read_record(record).has(slot_of_name(workspace_name)):
+        raise InvalidOperation(
+            f"this database holds the slots {record} of a shard map, and the workspace"
+            f" {workspace_name!r} leads to another shard: set shards instead of database_url",
+            hint=Hint("config.list"),
+        )
 
 
 async def _upgrade(connection: Connection) -> None:

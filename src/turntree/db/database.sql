@@ -6,6 +6,17 @@ SELECT pg_try_advisory_lock(hashtextextended('turntree:key:' || %(workspace)b::t
 -- name: unlock_key
 SELECT pg_advisory_unlock(hashtextextended('turntree:key:' || %(workspace)b::text || ':' || %(key)b::text, 0));
 
+-- name: find_slots
+-- The slots that this database holds; null if it was never opened with a shard map.
+SELECT slots FROM turntree.shard;
+
+-- name: record_slots
+-- Two processes may open a new database at the same time with different maps: the first one decides.
+UPDATE turntree.shard SET slots = %(slots)s WHERE slots IS NULL;
+
+-- name: replace_slots
+UPDATE turntree.shard SET slots = %(slots)s;
+
 -- name: find_workspace
 SELECT id FROM turntree.workspaces WHERE name = %(name)s;
 

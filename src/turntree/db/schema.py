@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 61
-DIGEST: Final = "94248b78bc0a316c15337c2ff600672e3a35b4571c79f0a56752c9f7346e9f12"
+NUMBER: Final = 79
+DIGEST: Final = "9be38b15c1b66fe42172a2d02d48f3265102efcb724bde594cd551724de3e7f9"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Final
 
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import Hint, InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.value import value
 
@@ -57,6 +57,17 @@ class Shard:
         Workspaces that were created by earlier versions have ids that say nothing about their name.
         """
         return self.has(slot_of(workspace)) and self.has(slot_of_name(name))
+
+    @property
+    def record(self) -> str:
+        """The slots as its database records them: each set of slots has one way to be written."""
+        merged: list[tuple[int, int]] = []
+        for first, last in sorted(self.slots):
+            if merged and merged[-1][1] + 1 == first:
+                merged[-1] = merged[-1][0], last
+            else:
+                merged.append((first, last))
+        return ", ".join(f"{first}-{last}" for first, last in merged)
 
     def __str__(self) -> str:
         """Return its number and its slots, for people."""
@@ -113,6 +124,49 @@ def make_shard_map(entries: Sequence[tuple[Sequence[str], str]]) -> ShardMap:
     if due < SLOTS:
         raise InvalidOperation(f"slot {due} is in no shard")
     return ShardMap(shards)
+
+
+def read_record(record: str) -> Shard:
+    """Return the slots that a database records, as a shard of no map."""
+    return Shard(0, tuple(_read_range(text) for text in record.split(", ")), "")
+
+
+def require_slots(shard: Shard, record: str | None, workspaces: Sequence[tuple[str, str]]) -> None:
+    """Refuse a database that holds other slots than the map says.
+
+    One that was never opened with a map records no slots. Its workspaces, by id and name, say
+    then where it belongs.
+
+    Raises:
+        InvalidOperation: It is another shard's.
+    """
+    if record is None:
+        if not workspaces or any(shard.holds(*one) for one in workspaces):
+            return
+        held = f"workspaces of other slots only, like {workspaces[0][1]!r}"
+    elif record == shard.record:
+        return
+    else:
+        held = f"the slots {record}"
+    raise InvalidOperation(
+        f"the database that the shard map names for {shard} holds {held}:"
+        " correct the addresses in the map",
+        hint=Hint("config.list"),
+    )
+
+
+def list_left_behind(
+    shard: Shard, record: str | None, workspaces: Sequence[tuple[str, str]]
+) -> list[str]:
+    """Return the workspaces of a database that a new map would lead elsewhere, by name.
+
+    Those that the old map led elsewhere already are not counted, nor any of a database that had no
+    map: its workspaces may be from before.
+    """
+    if record is None:
+        return []
+    before = read_record(record)
+    return [name for id, name in workspaces if before.holds(id, name) and not shard.holds(id, name)]
 
 
 def _read_range(text: str) -> tuple[int, int]:

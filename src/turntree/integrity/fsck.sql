@@ -210,7 +210,7 @@ SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
     'session_history', 'spawns', 'events', 'event_links', 'idempotency_keys', 'message_files', 'raw_blocks', 'transcripts',
     'turn_sources', 'handoffs', 'resources', 'snapshots', 'handles', 'turn_snapshots', 'session_plans',
-    'program_versions', 'program_refs', 'object_writers']) f
+    'program_versions', 'program_refs', 'object_writers', 'posts', 'post_deliveries', 'bound_sessions']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
@@ -219,6 +219,7 @@ SELECT f || ' without ' || n
           || CASE WHEN f = 'turn_bodies' AND n = 'refuse_update' THEN 'check_erasure'
             WHEN f = 'raw_blocks' AND n = 'refuse_update' THEN 'check_record_erasure'
             WHEN f = 'message_files' AND n = 'refuse_update' THEN 'check_file_erasure'
+            WHEN f = 'posts' AND n = 'refuse_update' THEN 'check_post_erasure'
             WHEN f IN ('objects', 'object_writers') AND n = 'refuse_delete' THEN 'check_object_deletion' ELSE 'forbid_change' END)
         AND p.prosrc LIKE '%%RAISE EXCEPTION%%' AND g.tgqual IS NULL)
   ORDER BY 1 LIMIT %(limit)b;
@@ -748,6 +749,130 @@ SELECT e.stream_id::text FROM turntree.events e
     AND (e.kind LIKE '%%.created' OR e.kind = 'session.configured')
     AND NOT EXISTS (SELECT FROM turntree.programs p WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id)
   ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i50
+-- Each addition and each removal is an event, in the order of the rows.
+WITH told AS (
+  SELECT e.stream_id AS conversation, d.j ->> 'participant' AS principal,
+      array_agg(CASE e.kind WHEN 'participant.added' THEN 'added' ELSE 'removed' END || ' by ' || (d.j ->> 'by') ORDER BY e.seq) AS changes
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind IN ('participant.added', 'participant.removed') GROUP BY 1, 2
+), kept AS (
+  SELECT x.conversation_id AS conversation, x.principal, array_agg(c.change ORDER BY x.number, c.n) AS changes
+    FROM turntree.participants x, LATERAL (VALUES (1, 'added by ' || x.added_by), (2, 'removed by ' || x.removed_by)) c (n, change)
+    WHERE x.workspace_id = %(workspace)b AND c.change IS NOT NULL GROUP BY 1, 2
+)
+SELECT coalesce(k.principal, t.principal) || ' in ' || coalesce(k.conversation, t.conversation)
+  FROM told t FULL JOIN kept k ON k.conversation = t.conversation AND k.principal = t.principal
+  WHERE t.changes IS DISTINCT FROM k.changes ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i51_events
+WITH told AS (
+  SELECT e.stream_id AS conversation, (d.j ->> 'post')::int AS seq, d.j AS told
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind = 'post.created'
+), kept AS (
+  SELECT p.conversation_id AS conversation, p.seq, jsonb_strip_nulls(jsonb_build_object('by', coalesce(p.author, 'system:conversation'),
+      'cause', p.cause_seq, 'digest', 'sha256:' || encode(p.digest, 'hex'), 'hops', p.hops, 'id', p.id, 'post', p.seq, 'turn', p.turn_id)) AS kept
+    FROM turntree.posts p WHERE p.workspace_id = %(workspace)b
+)
+SELECT 'post ' || coalesce(k.seq, t.seq) || ' of ' || coalesce(k.conversation, t.conversation)
+  FROM told t FULL JOIN kept k ON k.conversation = t.conversation AND k.seq = t.seq
+  WHERE k.kept IS DISTINCT FROM t.told ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i51_authors
+-- By the order of events, because clocks differ. An agent's answer may come after its removal.
+WITH changes AS (
+  SELECT e.stream_id, e.seq, e.kind, d.j ->> 'participant' AS principal
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind IN ('participant.added', 'participant.removed')
+), said AS (
+  SELECT e.stream_id, e.seq, d.j ->> 'by' AS author, (d.j ->> 'post')::int AS post, d.j ? 'turn' AS is_answer
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind = 'post.created'
+), judged AS (
+  SELECT s.stream_id, s.post, s.is_answer, array_agg(c.kind ORDER BY c.seq DESC) FILTER (WHERE c.kind IS NOT NULL) AS kinds
+    FROM said s LEFT JOIN changes c ON c.stream_id = s.stream_id AND c.principal = s.author AND c.seq < s.seq
+    WHERE s.author NOT LIKE 'system:%%' GROUP BY s.stream_id, s.post, s.is_answer
+)
+SELECT 'post ' || post || ' of ' || stream_id FROM judged
+  WHERE kinds IS NULL OR kinds[1] <> 'participant.added' AND NOT is_answer ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i51_digests
+SELECT 'post ' || seq || ' of ' || conversation_id FROM turntree.posts
+  WHERE workspace_id = %(workspace)b AND body <> '{"erased":"sha256:' || encode(digest, 'hex') || '"}'
+    AND sha256(convert_to(body, 'UTF8')) <> digest ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i52_sessions
+-- Who reads such a session is decided by its conversation alone.
+SELECT b.session_id::text FROM turntree.bound_sessions b
+  LEFT JOIN turntree.programs p ON p.workspace_id = b.workspace_id AND p.id = b.session_id
+  WHERE b.workspace_id = %(workspace)b AND b.agent IS NOT NULL AND (p.owner IS DISTINCT FROM 'system:conversation' OR p.visibility <> 'private'
+    OR EXISTS (SELECT FROM turntree.program_grants g WHERE g.workspace_id = b.workspace_id AND g.program_id = b.session_id)
+    OR NOT EXISTS (SELECT FROM turntree.participants x WHERE x.workspace_id = b.workspace_id AND x.conversation_id = b.conversation_id
+      AND x.session_id = b.session_id AND x.principal = 'agent:' || b.agent))
+UNION ALL
+SELECT x.session_id::text FROM turntree.participants x WHERE x.workspace_id = %(workspace)b AND x.session_id IS NOT NULL
+  AND NOT EXISTS (SELECT FROM turntree.bound_sessions b WHERE b.workspace_id = x.workspace_id AND b.session_id = x.session_id
+    AND b.conversation_id = x.conversation_id)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i52_messages
+-- Each message to a session of a conversation says which post led to it, and that post exists.
+SELECT 'message ' || q.seq || ' to ' || q.session_id FROM turntree.bound_sessions b
+  JOIN turntree.queued_messages q ON q.workspace_id = b.workspace_id AND q.session_id = b.session_id
+  JOIN turntree.conversations c ON c.workspace_id = b.workspace_id AND c.id = b.conversation_id
+  WHERE b.workspace_id = %(workspace)b AND b.agent IS NOT NULL
+    AND (q.options #>> '{conversation,id}' IS DISTINCT FROM b.conversation_id::text
+      OR (q.options #>> '{conversation,post}')::int NOT BETWEEN 1 AND c.post_seq)
+UNION ALL
+SELECT 'message ' || d.message_seq || ' to ' || d.session_id FROM turntree.post_deliveries d
+  WHERE d.workspace_id = %(workspace)b AND NOT EXISTS (SELECT FROM turntree.queued_messages q
+    WHERE q.workspace_id = d.workspace_id AND q.session_id = d.session_id AND q.seq = d.message_seq)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i52_answers
+-- A turn that ends in such a session has one post, its answer or the reason why there is none.
+WITH turns AS (
+  SELECT DISTINCT b.conversation_id, q.run_id AS turn_id FROM turntree.bound_sessions b
+    JOIN turntree.queued_messages q ON q.workspace_id = b.workspace_id AND q.session_id = b.session_id
+    JOIN turntree.turns t ON t.workspace_id = b.workspace_id AND t.id = q.run_id
+    WHERE b.workspace_id = %(workspace)b AND b.agent IS NOT NULL
+), posted AS (
+  SELECT p.conversation_id, p.turn_id, count(p.author) AS answers FROM turntree.posts p
+    WHERE p.workspace_id = %(workspace)b AND p.turn_id IS NOT NULL GROUP BY 1, 2
+)
+SELECT coalesce(t.turn_id, p.turn_id)::text FROM turns t FULL JOIN posted p ON p.conversation_id = t.conversation_id AND p.turn_id = t.turn_id
+  WHERE t.turn_id IS NULL OR p.turn_id IS NULL OR p.answers > 1 ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i53
+WITH erased AS (
+  SELECT e.stream_id AS conversation, (d.j ->> 'post')::int AS seq, d.j ->> 'by' AS by
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind = 'post.erased'
+)
+SELECT 'post ' || p.seq || ' of ' || p.conversation_id FROM turntree.posts p
+  JOIN turntree.programs c ON c.workspace_id = p.workspace_id AND c.id = p.conversation_id
+  LEFT JOIN erased e ON e.conversation = p.conversation_id AND e.seq = p.seq
+  WHERE p.workspace_id = %(workspace)b AND ((p.body LIKE '{"erased":"sha256:%%"}') <> (e.seq IS NOT NULL)
+    OR e.by NOT IN (c.owner, coalesce(p.author, '')) AND e.by NOT LIKE 'system:%%') ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i54
+SELECT x.principal || ' in ' || x.conversation_id FROM turntree.participants x
+  JOIN turntree.programs a ON a.workspace_id = x.workspace_id AND a.kind = 'agent' AND 'agent:' || a.name = x.principal
+  JOIN turntree.program_versions v ON v.workspace_id = a.workspace_id AND v.program_id = a.id AND v.version = a.version
+  JOIN turntree.objects o ON o.workspace_id = a.workspace_id AND o.digest = v.digest
+  WHERE x.workspace_id = %(workspace)b AND x.removed_at IS NOT NULL AND a.owner LIKE 'system:%%'
+    AND position('"system_agent_kind":"'::bytea IN o.bytes) > 0 ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i56
+SELECT c.id::text FROM turntree.conversations c LEFT JOIN (
+    SELECT p.conversation_id, min(p.seq) AS low, max(p.seq) AS high, count(*) AS count, max(p.posted_at) AS posted_at
+      FROM turntree.posts p WHERE p.workspace_id = %(workspace)b GROUP BY 1) p ON p.conversation_id = c.id
+  WHERE c.workspace_id = %(workspace)b AND (c.post_seq <> coalesce(p.high, c.forked_seq, 0)
+    OR coalesce(p.count, 0) <> c.post_seq - coalesce(c.forked_seq, 0) OR p.low <= coalesce(c.forked_seq, 0)
+    OR c.posted_at IS DISTINCT FROM (SELECT l.posted_at FROM turntree.posts l WHERE l.workspace_id = c.workspace_id
+      AND l.conversation_id = c.id AND l.seq = p.high)) ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i69_members
 -- The newest event about each member; a removal names no role.

@@ -91,6 +91,18 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I47": "No handle can be restored.",
     "I48": "Liveness and leases of a resource appear in no event except the probe's.",
     "I49": "The bytes of a resource are not in the ledger, only their location.",
+    "I50": "Who takes part in a conversation follows from its events.",
+    "I51": (
+        "A post is as its event describes it, and its author took part when it was posted; a post "
+        "of the system has no author."
+    ),
+    "I52": (
+        "An agent answers in a session of its own, which hears one conversation and is read by "
+        "its readers alone, and each turn there has one post in that conversation."
+    ),
+    "I53": "A post is erased only by its author or the creator of the conversation.",
+    "I54": "A system agent is never removed from a conversation.",
+    "I56": "A conversation knows its last post, and its posts have no gap.",
     "I57": "An address names one program, and the stored references match the config.",
     "I58": "A program's state changes only as its lifecycle allows.",
     "I59": "A session's status and a program's row follow from their events.",
@@ -190,6 +202,15 @@ SESSIONS: Final = (
     Check("fsck_i67_queues", "the session counts other messages than it was sent, or sleeps"),
     Check("fsck_i67_runs", "two runs are open in the session"),
     Check("fsck_i67_parked", "the run is parked, and its events do not say so"),
+    Check("fsck_i50", "who takes part is not who the events name"),
+    Check("fsck_i51_events", "the post and the event that describes it differ, or one is missing"),
+    Check("fsck_i51_authors", "its author took no part when it was posted"),
+    Check("fsck_i52_sessions", "it is no session in which one agent answers one conversation"),
+    Check("fsck_i52_messages", "no post of the conversation led to this message"),
+    Check("fsck_i52_answers", "the turn and the posts of its conversation do not agree"),
+    Check("fsck_i53", "the post was erased without an event, or by another than may erase it"),
+    Check("fsck_i54", "a system agent was removed"),
+    Check("fsck_i56", "the conversation has another last post, or a gap before it"),
     Check("fsck_i69_members", "the member's role is not the one that the events describe"),
     Check("fsck_i69_invitations", "the invitation did not end as the events describe"),
     Check("fsck_i69_keys", "the key is not the one that the events describe"),
@@ -220,6 +241,7 @@ OBJECTS: Final = (
     Check("fsck_i12_records", "records were taken out without a receipt"),
     Check("fsck_i37_records", "the records are missing"),
     Check("fsck_i01_objects", "its bytes have another digest"),
+    Check("fsck_i51_digests", "its words have another digest"),
     Check("fsck_i14_holders", "objects are noted under it, and it is neither a turn nor a run"),
     Check("fsck_i14_links", "what it says of two things is not what stands beside it"),
     Check("fsck_i61_objects", "what looks like a secret key stands in it"),

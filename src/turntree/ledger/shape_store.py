@@ -146,12 +146,13 @@ class ShapeChanges:
 
 @value
 class ShapeState:
-    """How far the events of a workspace go; two that are equal have the same skeleton."""
+    """How far events and imports of a workspace go; two that are equal have the same skeleton."""
 
     told: tuple[int | None, ...]
-    """The newest settled event, and the number of later ones, as the viewer sees them."""
+    """The newest settled event, and the number of later ones, as the viewer sees them; the same of
+    imports, if nothing is hidden from the viewer."""
     everything: tuple[int | None, ...] | None
-    """The same for all events; None if nothing is hidden from the viewer."""
+    """The same for all events and imports; None if nothing is hidden from the viewer."""
 
 
 @value

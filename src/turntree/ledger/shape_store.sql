@@ -13,10 +13,16 @@ SELECT e.epoch, e.xid, e.n, turntree.can_see_all_sessions()
 -- name: shape_state
 -- The newest settled event, how many that are not settled can be seen already, and whether nothing is hidden from the
 -- viewer. While the first stays the same, the second only grows: with the same two, no transaction has ended since.
+-- The same of imports, as the system sees them: what a tool says of its sessions is no event.
 SELECT e.epoch, e.xid, e.n, (SELECT count(*) FROM turntree.events l, turntree.shard s
       WHERE l.workspace_id = %(workspace)b AND l.epoch = s.epoch AND l.xid >= pg_snapshot_xmin(pg_current_snapshot())),
-    turntree.can_see_all_sessions()
-  FROM (SELECT 1) one LEFT JOIN LATERAL (SELECT e.epoch, e.xid::text::bigint AS xid, e.n FROM turntree.events e
+    CASE WHEN v.sees_all THEN (SELECT i.written_by::text::bigint FROM turntree.import_cursors i
+      WHERE i.workspace_id = %(workspace)b AND i.written_by < pg_snapshot_xmin(pg_current_snapshot())
+      ORDER BY i.written_by DESC LIMIT 1) END,
+    CASE WHEN v.sees_all THEN (SELECT count(*) FROM turntree.import_cursors i
+      WHERE i.workspace_id = %(workspace)b AND i.written_by >= pg_snapshot_xmin(pg_current_snapshot())) END,
+    v.sees_all
+  FROM (SELECT turntree.can_see_all_sessions() AS sees_all OFFSET 0) v LEFT JOIN LATERAL (SELECT e.epoch, e.xid::text::bigint AS xid, e.n FROM turntree.events e
     WHERE e.workspace_id = %(workspace)b
       AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
     ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1) e ON true;

@@ -12,6 +12,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, Label, ProgramId, SessionId
 from turntree.core.program import Program, Right, Visibility, a_kind, version_of
 from turntree.core.value import value
+from turntree.notifications.notice import NoticeKind
 from turntree.programs.kind import Kind
 
 
@@ -75,7 +76,21 @@ class SetGrant:
     data: Mapping[str, Json]
 
 
-Change: TypeAlias = CreateEmptySession | CreateProgram | ChangeProgram | SetGrant
+@value
+class AddNotice:
+    """Tells a person something. Its text is for that person, so no event has it."""
+
+    person: str
+    kind: NoticeKind
+    text: str
+    refs: Mapping[str, Json]
+    key: str
+    """Of the same key there is one notice."""
+    by: str | None = None
+    """Who says it, if that is another than the one who changes the program."""
+
+
+Change: TypeAlias = CreateEmptySession | CreateProgram | ChangeProgram | SetGrant | AddNotice
 
 
 def next_version(

@@ -62,6 +62,14 @@ LIFECYCLES: Final[Mapping[str, Lifecycle]] = {
             "archived": ("active",),
         },
     ),
+    "conversation": Lifecycle(
+        "active",
+        {
+            "active": ("archived", DELETED),
+            "archived": ("active", DELETED),
+            DELETED: ("active",),
+        },
+    ),
     "human": Lifecycle(
         "available",
         {

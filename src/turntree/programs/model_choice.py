@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from turntree.core.canonical import Json
-from turntree.core.errors import Hint, InvalidOperation, ProviderNotConfigured
+from turntree.core.errors import Hint, InvalidOperation, NotFound, ProviderNotConfigured
 from turntree.core.program import Program, a_kind, name_in
 from turntree.core.value import value
 from turntree.programs.registry import Registry
@@ -166,7 +166,7 @@ async def choose_model(
         NotFound: A program that is named does not exist.
     """
     found = None if session is None else await programs.find(session)
-    named = agent or (None if found is None else _text(found.config.get("owner")))
+    named = agent or (None if found is None else _text(found.version.config.get("owner")))
     actor = None if named is None else await programs.get(named)
     return await choose_for(
         programs, turn=turn, session=found, persona=persona, agent=actor, situation=situation
@@ -197,13 +197,20 @@ async def choose_for(
         situation = situation or _text(session.config.get("situation"))
     if agent is not None:
         layers.append(
-            ConfigLayer("agent", {"model": agent.config.get("default_model")}, agent.address)
+            ConfigLayer(
+                "agent", {"model": agent.version.config.get("default_model")}, agent.address
+            )
         )
     named = resolve(layers).get("model")
     if named is None:
         model = await _default_model(programs, session)
         named = ResolvedValue(model.address, "workspace")
     else:
+        given = [
+            one for one in (session, agent) if one is not None and one.address == named.address
+        ]
+        if any("default_model" in one.version.hidden for one in given):
+            raise NotFound(f"{named.address} names a model that {programs.by} may not see")
         model = await programs.get(str(named.value))
     if model.kind != "model":
         raise InvalidOperation(
@@ -267,7 +274,7 @@ async def find_provider(programs: Registry, model: Program) -> Program | None:
         ProviderNotConfigured: The caller or the model's owner may not use it, or it is not a
             provider.
     """
-    named = model.config.get("provider")
+    named = model.version.config.get("provider")
     return None if named is None else await check_provider(programs, model, str(named))
 
 
@@ -280,13 +287,19 @@ async def check_provider(programs: Registry, model: Program, named: str) -> Prog
     word = name_in(named)
     # By name alone: a hidden provider must not be replaced by a session with that label.
     found = await programs.store.find(word, by=str(programs.by))
+    if found is None:
+        # Its name is hidden as well.
+        is_own = str(programs.by) == model.owner
+        raise ProviderNotConfigured(
+            f"{model.address} has no provider that {programs.by} may use",
+            hint=Hint("model.set_provider", {"model": model.name}) if is_own else None,
+        )
     for principal in dict.fromkeys((str(programs.by), model.owner)):
-        if found is None or not await programs.allows(found, principal, "invoke"):
+        if not await programs.allows(found, principal, "invoke"):
             raise ProviderNotConfigured(
                 f"{named} answers for {model.address}, and {principal} may not use it",
                 hint=Hint("model.share_provider", {"model": model.name, "provider": word}),
             )
-    assert found is not None, "the caller was checked"
     if found.kind != "provider":
         raise ProviderNotConfigured(
             f"{named} is {a_kind(found.kind)}, and a provider has to answer"
@@ -322,7 +335,10 @@ async def _default_model(programs: Registry, session: Program | None) -> Program
 
 
 def _session_values(session: Program) -> dict[str, Json]:
-    return {"model": session.config.get("default_model"), **_mapping(session.config.get("params"))}
+    return {
+        "model": session.version.config.get("default_model"),
+        **_mapping(session.config.get("params")),
+    }
 
 
 def _model_values(model: Program) -> dict[str, Json]:

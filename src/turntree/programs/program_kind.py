@@ -10,6 +10,8 @@ from turntree.core.canonical import Json
 from turntree.core.principal import Principal
 from turntree.core.program import Program
 from turntree.core.value import value
+from turntree.notifications.notice import Notice
+from turntree.programs.changes import AddNotice
 from turntree.programs.kind import Kind
 from turntree.sandbox.code import CommandResult
 
@@ -80,13 +82,22 @@ class ProgramContext(Protocol):
         to: str | None = None,
         sets: Mapping[str, Json] | None = None,
         more: Mapping[str, Json] | None = None,
+        notice: AddNotice | None = None,
     ) -> Program:
-        """Record an event of a program, with its state change and details.
+        """Record an event of a program, with its state change and details, and tell a person.
 
         Raises:
             InvalidOperation: The lifecycle forbids the change, or the caller may not.
             Conflict: The program changed since it was read.
         """
+        ...
+
+    def nonce(self) -> str:
+        """Return an unguessable string."""
+        ...
+
+    async def read_notices(self) -> Sequence[Notice]:
+        """Mark the unread notices of the acting person as read, and return them."""
         ...
 
     async def assign(self, task: Program, agent: Program) -> Program:

@@ -70,7 +70,7 @@ class Registry(Facet):
             Conflict: Another process configured it meanwhile.
         """
         program = await self._get_or_begin(name)
-        config: dict[str, Json] = dict(program.config)
+        config: dict[str, Json] = dict(program.version.config)
         for way, member in members.items():
             config = put_member(config, way, member)
         return await self.rewrite(program, config)
@@ -91,7 +91,7 @@ class Registry(Facet):
         to = None if back in (None, program.state) else back
         if to is not None:
             kind.lifecycle.check(program.state, to)
-        event = kind.configured(program.config, config)
+        event = kind.configured(program.version.config, config)
         await self.commit(tell(program, event, by=str(self.by), to=to, version=version))
         return await self.get(program.id)
 
@@ -171,10 +171,12 @@ class Registry(Facet):
     async def get_version(self, name: str, number: int) -> ProgramVersion:
         """Return a version of a program's config.
 
+        ``shown`` has what this principal may see of it.
+
         Raises:
             NotFound: There is no such version.
         """
-        return await self.store.get_version((await self.get(name)).id, number)
+        return await self.store.get_version((await self.get(name)).id, number, by=str(self.by))
 
     async def pin(self, name: str) -> VersionPin:
         """Return the version that a reference means now, for a turn to record."""
@@ -306,11 +308,13 @@ class Registry(Facet):
         # Only at creation: a member that its owner removes later stays removed.
         for fill in made.kind.fills if before is None else ():
             known |= await self._fill(made.kind, fill, known, str(owner or self.by))
-        held = {one.name for one in list_references({} if before is None else before.config)}
+        held = {} if before is None else _list_held(before.version)
         names: dict[str, str] = {}
         refs: list[tuple[str, ProgramId]] = []
         for member, name in ((one.member, one.name) for one in list_references(known)):
-            target = await self.find(name)
+            # A principal who changes one member keeps another that it may not see.
+            is_hidden = held.get(name, False)
+            target = await (self.store.find_hidden(name) if is_hidden else self.find(name))
             if target is None:
                 raise NotFound(
                     f"{member} names @({name}), and there is no such program",
@@ -349,6 +353,11 @@ class Registry(Facet):
                     f"several could be its {fill.member}: {names}; say which with "
                     f"{kind.flag_of(fill.member)}"
                 )
+
+
+def _list_held(version: ProgramVersion) -> dict[str, bool]:
+    """Return the names that a config holds, and of each whether it is hidden from its reader."""
+    return {one.name: one.member in version.hidden for one in list_references(version.config)}
 
 
 def as_principal(text: str) -> str:

@@ -29,7 +29,10 @@ from turntree.core.program import (
 )
 from turntree.core.value import value
 from turntree.ledger.sessions import first_free_label
-from turntree.programs.changes import Change, ChangeProgram, CreateProgram, tell
+from turntree.notifications.notice import Notice
+from turntree.notifications.service import Inbox
+from turntree.notifications.store import NoticeStore
+from turntree.programs.changes import AddNotice, Change, ChangeProgram, CreateProgram, tell
 from turntree.programs.execution_host import LocalFolder
 from turntree.programs.lifecycles import DELETED
 from turntree.programs.program_kind import Invocation
@@ -166,7 +169,8 @@ class Programs(Registry):
                 filled = {fill.member for fill in self.kind(kind).kind.fills}
                 if kind == "task":
                     filled.add("assignee")
-                kept = {one: program.config[one] for one in filled if one in program.config}
+                stored = program.version.config
+                kept = {one: stored[one] for one in filled if one in stored}
                 # Checked before the kept members are added: a kind derives members from the others.
                 wanted = kept | self.kind(kind).check(config)
                 program = await self.rewrite(program, wanted)
@@ -270,8 +274,9 @@ class Programs(Registry):
         to: str | None = None,
         sets: Mapping[str, Json] | None = None,
         more: Mapping[str, Json] | None = None,
+        notice: AddNotice | None = None,
     ) -> Program:
-        """Record an event of a program, with its state change and details.
+        """Record an event of a program, with its state change and details, and tell a person.
 
         Raises:
             InvalidOperation: The lifecycle forbids the change.
@@ -285,7 +290,8 @@ class Programs(Registry):
                 f"only its owner deletes {program.address} or takes that back: {program.owner}"
             )
         fact = tell(program, event, by=str(self.by), right=right, to=to, sets=sets, more=more)
-        await self.commit(fact, *await self._consequences(program, to))
+        notices = () if notice is None else (notice,)
+        await self.commit(fact, *notices, *await self._consequences(program, to))
         return await self.get(program.id)
 
     async def move(self, name: str, state: str) -> Program:
@@ -355,7 +361,7 @@ class Programs(Registry):
     async def _find_version(self, program: Program, digest: Digest) -> ProgramVersion:
         for row in await self.store.list_versions(program.id):
             if row.digest == digest:
-                return await self.store.get_version(program.id, row.number)
+                return await self.store.get_version(program.id, row.number, by=str(self.by))
         raise NotFound(f"{program.address} never had the version {digest}")
 
     async def _assignment(self, task: Program, agent: Program) -> list[Change]:
@@ -387,15 +393,15 @@ class Programs(Registry):
         if agent.kind == "agent":
             label = await first_free_label(f"{agent.name}:{task.name}", self.sessions.find)
             config: dict[str, Json] = {"owner": agent.address}
-            if "default_model" in agent.config:
-                config["default_model"] = agent.config["default_model"]
+            if "default_model" in agent.version.config:
+                config["default_model"] = agent.version.config["default_model"]
             session = await self.beginning("session", label, config, task.visibility, self.by)
             sets["session"] = label
             is_free = await self.is_free(agent, task)
             changes += [*session, self._accept(agent, task, label, begins=is_free)]
         version = None
-        if task.config.get("assignee") != agent.address:
-            config = {**task.config, "assignee": agent.address}
+        if task.version.config.get("assignee") != agent.address:
+            config = {**task.version.config, "assignee": agent.address}
             _, version = await self.check(self.kind("task"), config, task)
         assigned = tell(
             task, "task.assigned", by=str(self.by), sets=sets, version=version, more=sets
@@ -477,8 +483,14 @@ class _InvocationContext:
         to: str | None = None,
         sets: Mapping[str, Json] | None = None,
         more: Mapping[str, Json] | None = None,
+        notice: AddNotice | None = None,
     ) -> Program:
-        """Record an event of a program."""
+        """Record an event of a program, and tell a person."""
+        if notice is not None:
+            # Which tool call it came from leads the person back to it, and the agent said it.
+            acting = ACTIVE.get() if "run" in self.told else None
+            by = None if acting is None else str(acting.principal)
+            notice = replace(notice, by=by, refs={**self.told, **notice.refs})
         return await self.programs.tell(
             program.id,
             event,
@@ -486,7 +498,18 @@ class _InvocationContext:
             to=to,
             sets=sets,
             more={**self.told, **(more or {})},
+            notice=notice,
         )
+
+    def nonce(self) -> str:
+        """Return an unguessable string."""
+        return self.programs.world.nonce()
+
+    async def read_notices(self) -> list[Notice]:
+        """Mark the unread notices of the acting person as read, and return them."""
+        programs = self.programs
+        inbox = Inbox(NoticeStore(programs.store.database), programs.world, programs.by)
+        return await inbox.read()
 
     async def assign(self, task: Program, agent: Program) -> Program:
         """Assign a task to an agent."""

@@ -1,7 +1,8 @@
 """The program registry on PostgreSQL: one transaction for changes that belong together."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from dataclasses import replace
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 import orjson
@@ -13,6 +14,7 @@ from turntree.core.ids import Digest, ProgramId, Timestamp, find_long_id
 from turntree.core.program import Program, ProgramVersion, Right
 from turntree.core.session import begun
 from turntree.core.value import value
+from turntree.core.viewer import EVERYTHING
 from turntree.db.arrays import text_array
 from turntree.db.database import Database, Row, as_uuid, as_uuids, run
 from turntree.db.sql import load_statements
@@ -20,6 +22,7 @@ from turntree.ledger.session_store import SQL as SESSION_SQL
 from turntree.ledger.session_store import as_instant
 from turntree.programs.catalog import ProgramFilter, ProgramReference, VersionRow
 from turntree.programs.changes import (
+    AddNotice,
     Change,
     ChangeProgram,
     CreateEmptySession,
@@ -29,6 +32,8 @@ from turntree.programs.changes import (
 )
 
 SQL = load_statements(__file__)
+
+_SYSTEM: Final = "system:registry"
 
 
 @value
@@ -45,19 +50,28 @@ class ProgramStore:
             NotFound: There is no such program, or none that this principal may see.
             PermissionDenied: This principal may not.
         """
-        held = [change.program for change in changes if not isinstance(change, CreateEmptySession)]
+        held = [
+            change.program
+            for change in changes
+            if not isinstance(change, CreateEmptySession | AddNotice)
+        ]
         scope = {"workspace": self.database.workspace}
         async with self.database.connection() as connection, connection.transaction():
             await run(connection, SQL["lock_programs"], {**scope, "programs": as_uuids(held)})
             for change in changes:
                 query, params = _statement(change, by, at)
-                await run(connection, query, {**scope, **params, "by": by, "at": at})
+                await run(connection, query, {**scope, "by": by, "at": at, **params})
 
     async def find(self, name: str, *, by: str) -> Program | None:
         """Return a program by its name or its id, if the principal may see it."""
         id = as_uuid(find_long_id(name))
         row = await self.database.fetch_one(SQL["find_program"], name=name, id=id, by=by)
         return None if row is None else _program(row)
+
+    async def find_hidden(self, name: str) -> Program | None:
+        """Return a program by its name, also one that no principal but its owner may see."""
+        everything = replace(self, database=self.database.seen_by(EVERYTHING))
+        return await everything.find(name, by=_SYSTEM)
 
     async def list_reachable(
         self, names: Sequence[str], members: Sequence[str], *, by: str
@@ -88,19 +102,19 @@ class ProgramStore:
         )
         return [_program(row) for row in rows]
 
-    async def get_version(self, program: ProgramId, number: int) -> ProgramVersion:
+    async def get_version(self, program: ProgramId, number: int, *, by: str) -> ProgramVersion:
         """Return a version of a config.
 
         Raises:
             NotFound: There is no such version.
         """
         row = await self.database.fetch_one(
-            SQL["find_program_version"], program=UUID(program), number=Int4(number)
+            SQL["find_program_version"], program=UUID(program), number=Int4(number), by=by
         )
         if row is None:
             raise NotFound(f"there is no version {number} of {program}")
-        found, digest, by, data = row
-        return ProgramVersion(found, orjson.loads(data), _digest(digest), by)
+        found, digest, author, data, hidden = row
+        return ProgramVersion(found, orjson.loads(data), _digest(digest), author, frozenset(hidden))
 
     async def list_versions(self, program: ProgramId) -> list[VersionRow]:
         """Return every version, newest first."""
@@ -185,6 +199,16 @@ def _statement(change: Change, by: str, at: Timestamp) -> tuple[bytes, dict[str,
                 "on": change.on,
                 "data": _text(change.data),
             }
+        case AddNotice():
+            return SQL["add_notice"], {
+                "by": change.by or by,
+                "person": change.person,
+                "kind": change.kind,
+                # PostgreSQL stores no NUL.
+                "text": change.text.replace("\0", "\ufffd"),
+                "refs": _text(change.refs),
+                "key": change.key,
+            }
         case _:
             assert_never(change)
 
@@ -210,7 +234,7 @@ def _digest(raw: bytes) -> Digest:
 
 def _program(row: Sequence[Any] | Row) -> Program:
     (
-        id, kind, name, owner, state, visibility, number, digest, by, data, details,
+        id, kind, name, owner, state, visibility, number, digest, by, data, hidden, details,
         created, updated, tags,
     ) = row  # fmt: skip
     return Program(
@@ -220,7 +244,7 @@ def _program(row: Sequence[Any] | Row) -> Program:
         owner,
         state,
         visibility,
-        ProgramVersion(number, orjson.loads(data), _digest(digest), by),
+        ProgramVersion(number, orjson.loads(data), _digest(digest), by, frozenset(hidden)),
         orjson.loads(details),
         as_instant(created),
         as_instant(updated),

@@ -17,8 +17,11 @@ SELECT turntree.change_program(%(workspace)b, %(program)b, %(right)b, %(event)b,
 -- name: set_program_grant
 SELECT turntree.set_program_grant(%(workspace)b, %(program)b, %(grantee)b, %(right)b, %(on)b, %(data)b, %(by)b, %(at)b);
 
+-- name: add_notice
+SELECT turntree.add_notice(%(workspace)b, %(person)b, %(kind)b, %(by)b, %(text)b, %(refs)b::jsonb, %(key)b, %(at)b::timestamptz);
+
 -- name: find_program
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.hidden_members(p.workspace_id, p.id, p.version, %(by)b), turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.programs p
@@ -38,7 +41,7 @@ WITH RECURSIVE reached (id, steps) AS (
       JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = reached.id
       JOIN turntree.program_refs r ON r.workspace_id = %(workspace)b AND r.program_id = p.id AND r.version = p.version
       WHERE r.path = ANY (%(members)b::text[]) AND reached.steps < 4)
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.hidden_members(p.workspace_id, p.id, p.version, %(by)b), turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM (SELECT DISTINCT id FROM reached) d
@@ -48,7 +51,7 @@ SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.
   WHERE turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: list_programs
-SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.visible_details(p.workspace_id, p.details, %(by)b),
+SELECT p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes, turntree.hidden_members(p.workspace_id, p.id, p.version, %(by)b), turntree.visible_details(p.workspace_id, p.details, %(by)b),
     p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.programs p
@@ -68,7 +71,8 @@ SELECT p.id::text FROM turntree.programs p
     AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read');
 
 -- name: find_program_version
-SELECT v.version, v.digest, v.by, o.bytes FROM turntree.program_versions v
+SELECT v.version, v.digest, v.by, o.bytes, turntree.hidden_members(v.workspace_id, v.program_id, v.version, %(by)b)
+  FROM turntree.program_versions v
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
   WHERE v.workspace_id = %(workspace)b AND v.program_id = %(program)b AND v.version = %(number)b::int;
 
@@ -79,7 +83,7 @@ SELECT version, digest, created_at, by FROM turntree.program_versions
 -- name: list_program_uses
 -- The programs that refer to a program now: versions other than the newest do not count.
 SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
-    turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
+    turntree.hidden_members(p.workspace_id, p.id, p.version, %(by)b), turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.program_refs r
   JOIN turntree.programs p ON p.workspace_id = r.workspace_id AND p.id = r.program_id AND p.version = r.version
@@ -91,7 +95,7 @@ SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.ver
 
 -- name: list_program_used
 SELECT r.path, p.id::text, p.kind, p.name, p.owner, p.state, p.visibility, p.version, v.digest, v.by, o.bytes,
-    turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
+    turntree.hidden_members(p.workspace_id, p.id, p.version, %(by)b), turntree.visible_details(p.workspace_id, p.details, %(by)b), p.created_at, p.updated_at,
     ARRAY(SELECT tag FROM turntree.tags t WHERE t.workspace_id = p.workspace_id AND t.node_id = p.id ORDER BY tag)
   FROM turntree.programs u
   JOIN turntree.program_refs r ON r.workspace_id = u.workspace_id AND r.program_id = u.id AND r.version = u.version

@@ -149,7 +149,7 @@ class RequestResolver:
             "param_sources": document.pop("values"),
             "versions": {**document, **pins},
             "situation": _mapping(started.get("options")).get("situation")
-            or (None if home is None else home.config.get("situation")),
+            or (None if home is None else home.version.config.get("situation")),
             "missing_tools": lacking or None,
             "role": None if persona is None else persona.role,
         }
@@ -324,9 +324,9 @@ class RequestResolver:
         A session without instructions of its own has those of the thread it continues.
         """
         prompts: list[tuple[str, bytes]] = []
-        if agent is not None and (told := agent.config.get("system_prompt")):
+        if agent is not None and (told := agent.version.config.get("system_prompt")):
             prompts.append((agent.address, str(told).encode()))
-        own = None if home is None else home.config.get("system_prompt")
+        own = None if home is None else home.version.config.get("system_prompt")
         if isinstance(own, str):
             prompts.append((SESSION_PROMPT, own.encode()))
         elif inherited is not None:
@@ -423,7 +423,7 @@ def offered(
             raise InvalidOperation(f"two tools are named {spec.name}")
         specs[spec.name] = spec
     listed = None if agent is None else _listed(agent)
-    functions = None if agent is None else agent.config.get("functions")
+    functions = None if agent is None else agent.version.config.get("functions")
     for name, one in called.items():
         if isinstance(functions, list) and one.name in functions:
             raise InvalidOperation(f"{one.address} is listed both as a tool and as a function")
@@ -441,7 +441,7 @@ def offered(
 
 
 def _listed(agent: Program) -> list[str] | None:
-    tools, functions = agent.config.get("tools"), agent.config.get("functions")
+    tools, functions = agent.version.config.get("tools"), agent.version.config.get("functions")
     if not isinstance(tools, list) and not isinstance(functions, list):
         return None
     names = [name_in(str(item)) for item in tools] if isinstance(tools, list) else []
@@ -450,7 +450,7 @@ def _listed(agent: Program) -> list[str] | None:
 
 async def _list_programs(programs: Registry, agent: Program) -> dict[str, Program]:
     """Return the programs among an agent's tools that its owner may invoke, as they are listed."""
-    tools = agent.config.get("tools")
+    tools = agent.version.config.get("tools")
     listed: dict[str, Program] = {}
     for name in [name_in(str(one)) for one in tools] if isinstance(tools, list) else ():
         program = await programs.store.find(name, by=str(programs.by))
@@ -480,7 +480,7 @@ async def _find_agent(programs: Registry, options: Mapping[str, Json]) -> Progra
 
 
 def _persona_in(agent: Program) -> Persona:
-    return persona_of(agent.name, agent.version.number, agent.config)
+    return persona_of(agent.name, agent.version.number, agent.version.config)
 
 
 def _pin_of(request: Mapping[str, Json], name: str) -> Json:

@@ -99,7 +99,7 @@ async def _as_its_session(
     program = await programs.find(session)
     if program is None:
         return options
-    config: Mapping[str, Any] = program.config
+    config: Mapping[str, Any] = program.version.config
     owner = await programs.find(config["owner"]) if config.get("owner") else None
     said: dict[str, Any] = {}
     if owner is not None and owner.kind == "agent":

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import orjson
 
@@ -60,6 +60,7 @@ from turntree.core.value import value
 from turntree.ledger.store import Ledger
 from turntree.models.compacting import finish_compaction
 from turntree.runs.attempt import Attempt, Draft
+from turntree.runs.engine import Wake
 from turntree.runs.live.stream import Hub, StreamPosition
 from turntree.runs.model_call import (
     Assemble,
@@ -105,6 +106,27 @@ async def no_own_tools(
     return None
 
 
+class AnswerPoster(Protocol):
+    """Posts the answers of runs in the conversations in which they were asked for."""
+
+    async def lock(self, attempt: Attempt) -> None:
+        """Lock the conversation, before the session of the run."""
+        ...
+
+    async def post(
+        self, attempt: Attempt, outcome: Outcome, reply: Sequence[Message]
+    ) -> Sequence[Wake]:
+        """Post the answer, or why there is none, in the transaction that seals the turn.
+
+        Returns the wake-ups of other sessions that are owed once it has committed.
+        """
+        ...
+
+    async def wake(self, wakes: Sequence[Wake]) -> None:
+        """Schedule the wake-ups."""
+        ...
+
+
 @value
 class Runner:
     """Drives runs, step by step."""
@@ -120,6 +142,8 @@ class Runner:
     """None where no tool can be reached, in a replay."""
     retaken_max: int = RETAKEN_MAX
     files: FileRecorder = field(default_factory=NoFiles)
+    answers: AnswerPoster | None = None
+    """None where no conversation can be reached, in a replay."""
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Runs all statements within the block in one transaction."""
 
@@ -405,22 +429,31 @@ class Runner:
         # An agent must not forget what it did, so a turn with a side effect advances the session
         # even if it failed. A failed turn without one leaves the session where it was.
         advances = not discard and (outcome == "completed" or bool(run.begun))
+        # Of most runs none is expected: those pass no module of conversations.
+        answers = self.answers if "conversation" in _options(attempt.started) else None
+        wakes: Sequence[Wake] = ()
         # If the session's head moved meanwhile, the turn stays a child of its parent and the
         # session keeps its new head.
         for session in (attempt.session, None) if advances else (None,):
             try:
-                async with self.together() if is_filed else nullcontext():
+                async with self.together() if is_filed or answers else nullcontext():
+                    if answers is not None:
+                        await answers.lock(attempt)
                     await self.ledger.seal(
                         sealed, parent, by=str(header.by), at=at, session=session,
                         calls=run.calls, journal=journal, epoch=attempt.epoch,
                     )  # fmt: skip
                     if is_filed:
                         await self.files.record(attempt, header.by, at)
+                    if answers is not None:
+                        wakes = await answers.post(attempt, outcome, reply)
             except Conflict:
                 if session is None:
                     raise
             else:
                 break
+        if answers is not None and wakes:
+            await answers.wake(wakes)
         for observer in attempt.observers:
             observer.note_sealed(attempt.facts, header)
         self.hub.forget(run.id)

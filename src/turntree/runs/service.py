@@ -103,6 +103,9 @@ class PostOptions(TypedDict, total=False):
     compact: int
     """Makes the turn a compaction that keeps this many turns; see ``compact``."""
     fold: bool
+    tells_failure: bool
+    """Whether a failure of the run comes to the inbox of the person for whom it was sent. For a
+    sender that does not wait."""
 
 
 def _not_here(run: RunId) -> bool:  # noqa: ARG001

@@ -13,6 +13,9 @@ from turntree.core.errors import Hint
 
 STEPS: Final[Mapping[str, str]] = {
     "config.list": "tell the operator of this server",
+    "conversation.list": "GET {prefix}/conversations",
+    "conversation.post": 'POST {prefix}/conversations/{/conversation}/posts {{"text": "TEXT"}}',
+    "conversation.show": "GET {prefix}/conversations/{/conversation}",
     "key.list": "ask an admin of the workspace",
     "member.list": "ask an admin of the workspace",
     "member.promote": "ask an admin of the workspace",

@@ -14,7 +14,6 @@ from typing import Final
 from turntree.api import Tree
 from turntree.core.errors import TurntreeError
 from turntree.server.machine import Machine
-from turntree.server.skeleton import forget_skeletons
 from turntree.system.processes import lock_file
 from turntree.transcripts.importer import Importer, TranscriptRef
 
@@ -77,7 +76,6 @@ class Follower:
             # A turn that is still running is imported when it has ended.
             importing.hold_open = True
             done = await importing.run(changed)
-            forget_skeletons(self.tree)
             self._stamps.update({(one.origin, one.id): one.stamp for _, one in changed})
             if done.turns_added:
                 await self.tree.search.fill()

@@ -9,7 +9,6 @@ from typing import Final
 from turntree.api import Tree
 from turntree.core.errors import NotFound, TurntreeError
 from turntree.server.machine import Machine
-from turntree.server.skeleton import forget_skeletons
 from turntree.transcripts.imports import Progress
 from turntree.wire.stream import ImportJob
 
@@ -85,7 +84,6 @@ class ImportJobs:
         found = await self.machine.find(tool)
         report(replace(importing.progress, bytes=sum(bundle.size for _, bundle in found)))
         done = await importing.run(found)
-        forget_skeletons(self.tree)
         # All words are indexed now, so that the first search does not wait.
         await self.tree.search.fill(everything=True)
         report(done)

@@ -4,12 +4,15 @@ from typing import Final
 
 from turntree.server import login
 from turntree.server.access import api_keys, first_admin, identities, invitations, logins, members
+from turntree.server.acts import conversations as conversation_acts
 from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
 from turntree.server.reads import (
     answering,
     compare,
+    conversations,
     costs,
     files,
+    inbox,
     inspection,
     me,
     runs,
@@ -48,7 +51,10 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *tags.ROUTES,
     *runs.ROUTES,
     *answering.ROUTES,
+    *inbox.ROUTES,
+    *conversations.ROUTES,
     *messages.ROUTES,
+    *conversation_acts.ROUTES,
     *session_moves.ROUTES,
 )
 

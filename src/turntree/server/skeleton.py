@@ -3,7 +3,8 @@
 Lists need the agent, the project and the title of sessions. The skeleton has them for all sessions,
 and a server answers many reads between two changes. Viewers share nothing: what one of them may not
 see is not in what is kept for them. Any event of the workspace is a change, also one that the
-viewer cannot read: what is taken from a viewer's sight leaves no other trace.
+viewer cannot read: what is taken from a viewer's sight leaves no other trace. So is any import, in
+this process or another: a tool gives its session another title, and no event follows from that.
 """
 
 import re
@@ -67,8 +68,6 @@ class _ViewerPlace:
     shape: Shape
     """Reads the skeleton, and remembers the project of each tree for the next time."""
     kept: KeptSkeleton | None = None
-    forgotten: int = 0
-    """How often what was kept was forgotten: a read that began before is not kept."""
     reading: anyio.Lock = field(default_factory=anyio.Lock)
 
 
@@ -103,23 +102,9 @@ async def keep_skeleton(tree: Tree) -> KeptSkeleton:
         state = await place.shape.store.find_state()
         if place.kept is not None and place.kept.state == state:
             return place.kept
-        forgotten = place.forgotten
         # The state is older than what is read now: what comes in between is read again.
-        kept = KeptSkeleton(state, await place.shape.read())
-        place.kept = kept if place.forgotten == forgotten else None
-        return kept
-
-
-def forget_skeletons(tree: Tree) -> None:
-    """Read the skeleton anew for each viewer of a workspace, after a change that is no event.
-
-    A tool gives its session another title, and an import stores it: no turn follows from that.
-    """
-    database = tree.shape.store.database
-    for (workspace, _), place in _PLACES.get(database.pool, _Places()).items():
-        if workspace == database.workspace:
-            place.kept = None
-            place.forgotten += 1
+        place.kept = KeptSkeleton(state, await place.shape.read())
+        return place.kept
 
 
 def _place_of(tree: Tree) -> _ViewerPlace:

@@ -61,6 +61,11 @@ SECTIONS: Final = (
     Section("idempotency_key", "idempotency_keys", ("by", "idempotency_key")),
     Section("run", "runs", ("id",)),
     Section("queued_message", "queued_messages", ("session_id", "seq"), ("digest",)),
+    Section("conversation", "conversations", ("id",), stream="id"),
+    Section("participant", "participants", ("conversation_id", "number"), stream="conversation_id"),
+    Section("post", "posts", ("conversation_id", "seq"), ("digest",)),
+    Section("bound_session", "bound_sessions", ("session_id",)),
+    Section("post_delivery", "post_deliveries", ("conversation_id", "seq", "session_id")),
     Section(
         "raw_block", "raw_blocks", ("digest",), ("digest", "current_digest"), is_compared=False
     ),
@@ -328,6 +333,10 @@ class ArchiveReader:
                 return ArchiveLine(kind, document, data)
             case "turn_files":
                 self._check_files(document)
+            case "post":
+                told, words = (str(document["row"][name]) for name in ("digest", "body"))
+                is_erased = words == f'{{"erased":"{told}"}}'
+                self._require(is_erased or digest_bytes(words.encode()) == told, "the post")
             case "end":
                 self._require(document["digest"] == f"sha256:{self._hash.hexdigest()}", "the file")
                 self.is_ended = True

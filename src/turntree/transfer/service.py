@@ -158,7 +158,7 @@ class Archives:
         reader, files = ArchiveReader(), FileImport(self._store)
         turn_files = list[Mapping[str, Any]]()
         everything = self.database.seen_by(EVERYTHING)
-        async with open_import(everything) as loading:
+        async with open_import(everything, importer=self.database.sight) as loading:
             # Before its rows are here: it says who worked in the workspace, and the first of them
             # would be taken for its admin.
             async with everything.joining(loading.connection):

@@ -157,6 +157,8 @@ class ArchiveImport:
     workspace: UUID
     is_filled: bool
     """Whether the workspace had anything before."""
+    importer: str
+    """Who reads the archive."""
     keeps_ours: bool = False
     """Whether what the ledger has stays as it is, even if the archive has less of it.
 
@@ -215,6 +217,10 @@ class ArchiveImport:
         """
         await self._flush()
         self.conflicts += [f"name {name}" for (name,) in await self._fetch("exposed_agent")]
+        extended = await self._fetch_plain(
+            SQL["extended_conversations"], workspace=self.workspace, importer=self.importer
+        )
+        self.conflicts += [f"conversation {name}, which another created" for (name,) in extended]
         if not self.conflicts:
             for name in ("import_reach", "import_queues", "import_links"):
                 await run(self.connection, SQL[name], {"workspace": self.workspace})
@@ -333,6 +339,10 @@ class ArchiveImport:
                 )
             }
             rows = [row for row in rows if row[section.stream] not in ahead]
+        if kind == "bound_session":
+            given = orjson.dumps(rows).decode()
+            exposed = await self._fetch_plain(SQL["exposed_sessions"], rows=given)
+            self.conflicts += [f"session {id}, which no conversation has" for (id,) in exposed]
         try:
             ((added, differing),) = await self._fetch_plain(
                 SQL["import_rows"], table=section.table, rows=orjson.dumps(rows).decode()
@@ -351,9 +361,15 @@ class ArchiveImport:
     async def _settle(self, kind: str, differing: list[dict[str, Any]]) -> None:
         """Update rows that the archive has a newer form of; the others are conflicts."""
         updated = set[str]()
-        if kind in ("session", "program"):
+        if kind in ("session", "program", "conversation", "participant"):
             rows = orjson.dumps(differing).decode()
             updated = {id for (id,) in await self._fetch_plain(SQL[f"update_{kind}s"], rows=rows)}
+        if kind == "participant":
+            # Their events say who takes part. How far an agent was told depends on what waited.
+            return
+        if kind == "post":
+            # What was erased here stays so; the digest of both is in an event.
+            differing = [row for row in differing if row["body"].startswith('{"erased":')]
         key = BY_KIND[kind].key
         self.conflicts += [
             f"{kind} {' '.join(str(row[name]) for name in key)}"
@@ -395,7 +411,7 @@ class ArchiveImport:
 
 
 @asynccontextmanager
-async def open_import(database: Database) -> AsyncGenerator[ArchiveImport, None]:
+async def open_import(database: Database, *, importer: str) -> AsyncGenerator[ArchiveImport, None]:
     """Insert an archive within the block: all of it, or nothing if the block raises.
 
     The database must be seen by the system, which the rows of every owner belong to.
@@ -405,4 +421,4 @@ async def open_import(database: Database) -> AsyncGenerator[ArchiveImport, None]
         ((*_, is_filled),) = await fetch(connection, SQL["import_begin"], **scope)
         await connection.execute(SQL["import_tables"])
         await run(connection, SQL["list_agents"], scope)
-        yield ArchiveImport(connection, database.workspace, is_filled)
+        yield ArchiveImport(connection, database.workspace, is_filled, importer)

@@ -174,6 +174,43 @@ SELECT (to_jsonb(q) - 'workspace_id')::text FROM turntree.queued_messages q
     WHERE r.workspace_id = q.workspace_id AND r.id = q.run_id AND r.status = 'finished')
   ORDER BY q.session_id, q.seq;
 
+-- name: export_conversation
+SELECT (to_jsonb(c) - 'workspace_id')::text FROM turntree.conversations c
+  WHERE c.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
+    AND (%(sees_all)b OR NOT turntree.is_program_hidden(c.workspace_id, c.id, turntree.viewer()))
+  ORDER BY c.id;
+
+-- name: export_participant
+-- Messages that wait stay here, so an agent has not been told of their posts where the archive is read.
+SELECT (to_jsonb(p) - 'workspace_id' || jsonb_build_object('told_seq', least(p.told_seq, coalesce((
+    SELECT min(d.seq) - 1 FROM turntree.post_deliveries d JOIN turntree.queued_messages q ON q.workspace_id = d.workspace_id
+        AND q.session_id = d.session_id AND q.seq = d.message_seq
+      WHERE d.workspace_id = p.workspace_id AND d.conversation_id = p.conversation_id AND d.session_id = p.session_id
+        AND NOT (q.payload IS NULL AND EXISTS (SELECT FROM turntree.runs r
+          WHERE r.workspace_id = q.workspace_id AND r.id = q.run_id AND r.status = 'finished'))), p.told_seq))))::text
+  FROM turntree.participants p WHERE p.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
+    AND (%(sees_all)b OR NOT turntree.is_program_hidden(p.workspace_id, p.conversation_id, turntree.viewer()))
+  ORDER BY p.conversation_id, p.number;
+
+-- name: export_post
+SELECT (to_jsonb(p) - 'workspace_id')::text FROM turntree.posts p
+  WHERE p.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL ORDER BY p.conversation_id, p.seq;
+
+-- name: export_bound_session
+SELECT (to_jsonb(b) - 'workspace_id')::text FROM turntree.bound_sessions b
+  WHERE b.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
+    AND (%(sees_all)b OR NOT turntree.is_program_hidden(b.workspace_id, b.conversation_id, turntree.viewer()))
+  ORDER BY b.session_id;
+
+-- name: export_post_delivery
+SELECT (to_jsonb(d) - 'workspace_id')::text FROM turntree.post_deliveries d
+  JOIN turntree.queued_messages q ON q.workspace_id = d.workspace_id AND q.session_id = d.session_id AND q.seq = d.message_seq
+    AND q.payload IS NULL
+  JOIN turntree.runs r ON r.workspace_id = q.workspace_id AND r.id = q.run_id AND r.status = 'finished'
+  WHERE d.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
+    AND (%(sees_all)b OR NOT turntree.is_program_hidden(d.workspace_id, d.conversation_id, turntree.viewer()))
+  ORDER BY d.conversation_id, d.seq, d.session_id;
+
 -- name: export_source
 SELECT (to_jsonb(s) - 'workspace_id' - 'transcript_id' || jsonb_build_object('origin', n.origin, 'transcript', n.name))::text
   FROM turntree.turn_sources s JOIN turntree.transcripts n ON n.workspace_id = s.workspace_id AND n.id = s.transcript_id
@@ -186,7 +223,7 @@ SELECT (to_jsonb(b) - 'workspace_id')::text FROM turntree.raw_blocks b
   WHERE b.workspace_id = %(workspace)b ORDER BY b.digest;
 
 -- name: export_import_cursor
-SELECT (to_jsonb(i) - 'workspace_id')::text FROM turntree.import_cursors i
+SELECT (to_jsonb(i) - 'workspace_id' - 'written_by')::text FROM turntree.import_cursors i
   WHERE i.workspace_id = %(workspace)b AND (%(sees_all)b OR NOT EXISTS (SELECT FROM unnest(i.block_digests) d (digest)
     WHERE NOT EXISTS (SELECT FROM turntree.raw_blocks b WHERE b.workspace_id = i.workspace_id AND b.digest = d.digest)))
   ORDER BY i.origin COLLATE "C", i.transcript COLLATE "C", i.by COLLATE "C";
@@ -260,6 +297,19 @@ SELECT n.name FROM pg_temp.archive_agents a
   LEFT JOIN turntree.programs p ON p.workspace_id = n.workspace_id AND p.id = n.session_id
   WHERE n.session_id IS DISTINCT FROM a.main AND (p.visibility, p.owner) IS DISTINCT FROM ('private', a.owner)
   ORDER BY 1;
+
+-- name: exposed_sessions
+-- Sessions of this ledger that the archive binds to a conversation: those who take part would read them.
+SELECT g.session_id::text FROM jsonb_populate_recordset(NULL::turntree.bound_sessions, %(rows)s::jsonb) g
+  WHERE NOT EXISTS (SELECT FROM turntree.bound_sessions b WHERE b.workspace_id = g.workspace_id AND b.session_id = g.session_id)
+    AND (SELECT a.known FROM pg_temp.archive_streams a WHERE a.id = g.session_id) IS DISTINCT FROM 0;
+
+-- name: extended_conversations
+-- Conversations of this ledger that the archive adds to, and that another than the importer created: who was removed
+-- could take part again.
+SELECT p.name FROM pg_temp.archive_streams a
+  JOIN turntree.programs p ON p.workspace_id = %(workspace)s AND p.id = a.id AND p.kind = 'conversation'
+  WHERE a.known BETWEEN 1 AND a.given - 1 AND p.owner <> %(importer)s AND %(importer)s NOT LIKE 'system:%%';
 
 -- name: take_role
 SELECT set_config('role', %(role)s, true);
@@ -364,6 +414,19 @@ UPDATE turntree.programs p SET name = g.name, owner = g.owner, state = g.state, 
   FROM jsonb_populate_recordset(NULL::turntree.programs, %(rows)s::jsonb) g, pg_temp.archive_streams a
   WHERE p.workspace_id = g.workspace_id AND p.id = g.id AND a.id = g.id AND a.known BETWEEN 1 AND a.given - 1
   RETURNING p.id::text;
+
+-- name: update_conversations
+UPDATE turntree.conversations c SET post_seq = g.post_seq, posted_at = g.posted_at
+  FROM jsonb_populate_recordset(NULL::turntree.conversations, %(rows)s::jsonb) g, pg_temp.archive_streams a
+  WHERE c.workspace_id = g.workspace_id AND c.id = g.id AND a.id = g.id AND a.known BETWEEN 1 AND a.given - 1
+  RETURNING c.id::text;
+
+-- name: update_participants
+UPDATE turntree.participants p SET removed_by = g.removed_by, removed_at = g.removed_at, session_id = g.session_id, told_seq = g.told_seq
+  FROM jsonb_populate_recordset(NULL::turntree.participants, %(rows)s::jsonb) g, pg_temp.archive_streams a
+  WHERE p.workspace_id = g.workspace_id AND p.conversation_id = g.conversation_id AND p.number = g.number
+    AND a.id = g.conversation_id AND a.known BETWEEN 1 AND a.given - 1
+  RETURNING p.conversation_id::text;
 
 -- name: import_transcripts
 INSERT INTO turntree.transcripts (workspace_id, origin, name)

@@ -168,12 +168,16 @@ def test_a_role_decides_the_toolset_and_whether_agents_are_called(talk: Call) ->
     assert call_of(talk, "atlas", "manage it")["status"] == "ok"
 
 
-def test_a_task_is_started_and_a_person_is_told(talk: Call) -> None:
+def test_a_task_is_started_and_a_person_is_told(
+    talk: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     talk("task", "create", "Wash up", "--name", "chore")
     create(talk, "chore", "bob")
     assert call_of(talk, "atlas", "begin")["status"] == "ok"
     assert talk("task", "show", "chore", "--json").document["state"] == "active"
     result = call_of(talk, "atlas", "tell bob")
     assert (result["status"], result["output"]["reached"]) == ("ok", True)
-    (told,) = talk("human", "show", "bob", "--json").document["details"]["inbox"]
-    assert told["message"] == "Lunch is ready."
+    monkeypatch.setenv("TURNTREE_USER", "bob")
+    (told,) = talk("inbox", "--json").documents
+    assert (told["text"], told["by"]) == ("Lunch is ready.", "agent:atlas")
+    assert set(told["refs"]) == {"run", "call_id"}

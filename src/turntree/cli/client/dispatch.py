@@ -52,6 +52,9 @@ COMMANDS: Final[Mapping[str, ServedCommand]] = {
     ),
     "tail": _served("talk", "tail", "what", "follows", "count", "seconds"),
     "cancel": _served("talk", "cancel", "what", "discard", "wait"),
+    "conversation post": _served("conversations", "post", "name", "text", "to", "key", "wait"),
+    "inbox": _served("inbox", "list_notices", "everything", "limit"),
+    "inbox read": _served("inbox", "read_notices", "ids", "everything"),
     "member list": _served("accounts", "list_members"),
     "member add": _served("accounts", "add_member", "name", "role"),
     "member role": _served("accounts", "set_role", "name", "role"),
@@ -69,6 +72,12 @@ HERE: Final = frozenset({
     "key store", "key forget",
 })  # fmt: skip
 """Commands that concern this machine alone, and so mean the same with a server."""
+EITHER: Final = frozenset({
+    "conversation list", "conversation show", "conversation create", "conversation log",
+    "conversation add", "conversation remove", "conversation leave", "conversation fork",
+    "conversation erase", "conversation set-state",
+})  # fmt: skip
+"""Commands that ask the server themselves, and take all their options there."""
 _NO_COMMAND: Final = "none"
 """An action without a command, which keeps an error from suggesting one of this machine."""
 _GAP: Final = " " * 5
@@ -82,7 +91,7 @@ def find_served(context: click.Context, terminal: Terminal) -> Callable[[], obje
         Unsupported: The command, or one of its options, does not work over a server.
     """
     name = context.command_path.partition(" ")[2]
-    if name in HERE:
+    if name in HERE or name in EITHER:
         return None
     command = COMMANDS.get(name)
     if command is None:
@@ -128,9 +137,9 @@ def _works(command: str) -> bool:
     name, *words = command.removeprefix(OF_OTHERS).split() or [""]
     if name != "turntree":
         return bool(name)  # Such as chmod.
-    return any(" ".join(words[:count]) in {*COMMANDS, *HERE} for count in (1, 2)) and not any(
-        word in ("--all", "--graph") and words[0] == "log" for word in words
-    )
+    return any(
+        " ".join(words[:count]) in {*COMMANDS, *HERE, *EITHER} for count in (1, 2)
+    ) and not any(word in ("--all", "--graph") and words[0] == "log" for word in words)
 
 
 def _refusal(what: str) -> Unsupported:

@@ -80,6 +80,7 @@ async def _read(opened: CliContext, *, asked: _WhyArgs) -> WhyOutput:
         session if stands else None,
         moves[0] if moves else None,
         await list_askers(opened, [*_list_turns(explained.causes), explained.placed]),
+        await tree.conversations.find_question(explained.placed.turn.id),
     )
 
 

@@ -5,7 +5,7 @@ Pure, like ``cli.output.text``. It must never query the ledger.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from turntree.cli.command import Terminal
 from turntree.cli.output.parts import ToolCall, brief_of, list_tool_calls
@@ -39,6 +39,10 @@ from turntree.core.session import Session, SessionMove
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.graph.causes import MESSAGE, Cause, Explanation
+
+if TYPE_CHECKING:
+    from turntree.conversations.conversation import Conversation
+    from turntree.conversations.post import Post
 
 WIDTH_MAX: Final = 140
 TOOLS_SHOWN_MAX: Final = 6
@@ -81,6 +85,8 @@ class WhyOutput:
     move: SessionMove | None = None
     askers: Mapping[TurnId, str] = field(default_factory=dict[TurnId, str])
     """The people whose tools recorded the turns."""
+    question: "tuple[Conversation, Post] | None" = None
+    """The post of a conversation that the turn answers."""
 
 
 def draw_why(told: WhyOutput, terminal: Terminal) -> Iterator[str]:
@@ -131,6 +137,13 @@ def _facts(told: WhyOutput) -> Iterator[WhyLine]:
         else f"{actor(header.by)} asked for it"
     )
     yield WhyLine([Span(f"{asked}, {_ago(header.sealed_at, told)}{model}")])
+    if told.question is not None:
+        from turntree.conversations.mentions import plain_text
+
+        conversation, post = told.question
+        words = plain_text(post.content or "").split("\n", 1)[0]
+        of = f" of {clean(conversation.name)}"
+        yield WhyLine([Span("it answers "), Span(f"post {post.seq}", "label"), Span(of)], words)
     tools = [clean(str(call.use.tool)) for call in list_tool_calls(turn)]
     if tools:
         calls = counted(len(tools), "tool call")
@@ -277,6 +290,12 @@ def why_document(told: WhyOutput) -> dict[str, Any]:
         "part": None if told.place is None else str(told.place).lstrip(":"),
         "recorded_in": None if recording is None else recording.label,
         "by": explained.placed.turn.header.by.to_json(),
+        "answers": None
+        if told.question is None
+        else {
+            "conversation": told.question[0].name,
+            "post": told.question[1].seq,
+        },
         "tools": [call.use.tool for call in list_tool_calls(explained.placed.turn)],
         "causes": [_cause_document(cause) for cause in explained.causes],
         "stopped_by": explained.bound,

@@ -94,7 +94,7 @@ def show_program(terminal: Terminal, name: str, number: int | None) -> None:
         document |= {
             "version": version.number,
             "digest": version.digest,
-            "config": version.config,
+            "config": version.shown,
         }
     if found.kind == "agent":
         document["agent_kind"] = "system_agent" if found.is_system else "user_agent"

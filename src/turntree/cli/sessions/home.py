@@ -7,6 +7,7 @@ from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.annotations import list_sessions
 from turntree.cli.output.changes import shown_path
+from turntree.cli.output.text import counted
 from turntree.cli.sessions.overview import SessionRow, describe_sessions, draw_rows, fill_rows
 from turntree.core.ids import Timestamp
 from turntree.core.session import Session
@@ -26,6 +27,8 @@ class HomeScreen:
     can_rewind: bool
     """Whether the files before the newest turn of the current session are known."""
     total: int
+    unread: int
+    """Notices of the user."""
     current: Session | None
     now: Timestamp
 
@@ -39,6 +42,8 @@ def show_home(terminal: Terminal) -> None:
         rows = [] if screen is None else screen.rows
         terminal.documents(row.document(None if screen is None else screen.current) for row in rows)
         return
+    if screen is not None and screen.unread:
+        terminal.note(f"{counted(screen.unread, 'unread notice')}: turntree inbox")
     if screen is None or not screen.total:
         terminal.note("nothing is recorded yet.")
         terminal.note("next: turntree on        import what your coding agents have stored")
@@ -85,4 +90,5 @@ async def _read(opened: CliContext) -> HomeScreen:
     if here and current is not None and current.head is not None:
         pinned = await opened.tree.resources.pins.list_pinned_along(current.head, limit=1)
         can_rewind = any(depth == current.depth for _, depth in pinned)
-    return HomeScreen(shown, bool(here), can_rewind, len(found), current, opened.now)
+    unread = await opened.tree.inbox.count_unread() if opened.is_online else 0
+    return HomeScreen(shown, bool(here), can_rewind, len(found), unread, current, opened.now)

@@ -157,7 +157,7 @@ async def _fork_under(
     agent = await tree.programs.get(name)
     if agent.kind != "agent":
         raise InvalidOperation(f"{agent.address} is {a_kind(agent.kind)}, not an agent")
-    persona = persona_of(agent.name, agent.version.number, agent.config)
+    persona = persona_of(agent.name, agent.version.number, agent.version.config)
     is_mine = agent.owner == str(tree.programs.by)
     made = await tree.personas.fork(
         revision, label, persona, owner_grants=is_mine, confirmed=confirmed

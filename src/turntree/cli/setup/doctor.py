@@ -19,18 +19,25 @@ import click
 from turntree.boot.open import Settings
 from turntree.boot.shards import NO_WORKSPACE, ShardContent, read_content
 from turntree.cli.command import Paint, Terminal, verb
-from turntree.cli.common.shard_text import describe_content
+from turntree.cli.common.shard_text import NAMES_MAX, describe_content
 from turntree.cli.context import CliContext, load_settings, with_ledger
+from turntree.cli.output.text import clean, counted
 from turntree.cli.setup.hook import examine_hooks
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.value import value
-from turntree.db.database import POSTGRES_MAJOR_MIN, open_database
+from turntree.core.viewer import EVERYTHING
+from turntree.db.database import (
+    POSTGRES_MAJOR_MIN,
+    find_slots,
+    open_database,
+    replace_slots,
+)
 from turntree.db.embedded.account import ServerError, find_account
 from turntree.db.embedded.installation import find_installation
 from turntree.db.embedded.minor_versions import find_lag
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.db.health import Health, examine
-from turntree.db.shard import Shard
+from turntree.db.shard import Shard, list_left_behind, require_slots
 
 Verdict = Literal["ok", "warn", "fail"]
 SOCKET_PATH_MAX: Final = 103
@@ -55,13 +62,22 @@ class HealthCheck:
 @click.option(
     "--fix", is_flag=True, help="Recovery of unfinished plans, as in turntree plan resume."
 )
+@click.option(
+    "--record-slots", is_flag=True,
+    help="Recording of a shard map that was changed on purpose, in its databases.",
+)  # fmt: skip
 @click.pass_context
-def doctor(context: click.Context, terminal: Terminal, fix: bool) -> None:
+def doctor(context: click.Context, terminal: Terminal, fix: bool, record_slots: bool) -> None:
     """Check this installation and print how to repair it.
 
-    Exits with 1 if something fails.
+    Exits with 1 if something fails. A database of a shard map records its slots, and is
+    refused under others. --record-slots replaces what they recorded, unless a workspace would be
+    left in a database that the map no longer names for it.
     """
-    found = list(_examine(load_settings()))
+    settings = load_settings()
+    if record_slots:
+        anyio.run(_record_slots, settings)
+    found = list(_examine(settings))
     if not any(one.verdict == "fail" or one.next == "turntree on" for one in found):
         found.append(_plans(terminal, fix=fix))
     found.append(HealthCheck("hooks", *examine_hooks()))
@@ -113,11 +129,41 @@ def _shard(shard: Shard) -> Iterator[HealthCheck]:
 
     async def read() -> ShardContent:
         async with open_database(shard.database_url, NO_WORKSPACE) as database:
+            rows = await database.seen_by(EVERYTHING).list_workspaces()
+            require_slots(shard, await find_slots(shard.database_url), rows)
             return await read_content(database, shard)
 
-    content = anyio.run(read)
+    name = f"{shard.number} shard"
+    try:
+        content = anyio.run(read)
+    except InvalidOperation as error:
+        said = f"{error}; or, if the slots were changed on purpose, record them"
+        yield HealthCheck(name, "fail", said, "turntree doctor --record-slots")
+        return
     verdict: Verdict = "fail" if content.misplaced else "ok"
-    yield HealthCheck(f"{shard.number} shard", verdict, f"{shard}: {describe_content(content)}")
+    yield HealthCheck(name, verdict, f"{shard}: {describe_content(content)}")
+
+
+async def _record_slots(settings: Settings) -> None:
+    """Have each database record the slots that the map names it for.
+
+    Raises:
+        InvalidOperation: There is no map, or a workspace would be left behind.
+    """
+    if settings.shards is None:
+        raise InvalidOperation("there is no shard map, and all workspaces are in one database")
+    # All of them first: slots that one database gives up another one gets.
+    for shard in settings.shards.shards:
+        record = await find_slots(shard.database_url)
+        async with open_database(shard.database_url, NO_WORKSPACE) as database:
+            rows = await database.seen_by(EVERYTHING).list_workspaces()
+        if left := list_left_behind(shard, record, rows):
+            raise InvalidOperation(
+                f"the map leads {counted(len(left), 'workspace')} in the database of {shard}"
+                f" to another one, where nothing moves them: {clean(', '.join(left[:NAMES_MAX]))}"
+            )
+    for shard in settings.shards.shards:
+        await replace_slots(shard)
 
 
 def _plans(terminal: Terminal, *, fix: bool) -> HealthCheck:

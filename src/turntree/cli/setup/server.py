@@ -1,6 +1,7 @@
 """``init``, ``down`` and ``status``: the current folder and the server behind it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from turntree.cli.output.session import session_row_document, stand
 from turntree.cli.output.text import age, clean, counted, cut, table
 from turntree.cli.param_types import SESSION
 from turntree.cli.settings import hide_password
+from turntree.cli.talk.inbox import notice_document
 from turntree.core.errors import TurntreeError
 from turntree.core.ids import Timestamp
 from turntree.core.revision import check_label
@@ -21,6 +23,8 @@ from turntree.core.session import Session
 from turntree.core.value import value
 from turntree.db.embedded.server import EmbeddedServer, ServerState
 from turntree.hooks.launcher import launcher_path
+from turntree.notifications.delivery import FailedDelivery
+from turntree.notifications.notice import Notice
 from turntree.runs.inbox import Backlog, FailedRun, OpenRun
 from turntree.system.head_file import FOLDER, read_head, write_head
 from turntree.system.shell_words import quoted
@@ -118,6 +122,17 @@ def down(terminal: Terminal) -> None:
 
 
 @value
+class InboxState:
+    """What the user has not read."""
+
+    unread: int = 0
+    newest: tuple[Notice, ...] = ()
+    """The newest of them, the last one last."""
+    failed: tuple[FailedDelivery, ...] = ()
+    """Channels whose last message to the user was given up."""
+
+
+@value
 class Counts:
     """What a workspace holds."""
 
@@ -133,8 +148,7 @@ class Counts:
     """Failed runs of sessions that have not moved since."""
     plans: int = 0
     """Number of unfinished forks and moves with files on this machine."""
-    inbox: tuple[Mapping[str, Any], ...] = ()
-    """Unread messages to the user, and requests that wait for their decision."""
+    inbox: InboxState = field(default_factory=InboxState)
 
 
 @verb()
@@ -198,15 +212,11 @@ async def _count(opened: CliContext) -> Counts:
     )  # fmt: skip
 
 
-async def _read_inbox(opened: CliContext) -> tuple[Mapping[str, Any], ...]:
-    user = opened.settings.user
-    person = await opened.tree.programs.find(user)
-    if person is None or person.kind != "human":
-        return ()
-    details: Mapping[str, Any] = person.details
-    told: Sequence[Mapping[str, Any]] = details.get("inbox") or ()
-    pending: Mapping[str, Any] = details.get("pending") or {}
-    return (*told, *({"request": request, "message": what} for request, what in pending.items()))
+async def _read_inbox(opened: CliContext) -> InboxState:
+    inbox = opened.tree.inbox
+    newest = await inbox.list_page(limit=RUNS_SHOWN_MAX)
+    count = await inbox.count_unread() if len(newest) == RUNS_SHOWN_MAX else len(newest)
+    return InboxState(count, tuple(newest[::-1]), tuple(await inbox.list_failed()))
 
 
 def _rows(
@@ -244,16 +254,23 @@ def _rows(
 
 
 def _inbox_rows(user: str, counts: Counts) -> Iterator[tuple[str, str]]:
-    """Yield the newest messages to the user, and what waits for their decision."""
-    for one in counts.inbox[-RUNS_SHOWN_MAX:]:
-        text = cut(clean(one["message"]), REASON_WIDTH_MAX)
-        if "request" in one:
-            way = f"turntree human approve {clean(user)} {one['request']}, or reject"
-            yield "asked", f"{text}; {way}"
+    """Yield the newest notices of the user, and what waits for their decision."""
+    inbox = counts.inbox
+    for one in inbox.newest:
+        text = cut(clean(one.text), REASON_WIDTH_MAX)
+        if one.kind == "question" and "request" in one.refs:
+            way = (
+                f"turntree human approve {clean(user)} {clean(str(one.refs['request']))}, or reject"
+            )
+            yield one.kind, f"{text}; {way}"
         else:
-            yield "message", f"{text}, from {clean(one['by'])}"
-    if any("request" not in one for one in counts.inbox):
-        yield "", f"turntree human read {clean(user)} empties the inbox"
+            yield one.kind, f"{text}, from {clean(one.by)}"
+    if inbox.unread:
+        more = inbox.unread - len(inbox.newest)
+        left = f"{more} more; " if more else ""
+        yield "", f"{left}turntree inbox shows them, turntree inbox read empties it"
+    for failed in inbox.failed:
+        yield failed.channel, f"to {clean(failed.address)} fails: {clean(failed.error)}"
 
 
 def _so_many(count: int, what: str) -> str:
@@ -341,7 +358,8 @@ def _document(
         "waiting": None if counts is None else [_pile_document(pile) for pile in counts.piles],
         "failed": None if counts is None else [_failed_document(run) for run in counts.failed],
         "plans": None if counts is None else counts.plans,
-        "inbox": [] if counts is None else [*counts.inbox],
+        "inbox": [] if counts is None else [notice_document(one) for one in counts.inbox.newest],
+        "unread": 0 if counts is None else counts.inbox.unread,
         "head": settings.session if counts is None else counts.chosen,
         "session": None if current is None else session_row_document(current, current=current),
     }

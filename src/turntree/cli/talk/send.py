@@ -151,6 +151,8 @@ def send(
     options: dict[str, Json] = {name: value for name, value in asked.items() if value}
     if allow or deny:
         options["permissions"] = _limits(allow, deny)
+    if not wait:
+        options["tells_failure"] = True
     files = {str(path): _read_text(path) for path in attached}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
         outgoing = OutgoingMessage(target, text, key, options, is_new, source, files)

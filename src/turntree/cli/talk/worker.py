@@ -123,7 +123,7 @@ async def _enter_shard(terminal: Terminal, settings: Settings, number: int) -> S
     """Return the settings of a workspace of a shard, once there is one.
 
     Raises:
-        InvalidOperation: There is no such shard.
+        InvalidOperation: There is no such shard, or its database is another one's.
         DatabaseUnavailable: Its database does not answer.
     """
     if settings.shards is None:
@@ -133,7 +133,7 @@ async def _enter_shard(terminal: Terminal, settings: Settings, number: int) -> S
     shard = settings.shards.get(number)
     if settings.shard == shard:
         return settings
-    await upgrade_database(shard.database_url)
+    await upgrade_database(shard.database_url, shard)
     async with open_database(shard.database_url, NO_WORKSPACE) as database:
         is_told = False
         while not (names := (await read_content(database, shard)).names):

@@ -165,7 +165,7 @@ DECLARE
   v_segment uuid;
   v_depth int;
 BEGIN
-  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
+  PERFORM turntree.require_session_access(p_ws, p_session, 'invoke'), turntree.refuse_bound_session(p_ws, p_session);
   SELECT x.id, x.head_id, x.version, x.event_seq INTO s FROM turntree.sessions x
     WHERE x.workspace_id = p_ws AND x.id = p_session FOR NO KEY UPDATE;
   IF NOT FOUND THEN

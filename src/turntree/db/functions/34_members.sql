@@ -140,7 +140,8 @@ BEGIN
   RETURN v_before;
 END $$;
 
--- Raises if the viewer is a guest, or was removed, and changes something that was not granted to them by name. p_stream
+-- Raises if the viewer is a guest, or was removed, and changes something that was not granted to them by name, nor
+-- said in a conversation they take part in. p_stream
 -- is a session or another program; null is something new. A person without a row counts as a member: the login of the
 -- database is the door there, and a server lets in members only.
 CREATE OR REPLACE FUNCTION turntree.require_member(p_ws uuid, p_stream uuid, p_right text) RETURNS void LANGUAGE plpgsql AS $$
@@ -156,6 +157,9 @@ BEGIN
     AND m.principal = turntree.person_behind(v_by)
     AND (m.role IS NULL OR m.role = 'guest');
   IF NOT FOUND THEN
+    RETURN;
+  ELSIF v_role = 'guest' AND p_right = 'invoke' AND turntree.takes_part(p_ws,
+      coalesce(turntree.conversation_of(p_ws, p_stream), p_stream), v_by) THEN
     RETURN;
   ELSIF v_role = 'guest' AND p_stream IS NOT NULL AND EXISTS (
       SELECT FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_stream AND (p.owner = v_by

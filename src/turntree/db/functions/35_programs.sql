@@ -2,14 +2,17 @@
 -- change of state is legal before these functions are called. They only check that the state is still the one it
 -- decided on.
 
--- Whether a principal has access to a program. The system and the owner have all access.
+-- Whether a principal has access to a program. The system and the owner have all access. To a conversation and to its
+-- sessions, those who take part have it (34_participants.sql).
 CREATE OR REPLACE FUNCTION turntree.has_program_access(
   p_ws uuid, p_program uuid, p_owner text, p_visibility text, p_by text, p_right text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
-  SELECT p_by = p_owner OR p_by LIKE 'system:%' OR p_visibility = 'public' AND p_right <> 'configure'
-    OR EXISTS (SELECT FROM turntree.program_grants g
-      WHERE g.workspace_id = p_ws AND g.program_id = p_program AND g.grantee = p_by AND CASE p_right
-        WHEN 'read' THEN true WHEN 'invoke' THEN g.access <> 'read' ELSE g.access = 'configure' END)
+  SELECT p_by LIKE 'system:%' OR p_visibility = 'public' AND (p_right <> 'configure' OR p_by = p_owner) OR CASE
+    WHEN p_visibility = 'private' AND (
+        EXISTS (SELECT FROM turntree.bound_sessions b WHERE b.workspace_id = p_ws AND b.session_id = p_program)
+        OR EXISTS (SELECT FROM turntree.conversations c WHERE c.workspace_id = p_ws AND c.id = p_program))
+      THEN turntree.has_shared_access(p_ws, p_program, p_owner, p_by, p_right)
+    ELSE p_by = p_owner OR turntree.has_grant(p_ws, p_program, p_by, p_right) END
 $$;
 
 -- Returns the details of a program as a principal may see them: an agent that works on a private task of another
@@ -19,6 +22,14 @@ CREATE OR REPLACE FUNCTION turntree.visible_details(p_ws uuid, p_details jsonb, 
       WHERE t.workspace_id = p_ws AND t.name = p_details ->> 'current_task'
         AND NOT turntree.has_program_access(p_ws, t.id, t.owner, t.visibility, p_by, 'read'))
     THEN p_details || '{"current_task": "(private)", "current_session": "(private)"}' ELSE p_details END::text
+$$;
+
+-- Returns the members of a config that name a program which a principal may not see. They are not shown to it.
+CREATE OR REPLACE FUNCTION turntree.hidden_members(p_ws uuid, p_program uuid, p_version int, p_by text) RETURNS text[] LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(SELECT r.path FROM turntree.program_refs r
+    JOIN turntree.programs t ON t.workspace_id = r.workspace_id AND t.id = r.target_id
+    WHERE r.workspace_id = p_ws AND r.program_id = p_program AND r.version = p_version
+      AND NOT turntree.has_program_access(p_ws, t.id, t.owner, t.visibility, p_by, 'read') ORDER BY r.path)
 $$;
 
 -- Returns the name to show for a program: the label, if it is a session's.
@@ -96,13 +107,18 @@ BEGIN
     VALUES (p_ws, p_program, p_kind, p_name, p_owner, p_state, p_visibility, p_details::jsonb, p_at::timestamptz, p_at::timestamptz)
     ON CONFLICT (workspace_id, name) DO NOTHING;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', DETAIL = jsonb_build_object(
-      'hint', jsonb_build_object('action', 'program.show', 'kind', 'program', 'program', p_name))::text;
+    -- One that is hidden could not be shown.
+    RAISE EXCEPTION 'the name % is taken', p_name USING ERRCODE = 'TT001', DETAIL = CASE WHEN EXISTS (SELECT FROM turntree.programs x
+        WHERE x.workspace_id = p_ws AND x.name = p_name AND NOT turntree.is_program_hidden(p_ws, x.id, p_by))
+      THEN jsonb_build_object('hint', jsonb_build_object('action', 'program.show', 'kind', 'program', 'program', p_name))::text
+      ELSE '' END;
   END IF;
   PERFORM turntree.add_program_version(p_ws, p_program, 1, p_digest, p_config, p_members, p_targets, p_by, p_at);
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p_kind), p_event, p_at, p_data);
   IF p_kind = 'agent' AND p_visibility = 'private' THEN
     PERFORM turntree.close_main_session(p_ws, p_name, p_owner, p_by, p_at);
+  ELSIF p_kind = 'conversation' THEN
+    PERFORM turntree.start_conversation(p_ws, p_program, p_owner, p_at);
   END IF;
 END $$;
 
@@ -140,6 +156,9 @@ BEGIN
   ELSIF p_version IS NOT NULL THEN
     PERFORM turntree.require_permission(p_ws, p_by, 'configure', p_program);
   END IF;
+  IF p_visibility IS NOT NULL THEN
+    PERFORM turntree.refuse_bound(p_ws, p_program, turntree.display_name(p_ws, p_program, p.name), p_visibility = 'public');
+  END IF;
   UPDATE turntree.programs SET state = coalesce(p_to, state), visibility = coalesce(p_visibility, visibility),
       version = coalesce(p_version, version), updated_at = p_at::timestamptz,
       details = CASE WHEN p_sets IS NULL THEN details ELSE (
@@ -152,6 +171,11 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p.kind), p_event, p_at, p_data);
   IF p.kind = 'agent' AND p_visibility = 'private' THEN
     PERFORM turntree.close_main_session(p_ws, p.name, p.owner, p_by, p_at);
+  ELSIF p_event IN ('human.approved', 'human.rejected') THEN
+    PERFORM turntree.settle_notice(p_ws, 'human:' || p.name,
+      format('request %s %s', p_program, turntree.document(p_data) ->> 'request'), p_at::timestamptz);
+  ELSIF p_event = 'task.failed' THEN
+    PERFORM turntree.notice_failed_task(p_ws, p_program, p.name, p.details, turntree.document(p_data), p_by, p_at);
   END IF;
 END $$;
 
@@ -170,6 +194,7 @@ BEGIN
   ELSIF p_by <> p.owner AND p_by NOT LIKE 'system:%' THEN
     RAISE EXCEPTION 'only % lets others use %', p.owner, turntree.display_name(p_ws, p_program, p.name) USING ERRCODE = '42501';
   END IF;
+  PERFORM turntree.refuse_bound(p_ws, p_program, turntree.display_name(p_ws, p_program, p.name), false);
   IF p_on THEN
     INSERT INTO turntree.program_grants (workspace_id, program_id, grantee, access)
       VALUES (p_ws, p_program, p_grantee, p_right) ON CONFLICT DO NOTHING;

@@ -172,6 +172,9 @@ BEGIN
     SELECT g.access INTO v_held FROM turntree.program_grants g
       WHERE g.workspace_id = p_ws AND g.program_id = p_session AND g.grantee = v_by AND g.access <> 'read'
       ORDER BY g.access <> p_right LIMIT 1;
+    IF NOT FOUND THEN
+      RETURN; -- A participant of its conversation, to whom nothing was granted by name.
+    END IF;
     PERFORM turntree.record_permission(p_ws, p_session, 'permission.used', v_by, v_held, p.owner || ' granted it');
     RETURN;
   ELSIF NOT turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, v_by, 'read') THEN
@@ -257,8 +260,13 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- Returns the conversation that a session is bound to; null if it is not.
+CREATE OR REPLACE FUNCTION turntree.conversation_of(p_ws uuid, p_session uuid) RETURNS uuid LANGUAGE sql STABLE AS $$
+  SELECT b.conversation_id FROM turntree.bound_sessions b WHERE b.workspace_id = p_ws AND b.session_id = p_session
+$$;
+
 -- Makes a new session as private as what it is made from, a session or a turn, or as its head: same owner, same
--- grantees, and its creator may continue it. Only the owner may make it public from the start. p_visibility may make
+-- grantees, and its creator may continue it. What is made from a session of a conversation is bound to it too. Only the owner may make it public from the start. p_visibility may make
 -- a session private that is made from something public: it then belongs to its creator. An imported session belongs
 -- to the importer in any case: the importer has the transcript, and what the tool appends next is not for the owner
 -- of another copy.
@@ -272,9 +280,12 @@ DECLARE
       WHERE p.workspace_id = p_ws AND p.id = p_source AND p.kind = 'session' AND p.visibility = 'private'),
     turntree.private_session_of(p_ws, p_source, p_by, p_session), turntree.private_session_of(p_ws, p_head, p_by, p_session));
   v_owner text := (SELECT p.owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_source);
+  v_conversation constant uuid := turntree.conversation_of(p_ws, v_source);
   g record;
 BEGIN
-  IF p_visibility = 'public' AND v_owner <> p_by AND p_by NOT LIKE 'system:%' THEN
+  IF p_visibility = 'public' AND v_conversation IS NOT NULL THEN
+    RAISE EXCEPTION 'what was said in a conversation stays in it: leave out --public' USING ERRCODE = '42501';
+  ELSIF p_visibility = 'public' AND v_owner <> p_by AND p_by NOT LIKE 'system:%' THEN
     RAISE EXCEPTION 'only % opens what was said in a private session of theirs: leave out --public', v_owner USING ERRCODE = '42501';
   ELSIF p_visibility = 'public' OR v_owner IS NULL AND p_visibility IS NULL THEN
     RETURN;
@@ -285,6 +296,9 @@ BEGIN
     v_owner := p_by;
   END IF;
   v_owner := coalesce(v_owner, p_by);
+  IF v_conversation IS NOT NULL AND v_source IS NOT NULL THEN
+    INSERT INTO turntree.bound_sessions (workspace_id, session_id, conversation_id) VALUES (p_ws, p_session, v_conversation);
+  END IF;
   INSERT INTO turntree.programs (workspace_id, id, kind, name, owner, state, visibility, details, created_at, updated_at)
     VALUES (p_ws, p_session, 'session', p_session, v_owner, 'created', 'private', '{}', p_at, p_at);
   PERFORM turntree.add_program_version(p_ws, p_session, 1, sha256('{}'), '{}', '{}', '{}', p_by, v_at);
@@ -371,6 +385,8 @@ DECLARE
   v_mover text; -- The owner of the session that moves, if it is private.
   v_owner text;
   v_name text;
+  v_conversation uuid;
+  v_private uuid;
 BEGIN
   IF p_turn IS NULL OR turntree.viewer() LIKE 'system:%' OR NOT EXISTS (SELECT FROM turntree.programs p
       WHERE p.workspace_id = p_ws AND p.kind = 'session' AND p.visibility = 'private') THEN
@@ -378,15 +394,21 @@ BEGIN
   END IF;
   SELECT p.owner INTO v_mover FROM turntree.programs p
     WHERE p.workspace_id = p_ws AND p.id = p_session AND p.visibility = 'private';
-  IF v_mover IS NOT NULL AND EXISTS (SELECT FROM turntree.turns t,
+  v_conversation := turntree.conversation_of(p_ws, p_session);
+  IF v_conversation IS NOT NULL AND EXISTS (SELECT FROM turntree.turns t,
+      LATERAL turntree.sessions_holding_turn(p_ws, t.segment_id, t.depth) h (id)
+      WHERE t.workspace_id = p_ws AND t.id = p_turn AND turntree.conversation_of(p_ws, h.id) = v_conversation) THEN
+    RETURN;
+  ELSIF v_conversation IS NULL AND v_mover IS NOT NULL AND EXISTS (SELECT FROM turntree.turns t,
       LATERAL turntree.sessions_holding_turn(p_ws, t.segment_id, t.depth) h (id)
       JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = h.id AND p.owner = v_mover
       WHERE t.workspace_id = p_ws AND t.id = p_turn) THEN
     RETURN;
   END IF;
-  SELECT p.owner INTO v_owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = turntree.private_session_of(p_ws, p_turn,
+  v_private := turntree.private_session_of(p_ws, p_turn,
     turntree.viewer(), CASE WHEN v_mover IS NULL THEN '00000000-0000-0000-0000-000000000000' ELSE p_session END);
-  IF v_owner IS NULL OR v_owner = v_mover THEN
+  SELECT p.owner INTO v_owner FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = v_private;
+  IF v_owner IS NULL OR v_owner = v_mover AND v_conversation IS NOT DISTINCT FROM turntree.conversation_of(p_ws, v_private) THEN
     RETURN;
   END IF;
   SELECT n.name INTO v_name FROM turntree.session_names n

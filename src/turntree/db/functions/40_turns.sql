@@ -30,7 +30,7 @@ DECLARE
 BEGIN
   IF p_session IS NOT NULL THEN
     -- Before the session's next position is read: it may record that access was used.
-    PERFORM turntree.require_session_access(p_ws, p_session, 'invoke');
+    PERFORM turntree.require_session_access(p_ws, p_session, 'invoke'), turntree.refuse_bound_session(p_ws, p_session);
     SELECT s.head_id, s.version + 1, s.event_seq INTO v_head, version, v_seq FROM turntree.sessions s
       WHERE s.workspace_id = p_ws AND s.id = p_session FOR NO KEY UPDATE;
     IF NOT FOUND THEN

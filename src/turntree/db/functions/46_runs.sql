@@ -232,6 +232,9 @@ DECLARE
   v_agent turntree.programs;
 BEGIN
   PERFORM turntree.require_session_access(p_ws, p_session, 'invoke'), turntree.require_sender(p_ws, p_session, p_by, p_options);
+  IF NOT p_options ? 'conversation' THEN
+    PERFORM turntree.refuse_bound_session(p_ws, p_session);
+  END IF;
   a := turntree.lock_queue(p_ws, p_session);
   IF p_options ? 'caller' THEN
     -- The lock makes a cancellation wait, which then finds this message and cancels its run too.
@@ -547,6 +550,8 @@ BEGIN
     UPDATE turntree.runs SET status = 'parked',
         parked_reason = p_bodies[array_position(p_kinds, 'run.parked')]::json -> 'data' ->> 'reason'
       WHERE workspace_id = p_ws AND id = p_run;
+  ELSIF 'run.failed' = ANY (p_kinds) THEN
+    PERFORM turntree.notice_failed_run(p_ws, p_run, turntree.document(p_bodies[array_position(p_kinds, 'run.failed')]));
   END IF;
   RETURN true;
 END $$;

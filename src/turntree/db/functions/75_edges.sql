@@ -28,13 +28,14 @@ CREATE OR REPLACE FUNCTION ledger.event_group(kind text) RETURNS text LANGUAGE s
       'session.configured', 'session.state_changed', 'agent.created', 'agent.configured', 'agent.state_changed',
       'task.created', 'task.configured', 'task.state_changed', 'human.created', 'human.configured',
       'human.state_changed', 'code.created', 'code.configured', 'code.state_changed', 'information.created',
-      'information.state_changed', 'session.model_switched', 'session.completed', 'agent.task_assigned',
+      'information.state_changed', 'conversation.created', 'conversation.configured', 'conversation.state_changed',
+      'participant.added', 'participant.removed', 'session.model_switched', 'session.completed', 'agent.task_assigned',
       'agent.thinking', 'agent.executing', 'agent.completed', 'agent.reset', 'task.assigned', 'task.started',
       'task.completed', 'task.failed', 'information.validated', 'information.updated', 'program.granted',
       'program.revoked', 'program.visibility_changed') THEN 'transition'
     WHEN $1 IN (
-      'session.forked', 'session.spawned', 'plan.step_compensated', 'transcript.materialized', 'turn.recorded',
-      'turn.snapshotted', 'message.erased') THEN 'provenance'
+      'session.forked', 'conversation.forked', 'session.spawned', 'plan.step_compensated', 'transcript.materialized', 'turn.recorded',
+      'turn.snapshotted', 'message.erased', 'post.erased') THEN 'provenance'
     ELSE 'observation' END
 $$;
 

@@ -388,12 +388,12 @@ BEGIN
   FOR v_function IN SELECT oid FROM pg_proc WHERE pronamespace = 'turntree'::regnamespace
       AND proname IN ('search_words', 'search_places', 'route_words', 'search_names', 'search_embeddings', 'nearest_nodes', 'unindex_turn',
         'reader_can_see', 'reader_can_see_all', 'reader_can_see_segment', 'reader_can_see_turn', 'reader_can_see_object',
-        'permissions_of', 'console_workspace', 'console_viewer', 'bind_console') LOOP
+        'permissions_of', 'notice_preferences', 'console_workspace', 'console_viewer', 'bind_console') LOOP
     EXECUTE format('ALTER FUNCTION %s OWNER TO turntree_searcher', v_function);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', v_function);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', v_function, CASE
       WHEN v_function::text LIKE '%unindex_turn%' THEN 'turntree_eraser'
-      WHEN v_function::text LIKE '%permissions_of%' OR v_function::text LIKE '%bind_console%' THEN 'turntree_app'
+      WHEN v_function::text ~ 'permissions_of|notice_preferences|bind_console' THEN 'turntree_app'
       WHEN v_function::text LIKE '%console_%' THEN 'turntree_app, turntree_reader, turntree_importer, turntree_eraser'
       WHEN v_function::text LIKE '%reader_can_see_object%' THEN 'turntree_app, turntree_reader, turntree_importer'
       ELSE 'turntree_app, turntree_reader' END);

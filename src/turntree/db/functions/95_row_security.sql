@@ -43,7 +43,8 @@ BEGIN
         ('event_links', 'programs', 'stream_id'), ('program_versions', 'programs', 'program_id'),
         ('program_refs', 'programs', 'program_id'), ('run_payloads', 'sessions', 'run_id'),
         ('queued_messages', 'sessions', 'session_id'), ('session_queues', 'sessions', 'session_id'), ('idempotency_keys', 'sessions', 'session_id'),
-        ('session_plans', 'sessions', 'session_id'), ('object_holders', 'sessions', 'turn_id')) x (relation, every, stream)
+        ('session_plans', 'sessions', 'session_id'), ('object_holders', 'sessions', 'turn_id'),
+        ('posts', 'programs', 'conversation_id')) x (relation, every, stream)
     UNION ALL
     SELECT 'visible_to_app', 'objects', 'turntree_app',
       '(SELECT turntree.can_see_all_programs()) OR turntree.reader_can_see_object(workspace_id, digest)'
@@ -75,6 +76,9 @@ BEGIN
     UNION ALL
     SELECT 'visible_to_app', 'identities', 'turntree_app', '(SELECT turntree.is_admin()) OR principal = (SELECT turntree.viewer())'
     UNION ALL
+    SELECT 'visible_to_app', x, 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'' OR person = (SELECT turntree.viewer())'
+      FROM unnest(ARRAY['notices', 'notice_deliveries', 'delivered_notices']) x
+    UNION ALL
     SELECT 'visible_to_app', 'login_states', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'''
     UNION ALL
     SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())
@@ -93,6 +97,7 @@ BEGIN
         ('embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'node_id'),
         ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
         ('session_plans', 'session_id'), ('idempotency_keys', 'session_id'), ('object_holders', 'turn_id'), ('object_writers', NULL),
+        ('conversations', 'id'), ('participants', 'conversation_id'), ('posts', 'conversation_id'), ('bound_sessions', 'session_id'),
         ('objects', NULL), ('raw_blocks', NULL), ('import_cursors', NULL),
         ('transcripts', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
         ('resource_leases', NULL)) x (relation, streams)

@@ -61,6 +61,8 @@ class AgentConfig(TypedConfig):
     emoji: str | None = None
     avatar_url: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=2000)] | None = None
     """Where its picture is."""
+    removable_by: Literal["participants", "owner"] | None = None
+    """Who removes it from conversations besides their creators: by default every participant."""
     role: AgentRole | None = None
     permissions: AgentPermissions | None = None
     credentials: list[Annotated[str, Field(min_length=1)]] | None = None
@@ -138,6 +140,12 @@ class AgentKind:
             ),
             Option("--description", "description", "Description."),
             Option("--avatar", "avatar_url", "Address of its picture: https://…"),
+            Option("--display-name", "name", "Name that people see."),
+            Option(
+                "--removable-by",
+                "removable_by",
+                "Who removes it from conversations: participants or owner.",
+            ),
         ),
         targets={"default_model": ("model",)},
         move_events={

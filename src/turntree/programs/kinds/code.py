@@ -73,7 +73,7 @@ class CodeKind:
 
     async def invoke(self, call: Invocation) -> dict[str, Json]:
         """Run it on the input document; the event records the digests of input and output."""
-        config, document = call.program.config, dict(call.request)
+        config, document = call.program.version.config, dict(call.request)
         faults = await find_faults(config.get("input_schema", True), document)
         if faults:
             lines = "\n".join([f"{call.program.address} takes another input", *faults])

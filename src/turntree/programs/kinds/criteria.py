@@ -172,7 +172,7 @@ async def _match(asked: JsonSchema, around: ProgramContext) -> tuple[bool, str]:
     schema: Json
     if isinstance(asked.shape, str):
         program = await around.get(asked.shape)
-        schema = program.config.get("content")
+        schema = program.version.config.get("content")
     else:
         schema = asked.shape
     if not isinstance(schema, Mapping | bool):

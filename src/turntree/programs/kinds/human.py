@@ -4,13 +4,24 @@ An approval is an event in the person's own stream. Only that person can give it
 whom another person granted that access; only once, and never a program.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
 
 from turntree.core.canonical import Json
 from turntree.core.errors import Conflict, Hint, InvalidOperation, PermissionDenied
 from turntree.core.program import Program
+from turntree.notifications.notice import TEXT_CHARS_MAX
+from turntree.notifications.preferences import (
+    INBOX,
+    check_address,
+    check_channel,
+    check_hours,
+    check_interval,
+    check_zone,
+)
+from turntree.programs.changes import AddNotice
 from turntree.programs.kind import Kind, Option
 from turntree.programs.kinds.typed_config import TypedConfig, check_config, schema_of
 from turntree.programs.lifecycles import LIFECYCLES
@@ -19,18 +30,30 @@ from turntree.programs.program_kind import Invocation
 # Each attempt loses only to a change that succeeded, so this many losses in a row mean a fault of
 # ours.
 QUICKER_MAX: Final = 20
-INBOX_MAX: Final = 50
-"""How many unread messages are kept in an inbox; the person's stream has them all."""
 ABSENT: Final = ("away", "offline")
 """States in which a person cannot be expected to answer soon."""
-MESSAGE_CHARS_MAX: Final = 10_000
-"""Each message is stored again with every later one, until it is read."""
+
+
+def _checked(check: Callable[[str], str]) -> AfterValidator:
+    """Return a check of a member, whose refusal names the member."""
+
+    def validate(text: str) -> str:
+        try:
+            return check(text)
+        except InvalidOperation as error:
+            raise ValueError(str(error)) from error
+
+    return AfterValidator(validate)
 
 
 class Preferences(TypedConfig):
-    """How a person wants to be notified."""
+    """How a person wants to be notified. An address counts only if that person set it."""
 
-    notification_channel: str | None = None
+    notification_channel: Annotated[str, _checked(check_channel)] | None = None
+    email: Annotated[str, _checked(check_address)] | None = None
+    quiet_hours: Annotated[str, _checked(check_hours)] | None = None
+    time_zone: Annotated[str, _checked(check_zone)] | None = None
+    digest_interval: Annotated[str, _checked(check_interval)] | None = None
 
 
 class HumanConfig(TypedConfig):
@@ -38,6 +61,8 @@ class HumanConfig(TypedConfig):
 
     name: str | None = None
     description: str | None = None
+    avatar_url: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=2000)] | None = None
+    """Where their picture is."""
     preferences: Preferences | None = None
     permissions: list[Literal["approve", "assign", "configure"]] | None = None
 
@@ -51,10 +76,19 @@ class HumanKind:
         LIFECYCLES["human"],
         (
             Option("--display-name", "name", "Display name of the person."),
+            Option("--avatar", "avatar_url", "Address of their picture: https://…"),
             Option(
                 "--channel",
                 "preferences/notification_channel",
-                "Where messages go: inbox (default), terminal, or none.",
+                "Where notices go: inbox (default), terminal, email, or none.",
+            ),
+            Option("--email", "preferences/email", "E-mail address, which counts if you set it."),
+            Option("--quiet-hours", "preferences/quiet_hours", "No mail in these: 22:00-07:00."),
+            Option("--time-zone", "preferences/time_zone", "Time zone of the quiet hours, or UTC."),
+            Option(
+                "--digest-interval",
+                "preferences/digest_interval",
+                "Time between two mails at least, by default 15m.",
             ),
             Option(
                 "--permission",
@@ -93,48 +127,49 @@ class HumanKind:
 
 async def _notify(call: Invocation, text: str) -> dict[str, Json]:
     """Put a message into the person's inbox, unless they want none; return where it went."""
-    preferences = call.program.config.get("preferences")
-    channel: Json = "inbox"
-    if isinstance(preferences, Mapping):
-        channel = preferences.get("notification_channel") or channel
-    reached = channel != "none"
-    told: dict[str, Json] = {"channel": channel, "reached": reached}
-    if call.program.state in ABSENT:
-        # It waits in the inbox; the caller should know that this may take long.
-        told["state"] = call.program.state
-
-    if len(text) > MESSAGE_CHARS_MAX:
-        raise InvalidOperation(f"a message to a person has at most {MESSAGE_CHARS_MAX} characters")
+    _check_text(text)
+    told = await _tell_at_terminal(call, text)
+    key = f"message {call.around.nonce()}"  # The same words twice are two messages.
 
     async def notify(person: Program) -> dict[str, Json]:
-        inbox = _add_message(_inbox(person), str(call.by), text)
-        await call.around.tell(
-            person,
-            "human.notified",
-            sets={"inbox": inbox} if reached else None,
-            more={**told, "message": text},
-        )
+        notice = AddNotice(_principal(person), "message", text, {}, key)
+        await call.around.tell(person, "human.notified", more=told, notice=notice)
         return told
 
-    # The terminal of this process is the person's only if the person is its user.
-    if str(call.by) == f"human:{call.program.name}":
-        await call.around.notify(str(channel), text)
     return await _once_at_a_time(call, notify)
 
 
+def _check_text(text: str) -> None:
+    if len(text) > TEXT_CHARS_MAX:
+        raise InvalidOperation(f"a message to a person has at most {TEXT_CHARS_MAX} characters")
+
+
+async def _tell_at_terminal(call: Invocation, text: str) -> dict[str, Json]:
+    """Print a message if this is the person's own terminal; return where it goes."""
+    preferences = call.program.version.config.get("preferences")
+    channel: Json = INBOX
+    if isinstance(preferences, Mapping):
+        channel = preferences.get("notification_channel") or channel
+    told: dict[str, Json] = {"channel": channel, "reached": channel != "none"}
+    if call.program.state in ABSENT:
+        # It waits in the inbox; the caller should know that this may take long.
+        told["state"] = call.program.state
+    # The terminal of this process is the person's only if the person is its user.
+    if str(call.by) == _principal(call.program):
+        await call.around.notify(str(channel), text)
+    return told
+
+
 async def _read(call: Invocation) -> dict[str, Json]:
-    if str(call.by) != f"human:{call.program.name}":
+    if str(call.by) != _principal(call.program):
         raise PermissionDenied(
-            f"only human:{call.program.name} reads their messages, not {call.by}"
+            f"only {_principal(call.program)} reads their messages, not {call.by}"
         )
-
-    async def read(person: Program) -> dict[str, Json]:
-        messages: list[Json] = [*_inbox(person)]
-        if messages:
-            await call.around.tell(person, "human.read", sets={"inbox": None})
-        return {"read": messages}
-
-    return await _once_at_a_time(call, read)
+    read: list[Json] = [
+        {"id": one.id, "kind": one.kind, "by": one.by, "message": one.text, "at": one.at}
+        for one in await call.around.read_notices()
+    ]
+    return {"read": read}
 
 
 async def _ask(call: Invocation, what: str) -> dict[str, Json]:
@@ -146,10 +181,15 @@ async def _ask(call: Invocation, what: str) -> dict[str, Json]:
                 {"human": call.program.name, "permission": _with_approval(call.program)},
             ),
         )
-    told = await _notify(call, f"approval is asked for: {what}")
+    text = f"approval is asked for: {what}"
+    _check_text(text)
+    told = await _tell_at_terminal(call, text)
 
     async def ask(person: Program) -> dict[str, Json]:
         request = f"r{_count(person) + 1}"
+        # The key is known to ``change_program`` too, which marks the question as read when it is
+        # answered.
+        key = f"request {person.id} {request}"
         await call.around.tell(
             person,
             "human.approval_requested",
@@ -157,7 +197,8 @@ async def _ask(call: Invocation, what: str) -> dict[str, Json]:
                 "pending": {**_waiting(person), request: what},
                 "request_count": _count(person) + 1,
             },
-            more={"request": request, "question": what},
+            more={**told, "request": request, "question": what},
+            notice=AddNotice(_principal(person), "question", text, {"request": request}, key),
         )
         return {"asked": person.name, "request": request, **told}
 
@@ -200,25 +241,12 @@ def _with_approval(person: Program) -> list[str]:
 
 
 def _permissions(person: Program) -> list[Json]:
-    found = person.config.get("permissions")
+    found = person.version.config.get("permissions")
     return found if isinstance(found, list) else []
 
 
-def _inbox(person: Program) -> list[dict[str, Json]]:
-    found = person.details.get("inbox")
-    messages = found if isinstance(found, list | tuple) else ()
-    return [dict(one) for one in messages if isinstance(one, Mapping)]
-
-
-def _add_message(inbox: list[dict[str, Json]], by: str, text: str) -> list[Json]:
-    """Return an inbox with one more message; of a full one, the loudest sender loses the oldest."""
-    arrived: list[dict[str, Json]] = [*inbox, {"by": by, "message": text}]
-    if len(arrived) > INBOX_MAX:
-        # Otherwise a sender who floods the inbox would push out the messages of others.
-        senders = [str(one.get("by")) for one in arrived]
-        ((loudest, _),) = Counter(senders).most_common(1)
-        del arrived[senders.index(loudest)]
-    return [*arrived]
+def _principal(person: Program) -> str:
+    return f"human:{person.name}"
 
 
 def _waiting(person: Program) -> dict[str, Json]:

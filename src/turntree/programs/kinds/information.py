@@ -65,7 +65,7 @@ class InformationKind:
         await check_content(program, call.around)
         if program.state == "draft":
             program = await call.around.tell(program, "information.validated", to="validated")
-        return {"content": program.config["content"], "state": program.state}
+        return {"content": program.version.config["content"], "state": program.state}
 
 
 async def check_content(program: Program, around: ProgramContext) -> None:
@@ -74,13 +74,13 @@ async def check_content(program: Program, around: ProgramContext) -> None:
     Raises:
         InvalidOperation: It does not match; the message says where.
     """
-    named = program.config.get("schema")
+    named = program.version.config.get("schema")
     if named is None:
         return
     schema = await around.get(str(named))
-    if schema.config.get("info_type") != "schema":
+    if schema.version.config.get("info_type") != "schema":
         raise InvalidOperation(f"{schema.address} is not a schema, so it validates nothing")
-    faults = await find_faults(schema.config["content"], program.config["content"])
+    faults = await find_faults(schema.version.config["content"], program.version.config["content"])
     if faults:
         raise InvalidOperation(
             "\n".join([f"{program.address} does not match {schema.address}", *faults])

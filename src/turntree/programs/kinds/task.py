@@ -138,7 +138,7 @@ async def _report(call: Invocation, *, is_last: bool) -> dict[str, Json]:
 
 
 def _criteria(task: Program) -> list[Asked]:
-    match task.config.get("spec"):
+    match task.version.config.get("spec"):
         case {"success_criteria": list(criteria)}:
             return _CRITERIA.validate_python(criteria)
         case _:

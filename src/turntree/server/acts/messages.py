@@ -109,7 +109,10 @@ async def cancel_run(context: ServerContext, act: CancelAct) -> CanceledRun:
 
 
 def _options_of(act: MessageAct) -> PostOptions:
-    options = PostOptions(fold=True) if act.fold else PostOptions()
+    # The caller may be gone when the run fails.
+    options = PostOptions(tells_failure=True)
+    if act.fold:
+        options["fold"] = True
     if act.agent is not None:
         options["agent"] = act.agent
     if act.model is not None:

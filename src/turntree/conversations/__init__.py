@@ -1,0 +1,1 @@
+"""Conversations: people and agents together, and each answer a turn."""

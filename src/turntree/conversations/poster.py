@@ -1,0 +1,203 @@
+"""Stores a post and sets in motion what follows from it, in one transaction.
+
+The post, the participants that it brings in, the messages to the agents that it addresses and the
+wake-ups of their sessions are committed together or not at all. A person's post and the answer that
+a worker seals go through the same lines.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from turntree.conversations import post as posts
+from turntree.conversations.conversation import MentionOutcome, Participant
+from turntree.conversations.mentions import check_post
+from turntree.conversations.post import AddressedAgent, Introduction, Post, PostDraft
+from turntree.conversations.store import ConversationStore
+from turntree.core.clock import Clock
+from turntree.core.ids import RunId, Timestamp
+from turntree.core.message import Message, lift_parts, line_of
+from turntree.core.value import value
+from turntree.db.database import Connection
+from turntree.ledger.store import Ledger
+from turntree.runs.engine import Wake
+
+
+@value
+class PostResult:
+    """A post that was stored, and what follows from it."""
+
+    seq: int
+    id: str
+    repeated: bool = False
+    answers: tuple[AddressedAgent, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Members of the workspace whom it mentions and who do not take part."""
+    held_back: tuple[str, ...] = ()
+    """Agents that were not woken; a post of the system says why."""
+    wakes: tuple[Wake, ...] = ()
+    """Wake-ups that the caller schedules; the sessions are marked as awake already."""
+
+
+@value
+class Poster:
+    """Stores posts."""
+
+    store: ConversationStore
+    ledger: Ledger
+    clock: Clock
+    model: str | None = None
+    """The model that answers for an agent that has none."""
+    tokens_daily: int | None = None
+    """Tokens that agents may use for one person in a day; None for any number."""
+
+    async def put(
+        self, connection: Connection, draft: PostDraft, *, agent_turns_max: int
+    ) -> PostResult:
+        """Store a post in the transaction of a connection; the conversation is locked by it.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+            PermissionDenied: The author does not take part.
+            InvalidOperation: It says nothing or too much, or the key belongs to another post.
+        """
+        at, id, store = self.clock.now(), self.clock.new_id(), self.store
+        wanted = [(one.kind, one.id) for one in check_post(draft.content) if one.calls]
+        body = posts.document_of(
+            draft.conversation, id, draft.author, draft.content, at, self.clock.nonce()
+        )
+        seq, repeated = await store.create_post(connection, draft, id, body, at=at)
+        if repeated:
+            earlier = await store.list_addressed(connection, draft.conversation, seq)
+            answers = tuple(AddressedAgent(*one) for one in earlier)
+            return PostResult(seq, id, repeated=True, answers=answers)
+        if draft.author is None or not wanted:
+            return PostResult(seq, id)
+        mentioned = await store.address(
+            connection, draft.conversation, seq, [*dict.fromkeys(wanted)], author=draft.author,
+            hops=draft.hops, hops_max=agent_turns_max, charged=draft.charged or draft.author,
+            tokens_max=self.tokens_daily, at=at,
+        )  # fmt: skip
+        answers, wakes = await self._tell(connection, draft, seq, at, mentioned)
+        absent = tuple(one.principal for one in mentioned if one.became == "absent")
+        held_back = tuple(_agent(one) for one in mentioned if one.became in posts.REASONS)
+        if held_back:
+            why = posts.explain(
+                [(_agent(one), one.became) for one in mentioned if one.became in posts.REASONS],
+                agent_turns_max, self.tokens_daily,
+            )  # fmt: skip
+            await self._say_why(connection, draft, seq, why)
+        return PostResult(seq, id, answers=answers, absent=absent, held_back=held_back, wakes=wakes)
+
+    async def _say_why(self, connection: Connection, draft: PostDraft, seq: int, why: str) -> None:
+        """Store a post of the system that explains a post before it."""
+        told = replace(
+            draft, content=why, author=None, turn=None, key=None, cause=draft.cause or seq
+        )
+        at, id = self.clock.now(), self.clock.new_id()
+        body = posts.document_of(draft.conversation, id, None, why, at, self.clock.nonce())
+        await self.store.create_post(connection, told, id, body, at=at)
+
+    async def _tell(
+        self,
+        connection: Connection,
+        draft: PostDraft,
+        seq: int,
+        at: Timestamp,
+        mentioned: Sequence[MentionOutcome],
+    ) -> tuple[tuple[AddressedAgent, ...], tuple[Wake, ...]]:
+        """Queue what each addressed agent was not told of yet."""
+        addressed = [one for one in mentioned if one.became == "addressed"]
+        if not addressed:
+            return (), ()
+        present = await self.store.list_participants(draft.conversation, connection=connection)
+        names = {one.principal: one.name for one in present}
+        answers: list[AddressedAgent] = []
+        wakes: list[Wake] = []
+        for one in addressed:
+            assert one.session is not None, "an agent is addressed in its session"
+            messages = await self._list_messages(connection, draft, seq, one, present, names)
+            options = self._options(draft, one, seq)
+            delivered: list[tuple[int, int]] = []
+            run = ""
+            for number, message in messages:
+                # They become the query of one turn. The first joins an earlier message of the same
+                # author that no run has begun with.
+                run, message_seq, wake = await self.store.queue_message(
+                    connection, one.session, await self._write(message),
+                    by=str(draft.author), at=at, options=options,
+                )  # fmt: skip
+                if wake is not None:
+                    wakes.append((one.session, wake))
+                if number is not None:
+                    delivered.append((number, message_seq))
+            await self.store.record_delivery(
+                connection, draft.conversation, delivered, one.session, until=seq
+            )
+            answers.append(AddressedAgent(_agent(one), one.session, RunId(run)))
+        return tuple(answers), tuple(wakes)
+
+    async def _list_messages(
+        self,
+        connection: Connection,
+        draft: PostDraft,
+        seq: int,
+        one: MentionOutcome,
+        present: Sequence[Participant],
+        names: Mapping[str, str],
+    ) -> list[tuple[int | None, Message]]:
+        """Return what an agent was not told of yet, each with the position of its post."""
+        told = one.told_seq or 0
+        untold = [
+            post
+            for post in await self.store.list_posts(
+                draft.conversation, after=told, before=seq + 1, limit=posts.TOLD_POSTS_MAX,
+                connection=connection,
+            )
+            if post.author != one.principal
+        ]  # fmt: skip
+        messages: list[tuple[int | None, Message]] = []
+        if one.is_new:
+            heading = Introduction(
+                draft.title, one.principal, [(each.principal, each.name) for each in present]
+            )
+            messages.append((None, posts.heading_message(heading)))
+        if (omitted := seq - told - posts.TOLD_POSTS_MAX) > 0:
+            messages.append((None, posts.omitted_message(omitted)))
+        messages += [(post.seq, self._told(post, names)) for post in untold]
+        return messages
+
+    def _told(self, post: Post, names: Mapping[str, str]) -> Message:
+        author = post.author or ""
+        return posts.post_message(post, names.get(author) or author.partition(":")[2])
+
+    def _options(self, draft: PostDraft, one: MentionOutcome, seq: int) -> dict[str, Any]:
+        """Return what the run's first event records about the post that it answers."""
+        options: dict[str, Any] = {
+            "agent": _agent(one),
+            "fold": True,
+            "tells_failure": True,
+            "conversation": {
+                "id": draft.conversation,
+                "post": seq,
+                "cause": draft.cause or seq,
+                "hops": draft.hops,
+                "charged_to": draft.charged or draft.author,
+            },
+        }
+        if self.model is not None:
+            options["model"] = self.model
+        if draft.chain is not None:
+            options["chain"] = list(draft.chain)
+        return options
+
+    async def _write(self, message: Message) -> str:
+        objects: list[bytes] = []
+        offloaded = lift_parts(message, objects)
+        for data in objects:
+            await self.ledger.put_object(data)
+        return line_of(offloaded).decode()
+
+
+def _agent(one: MentionOutcome) -> str:
+    return one.principal.removeprefix("agent:")

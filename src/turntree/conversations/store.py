@@ -1,0 +1,260 @@
+"""Conversations on PostgreSQL. Must never know what a mention looks like."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from turntree.conversations.conversation import Conversation, MentionOutcome, Participant
+from turntree.conversations.post import AGENT_TURNS_MAX, Post, PostDraft, content_of
+from turntree.conversations.suggestions import MentionCandidate
+from turntree.core.canonical import digest_from_raw
+from turntree.core.ids import ProgramId, RunId, SessionId, Timestamp, TurnId, find_long_id
+from turntree.core.value import value
+from turntree.db.arrays import int_array, text_array
+from turntree.db.database import Connection, Database, Row, as_uuid, fetch
+from turntree.db.sql import load_statements
+from turntree.runs.inbox_store import SQL as INBOX_SQL
+
+SQL = load_statements(__file__)
+SEQ_MAX = 2**31 - 1
+
+
+@value
+class ConversationStore:
+    """Conversations, their participants and their posts."""
+
+    database: Database
+
+    async def lock(self, connection: Connection, conversation: ProgramId) -> None:
+        """Lock a conversation until the transaction ends, before any session of it is locked.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+        """
+        await self._call(connection, SQL["lock_conversation"], conversation=UUID(conversation))
+
+    async def add(self, conversation: ProgramId, principal: str, *, by: str, at: Timestamp) -> bool:
+        """Add a participant; False if it takes part already.
+
+        Raises:
+            NotFound: There is no such agent or member.
+            PermissionDenied: ``by`` does not take part, or may not use the agent.
+        """
+        row = await self.database.fetch_one(
+            SQL["add_participant"], conversation=UUID(conversation), principal=principal, by=by,
+            at=at,
+        )  # fmt: skip
+        assert row is not None, "the function returns one row or raises"
+        return bool(row[0])
+
+    async def remove(
+        self, conversation: ProgramId, principal: str, *, by: str, at: Timestamp
+    ) -> None:
+        """Remove a participant.
+
+        Raises:
+            NotFound: It does not take part.
+            PermissionDenied: ``by`` may not remove it.
+            InvalidOperation: It is the creator or a system agent.
+        """
+        await self.database.run(
+            SQL["remove_participant"], conversation=UUID(conversation), principal=principal,
+            by=by, at=at,
+        )  # fmt: skip
+
+    async def fork(
+        self, conversation: ProgramId, parent: ProgramId, seq: int, *, by: str, at: Timestamp
+    ) -> None:
+        """Make a new conversation a fork of another one, at one of its posts.
+
+        Raises:
+            NotFound: There is no such post.
+        """
+        await self.database.run(
+            SQL["fork_conversation"], conversation=UUID(conversation), parent=UUID(parent),
+            seq=seq, by=by, at=at,
+        )  # fmt: skip
+
+    async def create_post(
+        self, connection: Connection, draft: PostDraft, id: str, body: str, *, at: Timestamp
+    ) -> tuple[int, bool]:
+        """Store a post; return its position, and whether it was stored before."""
+        seq, repeated = await self._call(
+            connection, SQL["create_post"], conversation=UUID(draft.conversation), post=UUID(id),
+            body=body, author=draft.author, at=at, key=draft.key, turn=as_uuid(draft.turn),
+            cause=draft.cause, hops=draft.hops, charged=draft.charged or draft.author,
+        )  # fmt: skip
+        return int(seq), bool(repeated)
+
+    async def address(
+        self,
+        connection: Connection,
+        conversation: ProgramId,
+        seq: int,
+        mentions: Sequence[tuple[str, str]],
+        *,
+        author: str,
+        hops: int,
+        hops_max: int,
+        charged: str,
+        tokens_max: int | None,
+        at: Timestamp,
+    ) -> list[MentionOutcome]:
+        """Find what a post's mentions mean, each a kind and an id; bring in absent agents."""
+        rows = await fetch(
+            connection, SQL["address_participants"], workspace=self.database.workspace,
+            conversation=UUID(conversation), seq=seq,
+            kinds=text_array([kind for kind, _ in mentions]),
+            names=text_array([id for _, id in mentions]),
+            ids=text_array([find_long_id(id) for _, id in mentions]),
+            author=author, hops=hops, hops_max=hops_max, charged=charged,
+            tokens_max=tokens_max, at=at,
+        )  # fmt: skip
+        return [MentionOutcome(*row) for row in rows]
+
+    async def queue_message(
+        self,
+        connection: Connection,
+        session: SessionId,
+        payload: str,
+        *,
+        by: str,
+        at: Timestamp,
+        options: Mapping[str, Any],
+    ) -> tuple[str, int, int | None]:
+        """Queue a message for an agent; return its run, its position, and the wake-up owed."""
+        run, seq, _, wake = await self._call(
+            connection, INBOX_SQL["post_message"], session=UUID(session), payload=payload, by=by,
+            at=at, key=None, options=Jsonb(options),
+        )  # fmt: skip
+        return str(run), int(seq), wake
+
+    async def record_delivery(
+        self,
+        connection: Connection,
+        conversation: ProgramId,
+        delivered: Sequence[tuple[int, int]],
+        session: SessionId,
+        *,
+        until: int,
+    ) -> None:
+        """Record which message tells an agent of which post, and how far it has been told."""
+        await self._call(
+            connection, SQL["record_delivery"], conversation=UUID(conversation),
+            seqs=int_array([seq for seq, _ in delivered]), session=UUID(session),
+            messages=int_array([message for _, message in delivered]), until=until,
+        )  # fmt: skip
+
+    async def list_posts(
+        self,
+        conversation: ProgramId,
+        *,
+        after: int = 0,
+        before: int = SEQ_MAX,
+        limit: int,
+        connection: Connection | None = None,
+    ) -> list[Post]:
+        """Return the newest posts between two positions, oldest first."""
+        params = {
+            "conversation": UUID(conversation),
+            "after": after,
+            "before": before,
+            "limit": limit,
+        }
+        if connection is None:
+            rows = await self.database.fetch(SQL["list_posts"], **params)
+        else:
+            rows = await fetch(
+                connection, SQL["list_posts"], workspace=self.database.workspace, **params
+            )
+        return [_post(row) for row in reversed(rows)]
+
+    async def erase(
+        self, conversation: ProgramId, seq: int, *, reason: str, by: str, at: Timestamp
+    ) -> bool:
+        """Erase a post for good; False if it was erased before.
+
+        Raises:
+            NotFound: There is no such post.
+            PermissionDenied: ``by`` neither wrote it nor created the conversation.
+            Conflict: An agent is being told of it.
+        """
+        params = {"conversation": UUID(conversation), "seq": seq, "by": by}
+        # The eraser sees everything, so check first whether this viewer may erase.
+        await self.database.run(SQL["require_post_erasure"], **params)
+        async with (
+            self.database.acting_as("turntree_eraser") as connection,
+            connection.transaction(),
+        ):
+            (is_new,) = await self._call(
+                connection, SQL["erase_post"], **params, reason=reason, at=at
+            )
+        return bool(is_new)
+
+    async def list_addressed(
+        self, connection: Connection, conversation: ProgramId, seq: int
+    ) -> list[tuple[str, SessionId, str]]:
+        """Return the agents that a post addressed, each with its session and its run."""
+        rows = await fetch(
+            connection, SQL["list_addressed"], workspace=self.database.workspace,
+            conversation=UUID(conversation), seq=seq,
+        )  # fmt: skip
+        return [(agent, SessionId(session), run) for agent, session, run in rows]
+
+    async def list_pending(self, conversation: ProgramId, cause: int) -> list[RunId]:
+        """Return the runs that are still to answer a post, or an answer to it."""
+        rows = await self.database.fetch(
+            SQL["list_pending"], conversation=UUID(conversation), cause=cause
+        )
+        return [RunId(run) for (run,) in rows]
+
+    async def list_participants(
+        self, conversation: ProgramId, *, all: bool = False, connection: Connection | None = None
+    ) -> list[Participant]:
+        """Return the participants, in the order in which they came; with ``all``, past ones too."""
+        params = {"conversation": UUID(conversation), "all": all}
+        if connection is None:
+            rows = await self.database.fetch(SQL["list_participants"], **params)
+        else:
+            rows = await fetch(
+                connection, SQL["list_participants"], workspace=self.database.workspace, **params
+            )
+        return [Participant(*row) for row in rows]
+
+    async def list_conversations(
+        self, *, by: str, only: ProgramId | None = None, archived: bool = False
+    ) -> list[Conversation]:
+        """Return the conversations that the viewer may read, those with the newest posts first."""
+        rows = await self.database.fetch(
+            SQL["list_conversations"], by=by, conversation=as_uuid(only),
+            states=text_array(["active", "archived"] if archived else ["active"]),
+            agent_turns_max=AGENT_TURNS_MAX,
+        )  # fmt: skip
+        return [Conversation(*row) for row in rows]
+
+    async def find_question(self, turn: TurnId) -> tuple[ProgramId, int] | None:
+        """Return the conversation and the position of the post that a turn answers, if any."""
+        row = await self.database.fetch_one(SQL["find_question"], turn=UUID(turn))
+        return None if row is None else (ProgramId(row[0]), int(row[1]))
+
+    async def list_candidates(self, conversation: ProgramId, *, by: str) -> list[MentionCandidate]:
+        """Return whom a principal could mention in a conversation."""
+        rows = await self.database.fetch(
+            SQL["list_candidates"], conversation=UUID(conversation), by=by
+        )
+        return [MentionCandidate(*row) for row in rows]
+
+    async def _call(self, connection: Connection, query: bytes, /, **params: Any) -> Row:
+        (row,) = await fetch(connection, query, workspace=self.database.workspace, **params)
+        return row
+
+
+def _post(row: Row) -> Post:
+    conversation, seq, id, kind, author, body, digest, at, turn, turn_digest, cause, hops = row
+    return Post(
+        ProgramId(conversation), seq, id, kind, author, content_of(body),
+        digest_from_raw(bytes(digest)), at, turn,
+        None if turn_digest is None else digest_from_raw(bytes(turn_digest)), cause, hops,
+    )  # fmt: skip

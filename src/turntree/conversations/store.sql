@@ -1,0 +1,129 @@
+-- Conversations, their participants and their posts.
+
+-- name: lock_conversation
+SELECT (turntree.lock_conversation(%(workspace)b, %(conversation)b)).id::text;
+
+-- name: add_participant
+SELECT turntree.add_participant(%(workspace)b, %(conversation)b, %(principal)b, %(by)b, %(at)b);
+
+-- name: remove_participant
+SELECT turntree.remove_participant(%(workspace)b, %(conversation)b, %(principal)b, %(by)b, %(at)b);
+
+-- name: fork_conversation
+SELECT turntree.fork_conversation(%(workspace)b, %(conversation)b, %(parent)b, %(seq)b, %(by)b, %(at)b);
+
+-- name: create_post
+SELECT seq, repeated FROM turntree.create_post(%(workspace)b, %(conversation)b, %(post)b, %(body)b, %(author)b::text, %(at)b,
+  %(key)b::text, %(turn)b::uuid, %(cause)b::int, %(hops)b::int, %(charged)b::text);
+
+-- name: address_participants
+SELECT became, principal, session_id::text, told_seq, is_new FROM turntree.address_participants(%(workspace)b, %(conversation)b,
+  %(seq)b::int, %(kinds)b::text[], %(names)b::text[], %(ids)b::text[]::uuid[], %(author)b, %(hops)b::int, %(hops_max)b::int, %(charged)b,
+  %(tokens_max)b::bigint, %(at)b);
+
+-- name: record_delivery
+SELECT turntree.record_delivery(%(workspace)b, %(conversation)b, %(seqs)b::int[], %(session)b, %(messages)b::int[], %(until)b::int);
+
+-- name: list_posts
+SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
+    to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turn_id::text,
+    (SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = x.workspace_id AND t.id = x.turn_id), cause_seq, hops
+  FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
+  WHERE NOT turntree.is_program_hidden(workspace_id, %(conversation)b, turntree.viewer());
+
+-- name: list_addressed
+-- What a repeated post addressed: its runs, by the sessions that were told of it last.
+SELECT b.agent, d.session_id::text, q.run_id::text FROM turntree.post_deliveries d
+  JOIN turntree.bound_sessions b ON b.workspace_id = d.workspace_id AND b.session_id = d.session_id
+  JOIN turntree.queued_messages q ON q.workspace_id = d.workspace_id AND q.session_id = d.session_id AND q.seq = d.message_seq
+  WHERE d.workspace_id = %(workspace)b AND d.conversation_id = %(conversation)b AND d.seq = %(seq)b::int
+    AND (q.options #>> '{conversation,post}')::int = d.seq
+  ORDER BY d.session_id;
+
+-- name: list_pending
+-- The runs that are not sealed yet and answer a post of a person, or an answer to it.
+SELECT DISTINCT q.run_id::text FROM turntree.bound_sessions b
+  JOIN turntree.queued_messages q ON q.workspace_id = b.workspace_id AND q.session_id = b.session_id
+  WHERE b.workspace_id = %(workspace)b AND b.conversation_id = %(conversation)b AND b.agent IS NOT NULL
+    AND (q.options #>> '{conversation,cause}')::int = %(cause)b::int AND q.canceled_at IS NULL
+    AND NOT EXISTS (SELECT FROM turntree.turn_bodies t WHERE t.workspace_id = b.workspace_id AND t.turn_id = q.run_id)
+    AND NOT turntree.is_program_hidden(b.workspace_id, b.conversation_id, turntree.viewer());
+
+-- name: list_participants
+SELECT x.principal, coalesce(c.name, substring(x.principal FROM position(':' IN x.principal) + 1)), x.added_by,
+    to_char(x.added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), x.removed_by,
+    to_char(x.removed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), x.session_id::text,
+    (SELECT n.name FROM turntree.session_names n WHERE n.workspace_id = x.workspace_id AND n.session_id = x.session_id
+      AND n.reason IS NULL), x.session_id IS NOT NULL AND (
+      EXISTS (SELECT FROM turntree.runs r WHERE r.workspace_id = x.workspace_id AND r.session_id = x.session_id AND r.status <> 'finished')
+      OR EXISTS (SELECT FROM turntree.queued_messages q WHERE q.workspace_id = x.workspace_id AND q.session_id = x.session_id
+        AND q.payload IS NOT NULL AND q.canceled_at IS NULL))
+  FROM turntree.participants x
+  LEFT JOIN turntree.programs p ON p.workspace_id = x.workspace_id AND p.kind || ':' || p.name = x.principal
+    AND p.name = substring(x.principal FROM position(':' IN x.principal) + 1)
+  LEFT JOIN LATERAL (SELECT convert_from(o.bytes, 'UTF8')::jsonb ->> 'name' AS name FROM turntree.program_versions v
+    JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+    WHERE v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version) c ON true
+  WHERE x.workspace_id = %(workspace)b AND x.conversation_id = %(conversation)b
+    AND (%(all)b::boolean OR x.removed_at IS NULL)
+    AND NOT turntree.is_program_hidden(x.workspace_id, x.conversation_id, turntree.viewer())
+  ORDER BY x.number;
+
+-- name: list_conversations
+-- Those of which a principal is told first where something was said last.
+SELECT p.id::text, p.name, coalesce(d.config ->> 'title', p.name), p.owner, p.state, p.visibility,
+    c.post_seq, to_char(c.posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    (SELECT count(*)::int FROM turntree.participants x WHERE x.workspace_id = c.workspace_id AND x.conversation_id = c.id
+      AND x.removed_at IS NULL),
+    turntree.is_participant(p.workspace_id, p.id, %(by)b), c.parent_id::text, c.forked_seq,
+    coalesce((d.config ->> 'agent_turns_max')::int, %(agent_turns_max)b::int)
+  FROM turntree.programs p
+  JOIN turntree.conversations c ON c.workspace_id = p.workspace_id AND c.id = p.id
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest,
+    LATERAL (SELECT convert_from(o.bytes, 'UTF8')::jsonb AS config) d
+  WHERE p.workspace_id = %(workspace)b AND p.kind = 'conversation'
+    AND (%(conversation)b::uuid IS NULL OR p.id = %(conversation)b::uuid)
+    AND (%(conversation)b::uuid IS NOT NULL OR p.state = ANY (%(states)b::text[]))
+    AND NOT turntree.is_program_hidden(p.workspace_id, p.id, turntree.viewer())
+  ORDER BY coalesce(c.posted_at, p.created_at) DESC, p.name;
+
+-- name: list_candidates
+-- Whom a principal could mention in a conversation: the agents that it may read, and people. used_at is when one last
+-- said something there.
+WITH people (name) AS (
+  SELECT substring(m.principal FROM 7) FROM turntree.members m
+    WHERE m.workspace_id = %(workspace)b AND m.role IS NOT NULL AND m.principal LIKE 'human:_%%'
+  UNION SELECT substring(x.principal FROM 7) FROM turntree.participants x
+    WHERE x.workspace_id = %(workspace)b AND x.conversation_id = %(conversation)b AND x.removed_at IS NULL AND x.principal LIKE 'human:_%%'
+), candidates (kind, principal, id, program_id, state, may_invoke) AS (
+  SELECT 'agent', 'agent:' || p.name, p.name, p.id, p.state,
+      turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'invoke')
+    FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.kind = 'agent' AND p.state <> 'deleted'
+      AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+  UNION ALL
+  SELECT 'user', 'human:' || x.name, x.name, p.id, 'active', true FROM people x
+    LEFT JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.kind = 'human' AND p.name = x.name
+      AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+)
+SELECT c.kind, c.id, coalesce(convert_from(o.bytes, 'UTF8')::jsonb ->> 'name', c.id), c.state, c.may_invoke,
+    turntree.is_participant(%(workspace)b, %(conversation)b, c.principal),
+    (SELECT to_char(max(y.posted_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') FROM turntree.posts y
+      WHERE y.workspace_id = %(workspace)b AND y.conversation_id = %(conversation)b AND y.author = c.principal)
+  FROM candidates c
+  LEFT JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = c.program_id
+  LEFT JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  LEFT JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
+  WHERE c.principal <> %(by)b ORDER BY c.principal;
+
+-- name: find_question
+-- Which post a turn answers, also if it failed.
+SELECT q.options #>> '{conversation,id}', (q.options #>> '{conversation,post}')::int FROM turntree.runs r
+  JOIN turntree.queued_messages q ON q.workspace_id = r.workspace_id AND q.session_id = r.session_id AND q.run_id = r.id
+  WHERE r.workspace_id = %(workspace)b AND r.id = %(turn)b AND q.options ? 'conversation' ORDER BY q.seq LIMIT 1;
+
+-- name: require_post_erasure
+SELECT turntree.require_post_erasure(%(workspace)b, %(conversation)b, %(seq)b::int, %(by)b);
+
+-- name: erase_post
+SELECT turntree.erase_post(%(workspace)b, %(conversation)b, %(seq)b::int, %(reason)b, %(by)b, %(at)b);
