@@ -1,12 +1,14 @@
 """Sends spans by OTLP, with OpenTelemetry's own SDK, which reads its own variables.
 
 Imported only where an endpoint is named and the extra is installed. The SDK sends from a thread of
-its own and drops what it cannot send: neither a request nor a run ever waits for it.
+its own and drops what it cannot send: neither a request nor a run ever waits for it, and the end of
+the process only for a moment.
 """
 
+import threading
 from collections.abc import Sequence
 from contextvars import Token
-from typing import Self
+from typing import Final, Self
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -22,6 +24,8 @@ from turntree.core.turn import Header
 from turntree.system.trace import TRACEPARENT, TraceParent, read_traceparent
 from turntree.telemetry.spans import RunSpan, RunTrace, trace_run
 
+FLUSH_S_MAX: Final = 3.0
+"""How long the end of a process waits for a receiver to take the spans that are left."""
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
@@ -55,13 +59,27 @@ class SpanSender:
         # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before what is given here.
         own = Resource.create({"service.name": "turntree"})
         named = own.merge(Resource({"service.version": version}))
-        self._provider = TracerProvider(resource=named, id_generator=self._ids)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        # At the exit of the interpreter the provider would wait for the receiver once more.
+        self._provider = TracerProvider(
+            resource=named, id_generator=self._ids, shutdown_on_exit=False
+        )
+        self._exporter = OTLPSpanExporter()
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("turntree", version)
 
-    def close(self) -> None:
-        """Send what is left, for a few seconds at most."""
-        self._provider.shutdown()
+    def close(self) -> bool:
+        """Send what is left, and return whether the receiver answered within ``FLUSH_S_MAX``."""
+        # The provider waits for 30 s where a receiver accepts and never answers, and for 10 s
+        # where none listens; neither can be told to wait less. Its threads are daemons, so those
+        # that still wait end with the process.
+        ending = threading.Thread(target=self._provider.shutdown, daemon=True)
+        ending.start()
+        ending.join(FLUSH_S_MAX)
+        if not ending.is_alive():
+            return True
+        # Otherwise it would go on to try, and to say so, while the rest of the process ends.
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+        return False
 
     def note_recorded(self, facts: Sequence[RunEvent]) -> None:
         """Wait for the whole run."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +18,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from proofs.http_world import serving_apart
 from tests.cli.setup.planted import LABEL, MODEL, TEXT, WORKSPACE, first_key
 from tests.cli.setup.test_shards import running
+from tests.telemetry.test_tracing import SLACK_S, stalled
 from turntree.boot.open import Settings
+from turntree.telemetry.tracing import FLUSH_S_MAX
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(400)]
 SOON_S = 180.0
@@ -126,3 +129,27 @@ async def test_content_is_sent_only_where_it_is_asked_for(
                 assert '"outcome":"completed"' in (await stream.aread()).decode()
     (whole,) = [span for _, span in receiver.spans if span.name.startswith("invoke_agent")]
     assert TEXT in attributes(whole)["gen_ai.input.messages"]
+
+
+async def test_server_ends_within_seconds_where_no_receiver_answers(
+    planted: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with stalled() as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        async with (
+            asyncio.timeout(SOON_S),
+            serving_apart(planted) as served,
+            httpx2.AsyncClient(base_url=served.url, timeout=SOON_S) as http,
+        ):
+            headers = {**await first_key(http, served), "idempotency-key": "once"}
+            body = {"to": LABEL, "text": TEXT, "model": MODEL}
+            path = f"/w/{WORKSPACE}/api/v1/runs"
+            run = (await http.post(path, json=body, headers=headers)).json()["run"]
+            async with http.stream("GET", f"{path}/{run}/events", headers=headers) as stream:
+                assert '"outcome":"completed"' in (await stream.aread()).decode()
+            asked = time.monotonic()
+            served.process.terminate()
+            assert await served.process.wait() == 0
+            took_s = time.monotonic() - asked
+    assert took_s < FLUSH_S_MAX + 2 * SLACK_S
+    assert "some spans are lost: their receiver did not" in capfd.readouterr().err

@@ -31,14 +31,16 @@ async def tracing(terminal: Terminal) -> "AsyncGenerator[SpanSender | None, None
         terminal.note("no spans are sent: they need pip install 'turntree[otel]'")
         yield None
         return
-    from turntree.telemetry.tracing import SpanSender
+    from turntree.telemetry.tracing import FLUSH_S_MAX, SpanSender
 
     opened = SpanSender(turntree.__version__, has_content=_is_true(_CONTENT))
     try:
         yield opened
     finally:
-        # It waits for the receiver, for a few seconds at most.
-        await anyio.to_thread.run_sync(opened.close)
+        if not await anyio.to_thread.run_sync(opened.close):
+            terminal.note(
+                f"some spans are lost: their receiver did not take them within {FLUSH_S_MAX:g} s"
+            )
 
 
 def _is_true(name: str) -> bool:
