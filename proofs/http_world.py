@@ -31,6 +31,7 @@ from turntree.db.database import Database
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.server.access.network_callers import make_callers
 from turntree.server.access.oidc.config import IdentityProviderConfig
+from turntree.server.access.proxies import TrustedProxies
 from turntree.server.access.rate_limits import RateLimits
 from turntree.server.access.session_cookie import cookie_name
 from turntree.server.app import make_network_app, make_network_door
@@ -239,6 +240,7 @@ async def serving_here(
     page: Page | None = None,
     providers: Sequence[IdentityProviderConfig] = (),
     rates: RateLimits = UNLIMITED,
+    proxies: TrustedProxies | None = None,
 ) -> AsyncGenerator[str, None]:
     """Run the application in this process, and yield where it is; ``names`` are more host names."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -246,8 +248,9 @@ async def serving_here(
     keys = AccessKeys(secrets.token_bytes(SECRET_BYTES), "proof", port, time.time)
     async with contextlib.AsyncExitStack() as stack:
         callers = await make_callers(
-            team.tree, team.database, team.settings, keys, stack, providers=providers, rates=rates
-        )
+            team.tree, team.database, team.settings, keys, stack,
+            providers=providers, rates=rates, proxies=proxies,
+        )  # fmt: skip
 
         async def is_ready() -> bool:
             return True
@@ -265,6 +268,8 @@ async def serving_here(
                 lifespan="off",
                 ws="none",
                 timeout_graceful_shutdown=1,
+                # As the command: who is trusted to name a client is decided by ``proxies``.
+                proxy_headers=False,
             )
         )
         task = asyncio.create_task(server.serve([listener]))

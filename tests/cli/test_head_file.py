@@ -121,6 +121,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "identity_providers": "default",
         "rate_limit": "default",
         "stranger_rate_limit": "default",
+        "trusted_proxies": "default",
         "mail_server": "default",
         "agent_tokens_daily": "default",
         "mail_from": "default",

@@ -72,6 +72,12 @@ def _check_mail_password(text: str) -> object:
     return check_secret_name(text)
 
 
+def _check_proxies(text: str) -> object:
+    from turntree.server.access.proxies import read_proxies
+
+    return read_proxies(text)
+
+
 def _check_tokens(text: str) -> object:
     from turntree.boot.open import read_tokens
 
@@ -100,6 +106,12 @@ KEYS: Final[Mapping[str, Key]] = {
         "the same for one address whose sender is not known",
         "10",
         check=read_rate,
+    ),
+    "trusted_proxies": Key(
+        "TURNTREE_TRUSTED_PROXIES",
+        "ADDRESS,NETWORK,…: proxies that say whose requests they pass on",
+        check=_check_proxies,
+        several=True,
     ),
     "server": Key("TURNTREE_SERVER", "a server whose workspace commands work in, as a URL"),
     "server_http": Key(

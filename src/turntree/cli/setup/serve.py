@@ -37,6 +37,7 @@ from turntree.db.shard import Shard
 from turntree.server.access.network_callers import NetworkCallers, make_callers
 from turntree.server.access.oidc.config import IdentityProviderConfig, read_providers
 from turntree.server.access.open_streams import OpenStreams
+from turntree.server.access.proxies import TrustedProxies, read_proxies
 from turntree.server.access.rate_limits import RateLimits
 from turntree.server.access.session_cookie import LOOPBACK_NAMES
 from turntree.server.app import make_network_app, make_network_door
@@ -60,6 +61,7 @@ class ServeOptions:
     drain_s: float
     providers: tuple[IdentityProviderConfig, ...]
     rates: RateLimits
+    proxies: TrustedProxies
     figures: MetricsListener | None = None
     """Where the figures of the process are told."""
 
@@ -91,11 +93,15 @@ class DrainState:
               help="Requests per second of one caller; 50 by default, 0 for any.")  # fmt: skip
 @click.option("--stranger-rate-limit", type=click.FloatRange(0), metavar="RATE",
               help="The same for an address whose sender is not known; 10 by default.")  # fmt: skip
+@click.option("--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS",
+              help="Proxy, or network of them, that is believed whose requests it passes on; "
+                   "repeatable.")  # fmt: skip
 @click.option("--metrics", metavar="ADDRESS", help=METRICS_HELP)
 @click.option("--drain-s", type=click.FloatRange(0), default=DRAIN_S, show_default=True,
               help="Seconds that requests and turns get to end after a signal.")  # fmt: skip
 def serve(
     terminal: Terminal,
+    *,
     host: str,
     port: int,
     names: tuple[str, ...],
@@ -103,6 +109,7 @@ def serve(
     no_worker: bool,
     rate_limit: float | None,
     stranger_rate_limit: float | None,
+    trusted_proxies: tuple[str, ...],
     metrics: str | None,
     drain_s: float,
 ) -> None:
@@ -128,6 +135,7 @@ def serve(
     rates = RateLimits(
         _find_rate("rate_limit", rate_limit), _find_rate("stranger_rate_limit", stranger_rate_limit)
     )
+    proxies = read_proxies(",".join(trusted_proxies) or find_setting("trusted_proxies").value or "")
     listener = try_listen(host, port)
     if listener is None:
         raise InvalidOperation(
@@ -136,7 +144,7 @@ def serve(
         )
     with listener, listening_for_metrics(metrics) as figures:
         chosen = ServeOptions(
-            host, names, not no_worker and _can_run(), drain_s, providers, rates, figures
+            host, names, not no_worker and _can_run(), drain_s, providers, rates, proxies, figures
         )
         anyio.run(
             _serve, terminal, listener, chosen,
@@ -158,7 +166,7 @@ async def _serve(terminal: Terminal, listener: socket.socket, chosen: ServeOptio
         callers = await make_callers(
             tree, opened.database, opened.settings, keys, stack,
             is_draining=lambda: drain.is_draining, can_run=chosen.has_worker,
-            providers=chosen.providers, rates=chosen.rates,
+            providers=chosen.providers, rates=chosen.rates, proxies=chosen.proxies,
         )  # fmt: skip
         if chosen.has_worker:
             await opened.running.load_libraries()

@@ -39,6 +39,7 @@ from turntree.server.access.caller import ApiCaller
 from turntree.server.access.login_tries import LoginTries
 from turntree.server.access.oidc.config import IdentityProviderConfig
 from turntree.server.access.oidc.providers import IdentityProviders
+from turntree.server.access.proxies import TrustedProxies
 from turntree.server.access.rate_limits import RateLimits, RequestLimits
 from turntree.server.access.session_cookie import cookie_name, read_cookie
 from turntree.server.access.verified_callers import (
@@ -80,6 +81,7 @@ class NetworkCallers:
     providers: IdentityProviders
     is_draining: Callable[[], bool] = lambda: False
     limits: RequestLimits = field(default_factory=RequestLimits)
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
     _verified: VerifiedCallers = field(init=False)
     _server: str = field(default_factory=lambda: secrets.token_hex(8))
     _streams: dict[UUID, WorkspaceStream] = field(default_factory=dict[UUID, WorkspaceStream])
@@ -95,13 +97,13 @@ class NetworkCallers:
             Refusal: There is no valid key or token for this workspace, or there were too many
                 requests.
         """
-        address = _address_of(request)
         try:
             credential = _find_credential(request)
         except Refusal:
-            self.limits.charge_stranger(address)
+            self.limits.charge_stranger(self._find_address(request))
             raise
         is_known = self._verified.remembers(credential)
+        address = "" if is_known else self._find_address(request)
         if not is_known:
             # Before anything is looked up, however many of them come at once.
             self.limits.charge_stranger(address)
@@ -144,7 +146,7 @@ class NetworkCallers:
         Raises:
             Refusal: There were too many requests from the address.
         """
-        address = _address_of(request)
+        address = self._find_address(request)
         self.limits.charge_stranger(address)
         return Visitor(
             workspace_in(request),
@@ -167,6 +169,13 @@ class NetworkCallers:
             stream = WorkspaceStream(workspace.database, self._server, self.is_draining)
             self._streams[workspace.id] = stream
         return self._streams[workspace.id]
+
+    def _find_address(self, request: Request) -> str:
+        peer = "" if request.client is None else request.client.host
+        headers = request.headers
+        return self.proxies.find_client(
+            peer, headers.getlist("x-forwarded-for"), headers.getlist("forwarded")
+        )
 
     async def _verify(self, credential: Credential, *, is_use: bool) -> VerifiedCredential:
         name, text = credential.workspace, credential.text
@@ -281,6 +290,7 @@ async def make_callers(
     can_run: bool = False,
     providers: Sequence[IdentityProviderConfig] = (),
     rates: RateLimits | None = None,
+    proxies: TrustedProxies | None = None,
 ) -> NetworkCallers:
     """Return the callers of a server on an open tree.
 
@@ -314,7 +324,9 @@ async def make_callers(
     logins = hmac.digest(token_key(), b"turntree.identity-logins", "sha256")
     known = IdentityProviders(providers, logins)
     limits = RequestLimits(rates)
-    return NetworkCallers(base, workspaces, token_key, tries, known, is_draining, limits)
+    return NetworkCallers(
+        base, workspaces, token_key, tries, known, is_draining, limits, proxies or TrustedProxies()
+    )
 
 
 def workspace_in(request: Request) -> str:
@@ -322,10 +334,6 @@ def workspace_in(request: Request) -> str:
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     found = _PLACE.match(raw.decode("ascii", "replace"))
     return "" if found is None else unquote(found["workspace"])
-
-
-def _address_of(request: Request) -> str:
-    return "" if request.client is None else request.client.host
 
 
 def _find_credential(request: Request) -> Credential:
