@@ -149,6 +149,62 @@ async def test_connections_in_use_are_closed_when_they_are_returned(database: Da
                 pass
 
 
+async def test_reserved_connections_are_closed_and_come_back(
+    narrow: Database,
+) -> None:
+    pool = narrow.pool
+    assert isinstance(pool, ConnectionPool)
+    before = await pids_of(narrow)
+    assert len(set(before)) == CONNECTIONS
+    async with (
+        await psycopg.AsyncConnection.connect(narrow.conninfo, autocommit=True) as owner,
+        pool.reserving(1),
+    ):
+        assert (pool.usage.connections_max, pool.usage.idle) == (CONNECTIONS - 1,) * 2
+        with anyio.fail_after(5):
+            while await count_alive(owner, before) != CONNECTIONS - 1:
+                pass
+        # However many are asked for, half of them stay.
+        async with pool.reserving(100):
+            assert pool.usage.connections_max == (CONNECTIONS - 1) - (CONNECTIONS - 1) // 2
+    assert pool.usage.connections_max == CONNECTIONS
+    assert len(set(await pids_of(narrow))) == CONNECTIONS
+
+
+async def test_reserving_waits_for_connections_in_use_and_can_be_canceled(
+    narrow: Database,
+) -> None:
+    pool = narrow.pool
+    assert isinstance(pool, ConnectionPool)
+    lent = [await pool.getconn() for _ in range(CONNECTIONS)]
+
+    reserved = asyncio.Event()
+
+    async def reserve() -> None:
+        async with pool.reserving(1):
+            reserved.set()
+            await anyio.sleep_forever()
+
+    for _ in range(3):
+        task = asyncio.create_task(reserve())
+        await asyncio.sleep(0)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert pool.usage.connections_max == CONNECTIONS
+    task = asyncio.create_task(reserve())
+    await asyncio.sleep(0)
+    for connection in lent:
+        await pool.putconn(connection)
+    with anyio.fail_after(5):
+        await reserved.wait()
+    assert pool.usage.idle == pool.usage.connections_max == CONNECTIONS - 1
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert len(set(await pids_of(narrow))) == CONNECTIONS
+
+
 async def test_a_server_that_comes_back_is_waited_for() -> None:
     refusals = 3
 

@@ -225,6 +225,28 @@ class ConnectionPool:
         self._leased -= 1
         self._free.release()
 
+    @asynccontextmanager
+    async def reserving(self, count: int) -> AsyncGenerator[None, None]:
+        """Have fewer connections while the block lasts, at least half of them.
+
+        For a process in which another pool of the same database opens as many: together they stay
+        below what one process may have.
+        """
+        count = min(count, self._max // 2)
+        reserved = 0
+        try:
+            for _ in range(count):
+                await self._free.acquire()
+                self._max -= 1
+                reserved += 1
+            while self._idle and len(self._idle) + self._leased > self._max:
+                await self._idle.pop(0).close()
+            yield
+        finally:
+            for _ in range(reserved):
+                self._max += 1
+                self._free.release()
+
     async def close(self) -> None:
         """Close all connections; those in use when they are returned."""
         self._is_closed = True

@@ -45,8 +45,13 @@ WORKFLOW: Final = "turntree.wake"
 POLL_S: Final = 0.08
 """Polling interval of DBOS: long enough that an idle worker costs little, short enough that a
 sender does not notice the delay before the first event of a turn."""
-# Besides our own pool, in the same process and against the same limit of the server.
-CONNECTIONS_MAX: Final = 5
+SENDING_MAX: Final = 5
+"""Connections with which an engine without an outbox sends."""
+SERVING_MAX: Final = 3
+"""Connections of the DBOS that serves: one that polls, and two that begin and end wake-ups."""
+ROOM: Final = SERVING_MAX + 2
+"""What a process that serves leaves to DBOS of its own connections: DBOS listens with one more, and
+this engine looks with another one. Ten in all are what PostgreSQL can bear of each process."""
 LOST_S: Final = 2.0
 DRAIN_MAX_S: Final = 24 * 60 * 60
 PRUNE_PAGE_MAX: Final = 1000
@@ -234,29 +239,32 @@ class DbosEngine:
         if _served is not None:
             raise InvalidOperation("this process serves already: one worker a process")
         served = _served = _Handlers(worker, handle, asyncio.get_running_loop())
-        try:
-            _, client = await self._open()
-            with _translated():
-                await asyncio.to_thread(
-                    client.register_queue,
-                    QUEUE,
-                    worker_concurrency=at_once,
-                    # A limit of its own is what makes DBOS claim partition by partition, in random
-                    # order. As high as that of the worker, it holds no workspace back.
-                    partition_worker_concurrency=at_once,
-                    polling_interval_sec=self.poll_s,
-                )
-                await asyncio.to_thread(_launch, self.url, worker)
-            ready()
-            await asyncio.Event().wait()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await served.drop()
-                await served.end(0)
-                _served = None
-                # Another worker requeues them when this one counts as dead.
-                with contextlib.suppress(DatabaseUnavailable):
-                    await self.recover([worker])
+        async with AsyncExitStack() as stack:
+            try:
+                if self.outbox is not None:
+                    await stack.enter_async_context(self.outbox.making_room(ROOM))
+                _, client = await self._open()
+                with _translated():
+                    await asyncio.to_thread(
+                        client.register_queue,
+                        QUEUE,
+                        worker_concurrency=at_once,
+                        # A limit of its own is what makes DBOS claim partition by partition, in
+                        # random order. As high as that of the worker, it holds no workspace back.
+                        partition_worker_concurrency=at_once,
+                        polling_interval_sec=self.poll_s,
+                    )
+                    await asyncio.to_thread(_launch, self.url, worker)
+                ready()
+                await asyncio.Event().wait()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await served.drop()
+                    await served.end(0)
+                    _served = None
+                    # Another worker requeues them when this one counts as dead.
+                    with contextlib.suppress(DatabaseUnavailable):
+                        await self.recover([worker])
 
     async def stop_taking(self) -> None:
         """Claim no more wake-ups, and return when those already claimed have been handled."""
@@ -346,7 +354,7 @@ class DbosEngine:
     async def _connect(self) -> "tuple[AsyncEngine, DBOSClient]":
         dbos, sqlalchemy = _load()
         sql: AsyncEngine = sqlalchemy.ext.asyncio.create_async_engine(
-            self.url, pool_size=CONNECTIONS_MAX, max_overflow=0
+            self.url, pool_size=SENDING_MAX, max_overflow=0
         )
         async with AsyncExitStack() as stack:
             # Nothing else knows this pool yet, and it holds a connection.
@@ -357,6 +365,8 @@ class DbosEngine:
                 await self._build(sql)
             if self.outbox is not None:
                 await self.outbox.install()
+                # What is sent goes through the outbox: the connection that built is not needed.
+                await sql.dispose()
             stack.pop_all()
         client: DBOSClient = dbos.DBOSClient(
             system_database_url=self.url,
@@ -466,7 +476,7 @@ def _launch(url: str, worker: str) -> None:
         "executor_id": worker,
         "application_version": VERSION,
         "serializer": dbos.DBOSPortableJSONSerializer(),
-        "sys_db_pool_size": CONNECTIONS_MAX,
+        "sys_db_pool_size": SERVING_MAX,
         # A poll on a broken connection fails, and the next one succeeds. Pinging each connection
         # first would double the cost of polling.
         "db_engine_kwargs": {"pool_pre_ping": False},

@@ -6,7 +6,7 @@ an order to every worker. This module must never know what a wake-up is for.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import cast
 
 from psycopg import AsyncConnection
@@ -15,6 +15,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.ids import SessionId
 from turntree.core.value import value
 from turntree.db.database import Connection, Database, ErrorTranslator, Row, as_uuid, fetch, run
+from turntree.db.pool import ConnectionPool
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
@@ -46,6 +47,11 @@ class DbosQueue:
         async with ErrorTranslator():
             scope = {"workspace": self.database.workspace}
             await run(cast("Connection", driver), SQL["enqueue_call"], {**scope, **wake})
+
+    def making_room(self, connections: int) -> AbstractAsyncContextManager[None]:
+        """Leave some of the process's connections to DBOS while the block lasts."""
+        pool = self.database.pool
+        return pool.reserving(connections) if isinstance(pool, ConnectionPool) else nullcontext()
 
     async def prepare(self) -> None:
         """Allow the engine's login to create the queue."""
