@@ -41,6 +41,8 @@ OPENING: Final = 100
 IDLE_S, IDLE_QUICK_S = 10.0, 4.0
 SETTLE_S: Final = 1.0
 STEP_S: Final = 0.05
+DELIVERIES: Final = 4_000
+"""Messages to all streams in a second while they are cut, which one reading process can take."""
 SOON_S: Final = 120.0
 BYTES_MAX, COST_MAX, IDLE_MAX, REVOKED_MAX_S = 16_384, 3.0, 0.05, 1.0
 REVOKED_FOR_S: Final = 3.0
@@ -316,16 +318,15 @@ async def prove_cuts(proof: Proof, place: Place, streams: int) -> None:
     heard: list[list[str]] = [[] for _ in range(count)]
     said: list[str] = []
     is_over = False
+    pause_s = max(STEP_S, count / DELIVERIES)
 
     async def talk() -> None:
         while not is_over:
             said.append(await say(place.tree, f"turn {len(said)}"))
-            await asyncio.sleep(STEP_S)
+            await asyncio.sleep(pause_s)
 
-    async def hear(number: int, delays: Sequence[float]) -> None:
+    async def hear(number: int, listener: Listener, delays: Sequence[float]) -> None:
         key = place.keys[number % KEYS]
-        listener = await listen(place.port, key, heard[number])
-        begun.append(number)
         for delay in delays:
             await asyncio.sleep(delay)
             # A message may be halfway: the cut is not aligned with them.
@@ -334,15 +335,23 @@ async def prove_cuts(proof: Proof, place: Place, streams: int) -> None:
                 listener = await listen(place.port, key, heard[number], after=listener.position)
         last[number] = listener
 
-    opening, begun = asyncio.Semaphore(OPENING), list[int]()
-    last: dict[int, Listener] = {}
-    tasks = [
-        asyncio.create_task(hear(number, [by.random() for _ in range(CUTS)]))
-        for number in range(count)
-    ]
-    await until(lambda: len(begun) == count)
+    opening, last = asyncio.Semaphore(OPENING), dict[int, Listener]()
+    listeners: list[Listener] = []
+    for first in range(0, count, OPENING):
+        listeners += await asyncio.gather(
+            *(
+                listen(place.port, place.keys[number % KEYS], heard[number])
+                for number in range(first, min(first + OPENING, count))
+            )
+        )
+    # Only now: what is cut before anything is said misses nothing.
     talking = asyncio.create_task(talk())
-    await asyncio.gather(*tasks)
+    await asyncio.gather(
+        *(
+            hear(number, listener, [by.random() for _ in range(CUTS)])
+            for number, listener in enumerate(listeners)
+        )
+    )
     is_over = True
     await talking
     said.append(await say(place.tree, "the last"))
