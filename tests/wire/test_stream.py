@@ -21,11 +21,14 @@ def test_events_are_gathered_by_what_they_change() -> None:
         event(3, "s1", "session.head_moved"), event(4, "r1", "run.started"),
         event(5, "r1", "model_call.finished"), event(6, "r2", "run.finished"),
         event(7, "t2", "node.tagged"), event(8, "acme", "acme.deployed"),
+        event(9, "c1", "post.created"), event(10, "c1", "participant.removed"),
+        event(11, "c2", "conversation.forked"),
     ])  # fmt: skip
     assert changed.turns == ("t1", "r2", "t2")
     assert changed.sessions == ("s1",)
     assert changed.runs == ("r1",)
-    assert changed.position == "1-10-8"
+    assert changed.conversations == ("c1", "c2")
+    assert changed.position == "1-10-11"
 
 
 def test_neighbouring_words_are_one_message() -> None:

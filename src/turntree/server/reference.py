@@ -42,10 +42,10 @@ progress, and `end` with what became of the run. The `id` of each is a position:
 it as `Last-Event-ID` resumes after it. Leaving a stream cancels nothing. Over the network a person
 follows at most 100 runs at a time, with all of their keys: one more gets 429.
 
-`GET /stream` sends what changes in the workspace: `hello`, and `changed` with the turns, sessions
-and runs that were recorded, of those that the caller may see. It resumes in the same way, at any
-age of the position and on any server; `is_whole` says that more happened than is listed. A caller
-who may no longer read is sent nothing more.
+`GET /stream` sends what changes in the workspace: `hello`, and `changed` with the turns, sessions,
+runs and conversations in which something was recorded, of those that the caller may see. It resumes
+in the same way, at any age of the position and on any server; `is_whole` says that more happened
+than is listed. A caller who may no longer read is sent nothing more.
 
 A revision in a path is one segment: a slash in a label is written `%2F`. An error is a
 [problem](https://www.rfc-editor.org/rfc/rfc9457) in `application/problem+json`: `type`, `title`,

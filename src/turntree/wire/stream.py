@@ -12,6 +12,7 @@ JobState = Literal["waiting", "running", "finished", "failed"]
 
 _OF_RUNS: Final = frozenset({"run", "model_call", "tool_call", "message"})
 _OF_TURNS: Final = frozenset({"turn", "node", "snapshot"})
+_OF_CONVERSATIONS: Final = frozenset({"conversation", "participant", "post"})
 
 
 @value
@@ -48,6 +49,8 @@ class ChangeSet:
     """Ids of sessions that were created, moved or renamed."""
     runs: tuple[str, ...] = ()
     """Runs that are in progress and took a step."""
+    conversations: tuple[str, ...] = ()
+    """Ids of conversations in which something was said or erased, or whose participants changed."""
     is_whole: bool = False
     """More happened than is listed: ask again for everything that is shown."""
 
@@ -93,18 +96,21 @@ def gather(recorded: Sequence[tuple[FeedPosition, Event]]) -> ChangeSet:
     turns: dict[str, None] = {}
     sessions: dict[str, None] = {}
     runs: dict[str, None] = {}
+    conversations: dict[str, None] = {}
     for _, event in recorded:
         noun = event.kind.partition(".")[0]
         if event.kind == "run.finished" or noun in _OF_TURNS:
             turns[event.stream] = None
         elif noun in _OF_RUNS:
             runs[event.stream] = None
+        elif noun in _OF_CONVERSATIONS:
+            conversations[event.stream] = None
         elif noun == "session":
             sessions[event.stream] = None
             # A turn that was recorded in a session has no event of its own.
             if event.data.get("move") == "advance":
                 turns[str(event.data["after"])] = None
-    return ChangeSet(str(recorded[-1][0]), (*turns,), (*sessions,), (*runs,))
+    return ChangeSet(str(recorded[-1][0]), (*turns,), (*sessions,), (*runs,), (*conversations,))
 
 
 def join(words: Iterable[Words]) -> list[Words]:
