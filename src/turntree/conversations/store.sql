@@ -90,7 +90,7 @@ SELECT p.id::text, p.name, coalesce(d.config ->> 'title', p.name), p.owner, p.st
 
 -- name: list_candidates
 -- Whom a principal could mention in a conversation: the agents that it may read, and people. used_at is when one last
--- said something there.
+-- said something there, of the newest 1000 posts: asked at each letter that is typed, it must not read 100,000.
 WITH people (name) AS (
   SELECT substring(m.principal FROM 7) FROM turntree.members m
     WHERE m.workspace_id = %(workspace)b AND m.role IS NOT NULL AND m.principal LIKE 'human:_%%'
@@ -105,12 +105,16 @@ WITH people (name) AS (
   SELECT 'user', 'human:' || x.name, x.name, p.id, 'active', true FROM people x
     LEFT JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.kind = 'human' AND p.name = x.name
       AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
+), lately (author, used_at) AS (
+  SELECT y.author, max(y.posted_at) FROM turntree.conversations t
+    JOIN turntree.posts y ON y.workspace_id = t.workspace_id AND y.conversation_id = t.id AND y.seq > t.post_seq - 1000
+    WHERE t.workspace_id = %(workspace)b AND t.id = %(conversation)b GROUP BY y.author
 )
 SELECT c.kind, c.id, coalesce(convert_from(o.bytes, 'UTF8')::jsonb ->> 'name', c.id), c.state, c.may_invoke,
     turntree.is_participant(%(workspace)b, %(conversation)b, c.principal),
-    (SELECT to_char(max(y.posted_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') FROM turntree.posts y
-      WHERE y.workspace_id = %(workspace)b AND y.conversation_id = %(conversation)b AND y.author = c.principal)
+    to_char(u.used_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
   FROM candidates c
+  LEFT JOIN lately u ON u.author = c.principal
   LEFT JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.id = c.program_id
   LEFT JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   LEFT JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest
