@@ -26,6 +26,8 @@ const FINAL = new Set([
   "blame",
   "context",
   "preview",
+  // Posts are read by their numbers, where a change says that there are new ones.
+  "posts",
 ]);
 const POLICY = "turntree-worker";
 

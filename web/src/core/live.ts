@@ -20,6 +20,8 @@ export interface ChangeSet {
   turns: string[];
   sessions: string[];
   runs: string[];
+  /** Where something was said or erased, or participants changed; a server of an earlier release names none. */
+  conversations?: string[];
   is_whole: boolean;
 }
 

@@ -21,3 +21,10 @@ test("a command of the ledger's own machine stays", () => {
 test("without a server nothing changes", () => {
   expect(overServer("turntree undo main", "")).toBe("turntree undo main");
 });
+
+test("conversations and the inbox work over a server too", () => {
+  expect(overServer("turntree conversation post talk hello", SERVER)).toBe(
+    `turntree --server ${SERVER} conversation post talk hello`,
+  );
+  expect(overServer("turntree inbox", SERVER)).toBe(`turntree --server ${SERVER} inbox`);
+});

@@ -242,6 +242,8 @@ const PAGES = [
   { to: "/", name: "Canopy", hotkey: "g c", command: "turntree log --graph" },
   { to: "/graph", name: "Graph", hotkey: "g g", command: "turntree log --graph" },
   { to: "/sessions", name: "Sessions", hotkey: "g s", command: "turntree session list" },
+  { to: "/conversations", name: "Conversations", hotkey: "g v", command: "turntree conversation list" },
+  { to: "/inbox", name: "Inbox", hotkey: "g i", command: "turntree inbox" },
   { to: "/costs", name: "Costs", hotkey: "g $", command: "turntree stats" },
 ] as const;
 const OWN_PAGES = [

@@ -13,6 +13,8 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["g c", "canopy"],
       ["g g", "graph"],
       ["g s", "sessions"],
+      ["g v", "conversations"],
+      ["g i", "inbox"],
       ["g $", "costs"],
       ...(IS_SHARED ? ([["g m", "members, keys and your account"]] as const) : []),
       ["g t", "light or dark"],
@@ -57,6 +59,16 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["y", "copy the address"],
       ["m", "write a message"],
       ["Esc", "stop the answer that is being written"],
+    ],
+  },
+  {
+    name: "Conversations and inbox",
+    keys: [
+      ["n", "new conversation"],
+      ["m", "write a post"],
+      ["@", "mention a person or an agent"],
+      ["↑ ↓", "choose whom, and Enter takes it"],
+      ["e", "mark the notice as read"],
     ],
   },
 ];

@@ -41,6 +41,8 @@ export function Shell() {
     "g c": () => void navigate({ to: "/", search: keepWords }),
     "g g": () => void navigate({ to: "/graph", search: keepWords }),
     "g s": () => void navigate({ to: "/sessions" }),
+    "g v": () => void navigate({ to: "/conversations" }),
+    "g i": () => void navigate({ to: "/inbox" }),
     "g $": () => void navigate({ to: "/costs" }),
     ...(IS_SHARED ? { "g m": () => void navigate({ to: "/members" }) } : {}),
     "g t": () => choose(shown() === "dark" ? "light" : "dark"),
@@ -53,7 +55,11 @@ export function Shell() {
   useKeptFocus(main);
 
   if (isLocked) return IS_SHARED ? <LoggedOut /> : <Locked />;
-  const isReading = path.startsWith("/s/") || path.startsWith("/t/") || path.startsWith("/compare/");
+  const isReading =
+    path.startsWith("/s/") ||
+    path.startsWith("/t/") ||
+    path.startsWith("/c/") ||
+    path.startsWith("/compare/");
   return (
     <div className={isReading ? "shell reading" : "shell"}>
       <a className="skip" href="#main" onClick={(event) => skip(event, main)}>

@@ -1,9 +1,12 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import {
   CircleDollarSign,
   GitBranch,
+  Inbox,
   Keyboard,
   ListTree,
+  MessagesSquare,
   Moon,
   Search,
   Sun,
@@ -12,6 +15,7 @@ import {
 } from "lucide-react";
 import type { ReactNode } from "react";
 import { useSyncExternalStore } from "react";
+import { unreadNotices } from "../api/inbox.ts";
 import { useMe } from "../api/me.ts";
 import { IS_SHARED } from "../api/place.ts";
 import { Mark } from "./Mark.tsx";
@@ -31,6 +35,10 @@ export function Side(props: { help: () => void }) {
         <Place to="/" name="Canopy" icon={<Trees aria-hidden="true" />} exact />
         <Place to="/graph" name="Graph" icon={<ListTree aria-hidden="true" />} />
         <Place to="/sessions" name="Sessions" icon={<GitBranch aria-hidden="true" />} />
+        <Place to="/conversations" name="Conversations" icon={<MessagesSquare aria-hidden="true" />} />
+        <Place to="/inbox" name="Inbox" icon={<Inbox aria-hidden="true" />}>
+          <Unread />
+        </Place>
         <Place to="/search" name="Search" icon={<Search aria-hidden="true" />} />
         <Place to="/costs" name="Costs" icon={<CircleDollarSign aria-hidden="true" />} />
         {IS_SHARED ? <Place to="/members" name="Team" icon={<Users aria-hidden="true" />} /> : null}
@@ -56,6 +64,20 @@ export function Side(props: { help: () => void }) {
   );
 }
 
+const COUNT_SHOWN_MAX = 99;
+
+/** How many notices the reader has not read. */
+function Unread() {
+  const unread = useQuery(unreadNotices).data?.unread ?? 0;
+  if (unread === 0) return null;
+  return (
+    <b className="unread-count">
+      {unread > COUNT_SHOWN_MAX ? `${COUNT_SHOWN_MAX}+` : unread}
+      <span className="visually-hidden"> unread</span>
+    </b>
+  );
+}
+
 /** Who is logged in, and where. */
 function Person() {
   const me = useMe();
@@ -65,10 +87,11 @@ function Person() {
 }
 
 function Place(props: {
-  to: "/" | "/graph" | "/sessions" | "/search" | "/costs" | "/members";
+  to: "/" | "/graph" | "/sessions" | "/conversations" | "/inbox" | "/search" | "/costs" | "/members";
   name: string;
   icon: ReactNode;
   exact?: boolean;
+  children?: ReactNode;
 }) {
   return (
     <Link
@@ -78,6 +101,7 @@ function Place(props: {
     >
       {props.icon}
       <span>{props.name}</span>
+      {props.children}
     </Link>
   );
 }

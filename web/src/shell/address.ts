@@ -26,6 +26,8 @@ export interface Address {
   mark?: string;
   /** A turn in view, by its depth. */
   depth?: string;
+  /** A post of a conversation, by its number. */
+  post?: string;
 }
 
 const NAMES: readonly (keyof Address)[] = [
@@ -46,6 +48,7 @@ const NAMES: readonly (keyof Address)[] = [
   "lanes",
   "mark",
   "depth",
+  "post",
 ];
 
 /** The known words of an address; empty ones and others are dropped. */

@@ -4,6 +4,7 @@ export function placeName(path: string): string {
   if (name) return name;
   const [, area = "", rest = ""] = path.split("/");
   if (area === "s") return decoded(rest);
+  if (area === "c") return "Conversation";
   if (area === "t") return "One turn, and what led to it";
   if (area === "compare") return decoded(rest).replace("...", " and ");
   return "Nothing here";
@@ -13,6 +14,8 @@ const NAMES: Record<string, string> = {
   "/": "Canopy",
   "/graph": "Graph",
   "/sessions": "Sessions",
+  "/conversations": "Conversations",
+  "/inbox": "Inbox",
   "/costs": "Costs",
   "/search": "Search",
   "/welcome": "Welcome",

@@ -61,7 +61,8 @@ export function TeamPage(props: {
   );
 }
 
-function DoneBar({ done, tell }: { done: Done; tell: (done: Done | null) => void }) {
+/** What was done last, with the way back. */
+export function DoneBar({ done, tell }: { done: Done; tell: (done: Done | null) => void }) {
   const act = useTeamAct();
   const undo = async () => {
     const after = done.undo && (await act.run(done.undo.run));
@@ -145,7 +146,7 @@ export function useTeamAct() {
     }
   }
 
-  return { run, isBusy, problem };
+  return { run, isBusy, problem, forget: () => setProblem(null) };
 }
 
 /** `human:ana` is called `ana`. */

@@ -1,21 +1,49 @@
 import { Bot, UserRound } from "lucide-react";
+import { createContext, useContext } from "react";
 import { visible } from "../text.ts";
 import { placedMentions } from "./blocks.ts";
 import type { Mention } from "./mentions.ts";
 
+/** What a page knows of those who are mentioned; a thread knows nothing. */
+export interface MentionPeople {
+  /** What they are called now; a name may have changed since it was written. */
+  nameOf: (mention: Mention) => string | null;
+  /** Whether it is the reader. */
+  isReader: (mention: Mention) => boolean;
+  /** Shows who it is. */
+  open: (mention: Mention) => void;
+}
+
+export const MentionPeopleContext = createContext<MentionPeople | null>(null);
+
 /** Whom a text mentions, as a badge; what tells people from agents is said to a screen reader as well. */
 export function MentionBadge({ mention }: { mention: Mention }) {
+  const people = useContext(MentionPeopleContext);
   const { kind, silent } = mention;
   const Sign = kind === "agent" ? Bot : UserRound;
-  return (
-    <span className={`mention ${kind}${silent ? " silent" : ""}`} title={`${kind}:${mention.id}`}>
+  const isReader = people?.isReader(mention) ?? false;
+  const className = `mention of-${kind}${silent ? " silent" : ""}${isReader ? " reader" : ""}`;
+  const title = `${kind}:${mention.id}`;
+  const content = (
+    <>
       <Sign aria-hidden="true" />
-      <bdi>{visible(mention.name)}</bdi>
+      <bdi>{visible(people?.nameOf(mention) ?? mention.name)}</bdi>
       <span className="visually-hidden">
-        {kind === "agent" ? " (agent" : " (person"}
+        {isReader ? " (you" : kind === "agent" ? " (agent" : " (person"}
         {silent ? ", named silently)" : ")"}
       </span>
-    </span>
+    </>
+  );
+  if (!people)
+    return (
+      <span className={className} title={title}>
+        {content}
+      </span>
+    );
+  return (
+    <button type="button" className={className} title={title} onClick={() => people.open(mention)}>
+      {content}
+    </button>
   );
 }
 
