@@ -372,3 +372,60 @@ async def test_no_post_speaks_for_another_author(tree: Tree) -> None:
     turn = await tree.turns.get(posted.answers[0].run)
     notes = [message.text.count("<system-reminder>") for message in turn.turn.query]
     assert notes == [1, 1]
+
+
+STUMBLE: list[Json] = [
+    {"when": "stumble", "replies": [{"failures": [{"kind": "refused"}] * 9}]},
+    {"when": "", "replies": [{"text": "Noted."}]},
+]
+
+
+async def told_in(tree: Tree, run: str) -> list[str]:
+    """The first line of each message that a turn answered."""
+    turn = await tree.turns.get(run)
+    return [message.text.splitlines()[0] for message in turn.turn.query]
+
+
+async def test_an_agent_is_told_again_of_what_a_failed_turn_was_told(tree: Tree) -> None:
+    """Its session keeps no failed turn: without that it would know nothing of these posts."""
+    await tree.programs.configure("script", {"rules": STUMBLE})
+    await tree.conversations.create("launch")
+    await tree.conversations.post("launch", "We ship on Friday.")
+    (report,) = await answered(tree, await tree.conversations.post("launch", f"{BOT} stumble"))
+    assert report.author is None
+    posted = await tree.conversations.post("launch", f"{BOT} and now?")
+    await answered(tree, posted)
+    heading, *told = await told_in(tree, posted.answers[0].run)
+    assert "You take part in the conversation" in heading
+    assert told == [
+        told_of(1), told_of(2), "<system-reminder>post 3 by the system</system-reminder>",
+        told_of(4),
+    ]  # fmt: skip
+    await answered(tree, await tree.conversations.post("launch", f"{BOT} stumble once more"))
+    again = await tree.conversations.post("launch", f"{BOT} and again?")
+    await answered(tree, again)
+    told = await told_in(tree, again.answers[0].run)
+    assert told == [
+        told_of(6), "<system-reminder>post 7 by the system</system-reminder>", told_of(8),
+    ]  # fmt: skip
+    assert await tree.conversations.erase("launch", 2, reason="it was told twice")
+    for run in (report.turn, posted.answers[0].run):
+        turn = await tree.turns.get(str(run))
+        assert sum(isinstance(one, ErasedMessage) for one in turn.turn.messages) == 1
+
+
+async def test_a_post_is_erased_where_agents_of_forks_were_told(tree: Tree) -> None:
+    await tree.conversations.create("launch", participants=["bot"])
+    await tree.conversations.post("launch", "The word is swordfish.")
+    await tree.conversations.fork("launch", name="side")
+    posted = await tree.conversations.post("side", f"{BOT} keep the word.")
+    await answered(tree, posted)
+    assert await tree.conversations.erase("launch", 1, reason="it was a secret")
+    turn = (await tree.turns.get(posted.answers[0].run)).turn
+    assert "swordfish" not in "".join(one.text for one in turn.messages)
+    assert (await tree.checks.verify(turn.id)).broken == []
+
+
+async def test_a_fork_keeps_how_many_turns_agents_may_take(tree: Tree) -> None:
+    await tree.conversations.create("launch", agent_turns_max=3)
+    assert (await tree.conversations.fork("launch")).agent_turns_max == 3

@@ -48,6 +48,7 @@ class ConversationAnswers:
         conversation = ProgramId(str(asked["id"]))
         store = self.poster.store
         (found,) = await store.list_conversations(by="", only=conversation)
+        turn = TurnId(attempt.run.id)
         draft = PostDraft(
             conversation,
             found.title,
@@ -56,13 +57,14 @@ class ConversationAnswers:
             charged=str(asked["charged_to"]),
             cause=int(str(asked["cause"])),
             hops=int(str(asked["hops"])) + 1,
-            turn=TurnId(attempt.run.id),
+            turn=turn,
         )
         if text and attempt.first_request is not None:
             context = await self.find_context(attempt.started, attempt.first_request)
             draft = replace(draft, chain=_shortened(context.chain).to_json())
         most = found.agent_turns_max
         async with store.database.connection() as connection:
+            await store.forget_delivery(connection, attempt.session, turn)
             posted = await self.poster.put(connection, draft, agent_turns_max=most)
         return posted.wakes
 

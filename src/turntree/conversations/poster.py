@@ -148,11 +148,12 @@ class Poster:
     ) -> list[tuple[int | None, Message]]:
         """Return what an agent was not told of yet, each with the position of its post."""
         told = one.told_seq or 0
+        assert one.session is not None, "an agent is addressed in its session"
         untold = [
             post
-            for post in await self.store.list_posts(
-                draft.conversation, after=told, before=seq + 1, limit=posts.TOLD_POSTS_MAX,
-                connection=connection,
+            for post in await self.store.list_untold_posts(
+                connection, draft.conversation, one.session, after=told, before=seq + 1,
+                limit=posts.TOLD_POSTS_MAX,
             )
             if post.author != one.principal
         ]  # fmt: skip

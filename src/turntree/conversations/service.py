@@ -270,7 +270,9 @@ class Conversations(Facet):
         for candidate in names:
             try:
                 async with self.poster.store.database.keep_together():
-                    config: dict[str, Any] = {"title": found.title}
+                    config: dict[str, Any] = {
+                        "title": found.title, "agent_turns_max": found.agent_turns_max,
+                    }  # fmt: skip
                     made = await self.programs.create(
                         "conversation", candidate, config, visibility="private"
                     )

@@ -148,28 +148,38 @@ class ConversationStore:
         )  # fmt: skip
 
     async def list_posts(
-        self,
-        conversation: ProgramId,
-        *,
-        after: int = 0,
-        before: int = SEQ_MAX,
-        limit: int,
-        connection: Connection | None = None,
+        self, conversation: ProgramId, *, after: int = 0, before: int = SEQ_MAX, limit: int
     ) -> list[Post]:
         """Return the newest posts between two positions, oldest first."""
-        params = {
-            "conversation": UUID(conversation),
-            "after": after,
-            "before": before,
-            "limit": limit,
-        }
-        if connection is None:
-            rows = await self.database.fetch(SQL["list_posts"], **params)
-        else:
-            rows = await fetch(
-                connection, SQL["list_posts"], workspace=self.database.workspace, **params
-            )
+        rows = await self.database.fetch(
+            SQL["list_posts"], conversation=UUID(conversation), after=after, before=before,
+            limit=limit,
+        )  # fmt: skip
         return [_post(row) for row in reversed(rows)]
+
+    async def list_untold_posts(
+        self,
+        connection: Connection,
+        conversation: ProgramId,
+        session: SessionId,
+        *,
+        after: int,
+        before: int,
+        limit: int,
+    ) -> list[Post]:
+        """Return the newest posts between two positions that a session was not told of."""
+        rows = await fetch(
+            connection, SQL["list_untold_posts"], workspace=self.database.workspace,
+            conversation=UUID(conversation), session=UUID(session), after=after, before=before,
+            limit=limit,
+        )  # fmt: skip
+        return [_post(row) for row in reversed(rows)]
+
+    async def forget_delivery(
+        self, connection: Connection, session: SessionId, run: TurnId
+    ) -> None:
+        """Have an agent told again of what a run was told whose turn its session did not keep."""
+        await self._call(connection, SQL["forget_delivery"], session=UUID(session), run=UUID(run))
 
     async def erase(
         self, conversation: ProgramId, seq: int, *, reason: str, by: str, at: Timestamp

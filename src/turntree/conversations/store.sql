@@ -31,6 +31,16 @@ SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
   FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
   WHERE NOT turntree.is_program_hidden(workspace_id, %(conversation)b, turntree.viewer());
 
+-- name: list_untold_posts
+-- Of the posts after the last one that an agent was told of, in order, those that it was not told of: newest first.
+SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
+    to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turn_id::text, NULL::bytea, cause_seq, hops
+  FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
+  WHERE NOT turntree.is_post_told(workspace_id, conversation_id, seq, %(session)b);
+
+-- name: forget_delivery
+SELECT turntree.forget_delivery(%(workspace)b, %(session)b, %(run)b);
+
 -- name: list_addressed
 -- What a repeated post addressed: its runs, by the sessions that were told of it last.
 SELECT b.agent, d.session_id::text, q.run_id::text FROM turntree.post_deliveries d

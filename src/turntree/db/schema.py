@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 79
-DIGEST: Final = "9be38b15c1b66fe42172a2d02d48f3265102efcb724bde594cd551724de3e7f9"
+NUMBER: Final = 80
+DIGEST: Final = "a7ef283a2890ca018df329a1cbba13bfad886a4092389572516a67ea6c4f2e74"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

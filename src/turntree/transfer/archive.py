@@ -65,7 +65,11 @@ SECTIONS: Final = (
     Section("participant", "participants", ("conversation_id", "number"), stream="conversation_id"),
     Section("post", "posts", ("conversation_id", "seq"), ("digest",)),
     Section("bound_session", "bound_sessions", ("session_id",)),
-    Section("post_delivery", "post_deliveries", ("conversation_id", "seq", "session_id")),
+    Section(
+        "post_delivery",
+        "post_deliveries",
+        ("conversation_id", "seq", "session_id", "message_seq"),
+    ),
     Section(
         "raw_block", "raw_blocks", ("digest",), ("digest", "current_digest"), is_compared=False
     ),

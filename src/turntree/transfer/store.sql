@@ -185,7 +185,7 @@ SELECT (to_jsonb(c) - 'workspace_id')::text FROM turntree.conversations c
 SELECT (to_jsonb(p) - 'workspace_id' || jsonb_build_object('told_seq', least(p.told_seq, coalesce((
     SELECT min(d.seq) - 1 FROM turntree.post_deliveries d JOIN turntree.queued_messages q ON q.workspace_id = d.workspace_id
         AND q.session_id = d.session_id AND q.seq = d.message_seq
-      WHERE d.workspace_id = p.workspace_id AND d.conversation_id = p.conversation_id AND d.session_id = p.session_id
+      WHERE d.workspace_id = p.workspace_id AND d.session_id = p.session_id
         AND NOT (q.payload IS NULL AND EXISTS (SELECT FROM turntree.runs r
           WHERE r.workspace_id = q.workspace_id AND r.id = q.run_id AND r.status = 'finished'))), p.told_seq))))::text
   FROM turntree.participants p WHERE p.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
@@ -209,7 +209,7 @@ SELECT (to_jsonb(d) - 'workspace_id')::text FROM turntree.post_deliveries d
   JOIN turntree.runs r ON r.workspace_id = q.workspace_id AND r.id = q.run_id AND r.status = 'finished'
   WHERE d.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
     AND (%(sees_all)b OR NOT turntree.is_program_hidden(d.workspace_id, d.conversation_id, turntree.viewer()))
-  ORDER BY d.conversation_id, d.seq, d.session_id;
+  ORDER BY d.conversation_id, d.seq, d.session_id, d.message_seq;
 
 -- name: export_source
 SELECT (to_jsonb(s) - 'workspace_id' - 'transcript_id' || jsonb_build_object('origin', n.origin, 'transcript', n.name))::text

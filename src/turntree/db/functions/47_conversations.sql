@@ -323,10 +323,9 @@ BEGIN
         v_woken := v_woken + CASE WHEN p_hops > 0 THEN 1 ELSE 0 END;
         SELECT y.number, y.session_id, y.told_seq INTO x FROM turntree.participants y WHERE y.workspace_id = p_ws
           AND y.conversation_id = p_conversation AND y.principal = address_participants.principal AND y.removed_at IS NULL;
-        session_id := x.session_id; told_seq := x.told_seq;
+        session_id := x.session_id; told_seq := x.told_seq; is_new := told_seq = 0;
         IF session_id IS NULL THEN
           session_id := turntree.create_bound_session(p_ws, p_conversation, v_name, a.name, NULL, p_at);
-          is_new := true;
           UPDATE turntree.participants y SET session_id = address_participants.session_id
             WHERE y.workspace_id = p_ws AND y.conversation_id = p_conversation AND y.number = x.number;
         END IF;
@@ -361,15 +360,41 @@ RETURNS SETOF turntree.posts LANGUAGE sql STABLE AS $$
     ORDER BY x.seq DESC LIMIT p_limit
 $$;
 
--- Records that a message tells an agent of a post, and how far the agent has been told.
+-- Records that a message tells an agent of a post, where that was posted, and how far the agent has been told.
 CREATE OR REPLACE FUNCTION turntree.record_delivery(
   p_ws uuid, p_conversation uuid, p_seqs int[], p_session uuid, p_messages int[], p_until int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  -- An agent of a fork may be told of a post that was posted before the fork: who erases it there erases it here.
   INSERT INTO turntree.post_deliveries (workspace_id, conversation_id, seq, session_id, message_seq)
-    SELECT p_ws, p_conversation, s, p_session, m FROM unnest(p_seqs, p_messages) x (s, m) ON CONFLICT DO NOTHING;
+    SELECT p_ws, c.conversation_id, s, p_session, m FROM unnest(p_seqs, p_messages) x (s, m)
+      JOIN turntree.conversation_parts(p_ws, p_conversation) c ON s > c.after_seq AND s <= c.until_seq ON CONFLICT DO NOTHING;
   UPDATE turntree.participants SET told_seq = p_until WHERE workspace_id = p_ws AND conversation_id = p_conversation
     AND session_id = p_session AND removed_at IS NULL;
 END $$;
+
+-- Has an agent told again of what it was told in a run whose turn its session did not keep: it failed or was canceled, so
+-- the agent knows nothing of it. The heading is told again to an agent that has been told nothing else.
+CREATE OR REPLACE FUNCTION turntree.forget_delivery(p_ws uuid, p_session uuid, p_run uuid) RETURNS void LANGUAGE sql AS $$
+  UPDATE turntree.participants x SET told_seq = CASE WHEN s.head_id IS NULL THEN 0 ELSE least(x.told_seq, d.seq - 1) END
+    FROM turntree.sessions s, (SELECT min(d.seq) AS seq FROM turntree.queued_messages q
+        JOIN turntree.post_deliveries d ON d.workspace_id = p_ws AND d.session_id = q.session_id AND d.message_seq = q.seq
+        WHERE q.workspace_id = p_ws AND q.session_id = p_session AND q.run_id = p_run) d
+    WHERE x.workspace_id = p_ws AND x.session_id = p_session AND s.workspace_id = p_ws AND s.id = p_session
+      AND s.head_id IS DISTINCT FROM p_run
+$$;
+
+-- Whether an agent knows of a post, or has a message that tells of it, in a session of a conversation.
+CREATE OR REPLACE FUNCTION turntree.is_post_told(p_ws uuid, p_conversation uuid, p_seq int, p_session uuid)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM turntree.post_deliveries d
+    JOIN turntree.bound_sessions o ON o.workspace_id = p_ws AND o.session_id = p_session
+    JOIN turntree.bound_sessions b ON b.workspace_id = p_ws AND b.session_id = d.session_id AND b.agent = o.agent
+    JOIN turntree.queued_messages q ON q.workspace_id = p_ws AND q.session_id = d.session_id AND q.seq = d.message_seq
+    WHERE d.workspace_id = p_ws AND d.conversation_id = p_conversation AND d.seq = p_seq AND CASE
+      WHEN EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = p_ws AND t.id = q.run_id) THEN turntree.is_ancestor(p_ws, q.run_id,
+        (SELECT s.head_id FROM turntree.sessions s WHERE s.workspace_id = p_ws AND s.id = p_session))
+      ELSE d.session_id = p_session END)
+$$;
 
 -- Makes a conversation that was just created a fork of another one, at one of its posts. Each agent of that one takes
 -- part, in a session of its own that begins at the last turn that it took up to the post.
@@ -393,7 +418,7 @@ BEGIN
   PERFORM turntree.record_conversation_event(p_ws, p_conversation, 'conversation.forked', p_at,
     '{"by":' || turntree.canonical_text(p_by) || ',"from":"' || p_parent || '","post":' || p_seq || '}');
   SELECT p.name INTO v_name FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_conversation;
-  FOR x IN SELECT y.principal FROM turntree.participants y WHERE y.workspace_id = p_ws AND y.conversation_id = p_parent
+  FOR x IN SELECT y.principal, y.told_seq FROM turntree.participants y WHERE y.workspace_id = p_ws AND y.conversation_id = p_parent
       AND y.principal LIKE 'agent:%' AND y.removed_at IS NULL ORDER BY y.number LOOP
     IF NOT turntree.is_participant(p_ws, p_conversation, x.principal) THEN
       PERFORM turntree.insert_participant(p_ws, p_conversation, x.principal, p_by, p_at);
@@ -403,7 +428,7 @@ BEGIN
     IF FOUND THEN
       v_session := turntree.create_bound_session(p_ws, p_conversation, v_name, substring(x.principal FROM 7), v_turn, p_at);
       -- What it was told up to that turn: the last of the posts that its messages carried.
-      UPDATE turntree.participants y SET session_id = v_session, told_seq = least(p_seq, coalesce((
+      UPDATE turntree.participants y SET session_id = v_session, told_seq = least(p_seq, x.told_seq, coalesce((
           SELECT max(d.seq) FROM turntree.queued_messages q JOIN turntree.post_deliveries d ON d.workspace_id = p_ws
               AND d.session_id = q.session_id AND d.message_seq = q.seq
             WHERE q.workspace_id = p_ws AND q.run_id = v_turn), 0))
