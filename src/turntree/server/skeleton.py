@@ -76,11 +76,6 @@ _PLACES: WeakKeyDictionary[Connections, _Places] = WeakKeyDictionary()
 """By the connections of a database: by workspace and viewer, the one that asked last at the end."""
 
 
-def find_kept(tree: Tree) -> KeptSkeleton | None:
-    """Return what is kept for the viewer of a tree, even if out of date; None if nothing is."""
-    return _place_of(tree).kept
-
-
 def find_shape(tree: Tree) -> Shape:
     """Return the shape as the viewer of a tree sees it, with what is remembered for them."""
     return _place_of(tree).shape
