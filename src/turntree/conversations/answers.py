@@ -64,6 +64,7 @@ class ConversationAnswers:
             draft = replace(draft, chain=_shortened(context.chain).to_json())
         most = found.agent_turns_max
         async with store.database.connection() as connection:
+            assert attempt.session is not None, "a conversation is answered in a session"
             await store.forget_delivery(connection, attempt.session, turn)
             posted = await self.poster.put(connection, draft, agent_turns_max=most)
         return posted.wakes

@@ -32,7 +32,8 @@ TOLD_POSTS_MAX: Final = 200
 """Of more posts that an agent was not told of, it is told the newest."""
 
 _TAG: Final = "system-reminder"
-_NOTE_TAG: Final = re.compile(r"(?<=system)[-_](?=reminder)", re.IGNORECASE)
+_EARLIER_TAG: Final = "earlier-post"
+_OUR_TAGS: Final = re.compile(r"(?<=system)[-_](?=reminder)|(?<=earlier)-(?=post)", re.IGNORECASE)
 
 PostKind = Literal["participant", "system"]
 
@@ -161,9 +162,15 @@ def fit(text: str) -> str:
 
 
 def explain(
-    held_back: Sequence[tuple[str, str]], agent_turns_max: int, tokens_daily: int | None
+    held_back: Sequence[tuple[str, str]],
+    agent_turns_max: int,
+    tokens_daily: int | None,
+    said: Sequence[str] = (),
 ) -> str:
-    """Return what the system says about agents that were not woken, each with the reason."""
+    """Return what the system says about agents that were not woken, each with the reason.
+
+    What ``said`` has, the system said of the same person's post before: nothing of it is repeated.
+    """
     reasons = {
         "limit": f"did not answer: agents have taken {agent_turns_max} turns since a person said"
         " something. Any post of a person lets them go on.",
@@ -175,8 +182,12 @@ def explain(
     assert reasons.keys() == REASONS
     sentences: list[str] = []
     for reason, sentence in reasons.items():
-        if agents := [agent for agent, became in held_back if became == reason]:
-            sentences.append(f"{' and '.join(agents)} {sentence}")
+        agents = [agent for agent, became in held_back if became == reason]
+        # Whom else a limit stops needs no word: it is the same for all of them.
+        is_said = any(sentence in each for each in said)
+        if agents and not (is_said and reason != "unable"):
+            line = f"{' and '.join(agents)} {sentence}"
+            sentences += [] if any(line in each for each in said) else [line]
     return "\n".join(sentences)
 
 
@@ -192,15 +203,20 @@ def heading_message(heading: Introduction) -> Message:
     )
     return _note(
         f"You take part in the conversation {heading.title!r} with {others}. Posts that you have"
-        " not seen yet follow, each with its number and its author. Your reply becomes a post that"
+        " not seen yet follow, each with its number and its author; the last one calls you. Your reply becomes a post that"
         " all of them read. To have a participant answer, write their mention as it stands above;"
         " leave it out if nothing has to be answered."
     )
 
 
-def post_message(post: Post, name: str) -> Message:
-    """Return a post as an agent is told of it: its number, its author, and its words."""
-    words = "(erased)" if post.content is None else post.content
+def post_message(post: Post, name: str, *, is_earlier: bool) -> Message:
+    """Return a post as an agent is told of it: its number, its author, and its words.
+
+    ``is_earlier`` says that a later one calls the agent: a title is made of that one.
+    """
+    words = _without_tag("(erased)" if post.content is None else post.content)
+    if is_earlier:
+        words = f"<{_EARLIER_TAG}>\n{words}\n</{_EARLIER_TAG}>"
     if post.author is None:
         return _note(f"post {post.seq} by the system", words)
     source: Source = "agent" if post.author.startswith("agent:") else "human"
@@ -223,11 +239,12 @@ def write_reference(principal: str, name: str) -> str:
 def _note(note: str, words: str = "", source: Source = "event") -> Message:
     """Return a message that begins with a note of ours, which no title is made of.
 
-    No word of a post, and no name, can look like such a note: it would speak for another author.
+    No word of a post, and no name, can look like a note or end a post: it would speak for another
+    author.
     """
-    text = f"<{_TAG}>{_without_tag(note)}</{_TAG}>\n{_without_tag(words)}".rstrip("\n")
+    text = f"<{_TAG}>{_without_tag(note)}</{_TAG}>\n{words}".rstrip("\n")
     return Message("user", (Text(text),), source)
 
 
 def _without_tag(text: str) -> str:
-    return _NOTE_TAG.sub("\N{NON-BREAKING HYPHEN}", text)
+    return _OUR_TAGS.sub("\N{NON-BREAKING HYPHEN}", text)

@@ -82,11 +82,15 @@ class Poster:
         absent = tuple(one.principal for one in mentioned if one.became == "absent")
         held_back = tuple(_agent(one) for one in mentioned if one.became in posts.REASONS)
         if held_back:
+            said = await store.list_explanations(
+                connection, draft.conversation, cause=draft.cause or seq
+            )
             why = posts.explain(
                 [(_agent(one), one.became) for one in mentioned if one.became in posts.REASONS],
-                agent_turns_max, self.tokens_daily,
+                agent_turns_max, self.tokens_daily, said,
             )  # fmt: skip
-            await self._say_why(connection, draft, seq, why)
+            if why:
+                await self._say_why(connection, draft, seq, why)
         return PostResult(seq, id, answers=answers, absent=absent, held_back=held_back, wakes=wakes)
 
     async def _say_why(self, connection: Connection, draft: PostDraft, seq: int, why: str) -> None:
@@ -165,12 +169,15 @@ class Poster:
             messages.append((None, posts.heading_message(heading)))
         if (omitted := seq - told - posts.TOLD_POSTS_MAX) > 0:
             messages.append((None, posts.omitted_message(omitted)))
-        messages += [(post.seq, self._told(post, names)) for post in untold]
+        messages += [
+            (post.seq, self._told(post, names, is_earlier=post.seq != seq)) for post in untold
+        ]
         return messages
 
-    def _told(self, post: Post, names: Mapping[str, str]) -> Message:
+    def _told(self, post: Post, names: Mapping[str, str], *, is_earlier: bool) -> Message:
         author = post.author or ""
-        return posts.post_message(post, names.get(author) or author.partition(":")[2])
+        name = names.get(author) or author.partition(":")[2]
+        return posts.post_message(post, name, is_earlier=is_earlier)
 
     def _options(self, draft: PostDraft, one: MentionOutcome, seq: int) -> dict[str, Any]:
         """Return what the run's first event records about the post that it answers."""

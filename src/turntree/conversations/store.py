@@ -175,6 +175,16 @@ class ConversationStore:
         )  # fmt: skip
         return [_post(row) for row in reversed(rows)]
 
+    async def list_explanations(
+        self, connection: Connection, conversation: ProgramId, *, cause: int
+    ) -> list[str]:
+        """Return what the system said after a person's post about agents that were not woken."""
+        rows = await fetch(
+            connection, SQL["list_explanations"], workspace=self.database.workspace,
+            conversation=UUID(conversation), cause=cause,
+        )  # fmt: skip
+        return [content_of(body) or "" for (body,) in rows]
+
     async def forget_delivery(
         self, connection: Connection, session: SessionId, run: TurnId
     ) -> None:

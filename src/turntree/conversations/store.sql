@@ -38,6 +38,10 @@ SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
   FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
   WHERE NOT turntree.is_post_told(workspace_id, conversation_id, seq, %(session)b);
 
+-- name: list_explanations
+SELECT p.body FROM turntree.posts p WHERE p.workspace_id = %(workspace)b AND p.conversation_id = %(conversation)b
+  AND p.seq > %(cause)b::int AND p.cause_seq = %(cause)b::int AND p.author IS NULL AND p.turn_id IS NULL;
+
 -- name: forget_delivery
 SELECT turntree.forget_delivery(%(workspace)b, %(session)b, %(run)b);
 

@@ -98,6 +98,7 @@ _TAGS: Final = (
     "apps_instructions",
     "attached_files",
     "collaboration_mode",
+    "earlier-post",
     "environment_context",
     "environment_details",
     "ide_diagnostics",
