@@ -203,9 +203,9 @@ def heading_message(heading: Introduction) -> Message:
     )
     return _note(
         f"You take part in the conversation {heading.title!r} with {others}. Posts that you have"
-        " not seen yet follow, each with its number and its author; the last one calls you. Your reply becomes a post that"
-        " all of them read. To have a participant answer, write their mention as it stands above;"
-        " leave it out if nothing has to be answered."
+        " not seen yet follow, each with its number and its author; the last one calls you. Your"
+        " reply becomes a post that all of them read. To have a participant answer, write their"
+        " mention as it stands above; leave it out if nothing has to be answered."
     )
 
 
