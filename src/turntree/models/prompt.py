@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.effects import EFFECTS, Effect, read_effects
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.manifest import MESSAGE_PROMPT, SESSION_PROMPT, Manifest
@@ -63,6 +64,13 @@ class ToolSpec:
     """The address of the program to run; None for a Python function of the worker."""
     is_read_only: bool = False
     """Whether its calls never change files, so that no snapshot is taken for them."""
+    effects: tuple[Effect, ...] | None = None
+    """What its calls may do, as it declares; None if it declares nothing."""
+
+    @property
+    def worst_effects(self) -> tuple[Effect, ...]:
+        """What its calls have to be expected to do: everything, unless it declares less."""
+        return EFFECTS if self.effects is None else self.effects
 
     def to_json(self) -> dict[str, Any]:
         """Return the document whose canonical bytes are the tool's object in a manifest."""
@@ -75,7 +83,9 @@ class ToolSpec:
             "timeout_s": self.timeout_s,
         }
         optional = {"program": self.program, "is_read_only": self.is_read_only or None}
-        return {**document, **{name: given for name, given in optional.items() if given}}
+        document |= {name: given for name, given in optional.items() if given}
+        # A tool that declares nothing has the document that it always had, and its digest.
+        return document if self.effects is None else {**document, "effects": [*self.effects]}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "ToolSpec":
@@ -91,7 +101,11 @@ class ToolSpec:
                 timeout_s = float(document.get("timeout_s", TOOL_TIMEOUT_S))
                 program: str | None = document.get("program")
                 read_only = bool(document.get("is_read_only"))
-                return cls(name, description, schema, repeatable, timeout_s, program, read_only)
+                declared = document.get("effects")
+                effects = None if declared is None else read_effects(declared)
+                return cls(
+                    name, description, schema, repeatable, timeout_s, program, read_only, effects
+                )
             case _:
                 raise InvalidOperation(
                     f"{dict(document)!r} is not a tool: name, description and parameters"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
 from turntree.core.canonical import Json, tidy
+from turntree.core.effects import Effect, read_effects
 from turntree.core.errors import InvalidOperation
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.value import value
@@ -35,6 +36,7 @@ class ToolMeta:
     is_repeatable: bool = False
     timeout_s: float = TOOL_TIMEOUT_S
     is_read_only: bool = False
+    effects: tuple[Effect, ...] | None = None
 
 
 @overload
@@ -49,6 +51,7 @@ def tool(
     is_repeatable: bool = False,
     timeout_s: float = TOOL_TIMEOUT_S,
     is_read_only: bool = False,
+    effects: Sequence[Effect] | None = None,
 ) -> Callable[[F], F]: ...
 
 
@@ -61,22 +64,25 @@ def tool(
     is_repeatable: bool = False,
     timeout_s: float = TOOL_TIMEOUT_S,
     is_read_only: bool = False,
+    effects: Sequence[Effect] | None = None,
 ) -> F | Callable[[F], F]:
     """Mark a function as a tool; the function itself is returned unchanged.
 
     ``is_repeatable`` promises that the function is idempotent: only such a call is repeated after a
     crash. ``is_read_only`` promises that it changes no file, so that its calls need no snapshot of
-    the session's folder.
+    the session's folder. ``effects`` are what a call may do; a tool that declares none counts as
+    having them all.
 
     Raises:
-        InvalidOperation: ``timeout_s`` is out of range.
+        InvalidOperation: ``timeout_s`` is out of range, or an effect is unknown.
     """
     if not 0 < timeout_s <= TOOL_TIMEOUT_MAX_S:
         raise InvalidOperation(
             f"timeout_s is {timeout_s:g}: it is more than 0 and at most {TOOL_TIMEOUT_MAX_S:g} "
             "seconds. What takes longer is begun by one tool and looked up by another"
         )
-    mark = ToolMeta(name, description, is_repeatable, timeout_s, is_read_only)
+    declared = None if effects is None else read_effects(effects)
+    mark = ToolMeta(name, description, is_repeatable, timeout_s, is_read_only, declared)
 
     def put(marked: F) -> F:
         setattr(marked, _MARK, mark)
@@ -181,6 +187,7 @@ def _read(function: Callable[..., Any]) -> _Function:
         mark.is_repeatable,
         mark.timeout_s,
         is_read_only=mark.is_read_only,
+        effects=mark.effects,
     )
     return _Function(function, spec, shape, occasion)
 

@@ -15,6 +15,7 @@ import anyio.to_thread
 import orjson
 
 from turntree.core.canonical import Json, as_text
+from turntree.core.effects import Effect
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, RunId, TurnId
 from turntree.core.message import (
@@ -36,6 +37,8 @@ from turntree.tools.functions import FunctionTools, tool
 from turntree.tools.toolset import ToolContext
 
 TOOL_SET: Final = "ledger."
+READS: Final[tuple[Effect, ...]] = ("reads_private", "untrusted_output")
+"""Effects of reading a thread: what tools printed in it is there too."""
 HITS_MAX: Final = 5
 WORDS_MAX: Final = 32
 """Words of a search that count; a model may send whole pages."""
@@ -72,7 +75,7 @@ def ledger_tools(ledger: Ledger, threads_of: ThreadsOf) -> FunctionTools:
     """Return the toolset of a worker."""
     reader = ConversationReader(ledger, threads_of)
 
-    @tool(name="ledger.recall", is_repeatable=True, is_read_only=True)
+    @tool(name="ledger.recall", is_repeatable=True, is_read_only=True, effects=READS)
     async def recall(
         words: Annotated[str, "Words that what you look for contains."], context: ToolContext
     ) -> dict[str, Any]:
@@ -88,7 +91,7 @@ def ledger_tools(ledger: Ledger, threads_of: ThreadsOf) -> FunctionTools:
             ]
         }
 
-    @tool(name="ledger.read", is_repeatable=True, is_read_only=True)
+    @tool(name="ledger.read", is_repeatable=True, is_read_only=True, effects=READS)
     async def read(
         address: Annotated[str, "Address of a turn, as 37, or of a tool call in it, as 37/4."],
         context: ToolContext,

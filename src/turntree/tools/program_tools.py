@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from turntree.core.canonical import Json
+from turntree.core.effects import Effect, read_effects
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.ids import Digest
 from turntree.core.message import ToolResult, ToolUse
@@ -39,18 +40,25 @@ class _KindRules:
     something; what a person decides, no model decides."""
     replies: bool = False
     """Whether it leaves a turn. Such a call is repeatable: it sends its message only once."""
+    effects: tuple[Effect, ...] | None = None
+    """What a call may do; None where it depends on what the program itself is permitted."""
 
 
 _TEXT: Final[Mapping[str, Json]] = {"type": "string", "minLength": 1}
 _ACTIONS: Final[Mapping[str, Json]] = {"type": "string", "enum": ["start", "report", "complete"]}
 _RULES: Final[Mapping[str, _KindRules]] = {
     "agent": _KindRules("Asks the agent {}.", {"message": _TEXT}, replies=True),
-    "model": _KindRules("Asks the model {}.", {"message": _TEXT}, replies=True),
+    "model": _KindRules(
+        "Asks the model {}.",
+        {"message": _TEXT},
+        replies=True,
+        effects=("untrusted_output", "external_write"),
+    ),
     "session": _KindRules("Sends a message to the session {}.", {"message": _TEXT}, replies=True),
-    "human": _KindRules("Sends a message to {}.", {"message": _TEXT}),
+    "human": _KindRules("Sends a message to {}.", {"message": _TEXT}, effects=("external_write",)),
     "task": _KindRules("Starts the task {}, or reports on it.", {"action": _ACTIONS}),
-    "information": _KindRules("Returns the information {}.", {}),
-    "provider": _KindRules("Lists the models of {}.", {}),
+    "information": _KindRules("Returns the information {}.", {}, effects=("reads_private",)),
+    "provider": _KindRules("Lists the models of {}.", {}, effects=("untrusted_output",)),
 }
 
 
@@ -112,12 +120,15 @@ def spec_of(program: Program) -> ToolSpec:
         described = f"Runs the program {program.name}."
         parameters = schema if isinstance(schema, Mapping) else ANY_OBJECT
         is_repeatable = bool(config.get("repeatable"))
+        declared = config.get("effects")
+        effects = read_effects(declared) if isinstance(declared, list | tuple) else None
     else:
         described = rules.description.format(program.name)
         parameters = {"type": "object", "properties": dict(rules.members)}
         parameters |= {"required": [*rules.members]} if rules.members else {}
         seconds = REPLY_TIMEOUT_S if rules.replies else seconds
         is_repeatable = rules.replies
+        effects = rules.effects
     return ToolSpec(
         name,
         str(config.get("description") or described),
@@ -125,6 +136,7 @@ def spec_of(program: Program) -> ToolSpec:
         is_repeatable=is_repeatable,
         timeout_s=START_S + seconds,
         program=program.address,
+        effects=effects,
     )
 
 

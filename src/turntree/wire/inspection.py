@@ -22,6 +22,8 @@ class ContextTool:
 
     name: str
     description: str
+    effects: tuple[str, ...] | None = None
+    """What its calls may do; null if it declares nothing, and so counts as doing everything."""
 
 
 @value

@@ -1850,6 +1850,11 @@ export interface components {
             name: string;
             /** Description */
             description: string;
+            /**
+             * Effects
+             * @default null
+             */
+            effects: string[] | null;
         };
         /**
          * ContextTurn

@@ -8,7 +8,7 @@ from turntree.cli.output.parts import words_of
 from turntree.cli.output.text import clean, clean_block, counted, cut, digits
 from turntree.core.canonical import Json
 from turntree.core.message import Message
-from turntree.models.prompt import Prompt, PromptPrefix
+from turntree.models.prompt import Prompt, PromptPrefix, ToolSpec
 from turntree.models.token_estimate import estimate_text
 from turntree.programs.model_choice import WindowSize, WindowSource
 from turntree.runs.model_context import ModelCallContext, TurnContext
@@ -42,6 +42,7 @@ def draw_call(call: ModelCallContext, terminal: Terminal) -> Iterator[str]:
         yield from _indented(clean_block(text))
     for tool in prompt.tools:
         yield f"{terminal.paint('tool', 'head')} {clean(tool.name)}: {clean(tool.description)}"
+        yield f"  effects: {_effects(tool)}"
     for place, said in enumerate(prompt.messages):
         if place == prompt.thread_messages:
             yield terminal.paint("the turn itself", "dim")
@@ -73,6 +74,7 @@ def _call_document(call: ModelCallContext) -> dict[str, Any]:
         "estimated_tokens": call.prompt.estimated_tokens,
         "reported_tokens": None if used is None else used.usage.context,
         "prompt": call.prompt.to_json(),
+        "effects": {tool.name: tool.effects for tool in call.prompt.tools},
     }
 
 
@@ -86,6 +88,12 @@ def _draw_before(prompt: Prompt, terminal: Terminal) -> Iterator[str]:
     listed = ", ".join(names[:NAMES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
     cost = PromptPrefix((), prompt.tools).cost
     yield _line("tools", f"{listed}, about {cost:,} tokens" if names else "none")
+
+
+def _effects(tool: ToolSpec) -> str:
+    if tool.effects is None:
+        return "not declared, so all of them"
+    return ", ".join(tool.effects) or "none"
 
 
 def _draw_window(request: Mapping[str, Json]) -> Iterator[str]:

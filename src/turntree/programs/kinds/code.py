@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from turntree.core.canonical import Json, canonical, digest_bytes
+from turntree.core.effects import EFFECTS, Effect
 from turntree.core.errors import Hint, InvalidOperation
 from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.kind import Kind, Option
@@ -27,6 +28,8 @@ class CodeConfig(TypedConfig):
     """JSON Schema of the input, which is an object; without one, any input."""
     repeatable: bool | None = None
     """Whether running it twice has the same effect as running it once."""
+    effects: list[Effect] | None = None
+    """What calling it as a tool may do. One that declares none counts as having them all."""
 
 
 class CodeKind:
@@ -52,6 +55,12 @@ class CodeKind:
                 "repeatable",
                 "Idempotent: running it twice is the same as once.",
                 "flag",
+            ),
+            Option(
+                "--effect",
+                "effects",
+                f"Effect of calling it: {', '.join(EFFECTS)}; by default all; repeatable.",
+                many=True,
             ),
         ),
     )

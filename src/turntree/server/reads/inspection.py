@@ -92,7 +92,9 @@ def _call(call: ModelCallContext) -> ContextCall:
     return ContextCall(
         number=call.taped.number,
         system=tuple(cut_text(text)[0] for text in prompt.system),
-        tools=tuple(ContextTool(tool.name, tool.description) for tool in prompt.tools),
+        tools=tuple(
+            ContextTool(tool.name, tool.description, tool.effects) for tool in prompt.tools
+        ),
         thread_turns=prompt.thread_turns,
         turns_left_out=prompt.left_out,
         messages=tuple(
