@@ -14,9 +14,9 @@ import pytest
 from turntree.core.errors import InvalidOperation, SandboxUnavailable
 from turntree.sandbox import bubblewrap
 from turntree.sandbox import bwrap_args as walls
-from turntree.sandbox.bubblewrap import Bubblewrap
+from turntree.sandbox.bubblewrap import Bubblewrap, find_places
 from turntree.sandbox.cgroup import a_group
-from turntree.sandbox.code import CommandLimits, CommandResult
+from turntree.sandbox.code import CommandLimits, CommandResult, CommandView
 from turntree.sandbox.seccomp import find_denials
 from turntree.testing.contracts.sandbox import a_host
 
@@ -152,7 +152,9 @@ async def test_a_loud_command_is_cut_and_not_stopped(folder: Path) -> None:
     limits = CommandLimits(output_bytes=1000)
     command = ["/bin/sh", "-c", "head -c 300000 /dev/zero; exit 4"]
     ended = await SANDBOX.run_command(command, str(folder), limits=limits)
-    assert (ended.rc, len(ended.stdout)) == (4, 1000)
+    assert (ended.rc, ended.stdout.count("\0")) == (4, 1000)
+    # The end of a log says more than its middle.
+    assert ended.stdout == "\0" * 500 + "\n[299000 bytes left out]\n" + "\0" * 500
 
 
 @needs_sandbox
@@ -250,6 +252,121 @@ async def test_without_a_sandbox_or_a_folder_nothing_runs(folder: Path) -> None:
 async def test_walls_that_do_not_stand_are_no_ended_command(folder: Path) -> None:
     with pytest.raises(SandboxUnavailable):
         await Bubblewrap(bwrap="/bin/true").run_command(["true"], str(folder))
+
+
+OPENAT2 = (
+    "import ctypes; how = (ctypes.c_uint64 * 3)(0o101, 0o4755, 0);"
+    " ctypes.CDLL(None).syscall(437, -100, b'mine', how, 24)"
+)
+
+
+async def look(folder: Path, script: str, view: CommandView) -> CommandResult:
+    return await SANDBOX.run_command(
+        ["/bin/sh", "-c", script], str(folder), writes=True, limits=LIMITS, view=view
+    )
+
+
+@needs_sandbox
+async def test_a_view_gives_folders_variables_and_a_place_to_start(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shelf, desk = tmp_path_factory.mktemp("shelf"), tmp_path_factory.mktemp("desk")
+    (shelf / "book").write_text("lore\n")
+    (folder / "sub").mkdir()
+    view = CommandView(
+        (str(shelf),), (str(desk),), working="sub", environment={"WORD": "two words"}
+    )
+    script = f'pwd; echo "$WORD"; cat {shelf}/book; echo x > {desk}/new; echo x > {shelf}/new'
+    ended = await look(folder, script, view)
+    assert ended.stdout == "/work/sub\ntwo words\nlore\n"
+    assert (desk / "new").exists()
+    assert not (shelf / "new").exists()
+    lost = await look(folder, "true", CommandView(working="nowhere"))
+    assert lost.rc != 0
+    assert "nowhere" in lost.stderr
+
+
+@needs_sandbox
+async def test_a_guarded_name_is_read_and_not_changed(folder: Path) -> None:
+    (folder / ".git/hooks").mkdir(parents=True)
+    (folder / ".git/config").write_text("[core]\n")
+    view = CommandView(guarded=(".git", ".hg"))
+    script = "cat .git/config; echo x >> .git/config; touch .git/hooks/pre-commit; mv .git g; ls -A"
+    ended = await look(folder, script, view)
+    assert ended.stdout == "[core]\n.git\nwords.txt\n"
+    assert (folder / ".git/config").read_text() == "[core]\n"
+    (folder / ".hg").symlink_to("/etc")
+    with pytest.raises(InvalidOperation, match="is a link"):
+        await look(folder, "true", view)
+
+
+@needs_sandbox
+async def test_a_link_put_in_the_place_of_a_folder_shows_nothing(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path_factory.mktemp("secret")
+    (secret / "key").write_text("hunter2")
+    (secret / ".git").mkdir()
+    (folder / "inner/.git").mkdir(parents=True)
+
+    def swap(where: Path, names: tuple[str, ...]) -> dict[str, str]:
+        """Look at the places, and then have another process put links there."""
+        found = find_places(where, names)
+        target.rename(target.with_name("away"))
+        target.symlink_to(secret)
+        return found
+
+    monkeypatch.setattr(bubblewrap, "find_places", swap)
+    target = folder / "inner/.git"
+    for target in (folder / "inner/.git", folder / "inner"):
+        view = CommandView(guarded=(".git",), environment={"PATH": "/work", "LD_PRELOAD": "x"})
+        with pytest.raises(InvalidOperation, match=r"changed while a command|Can't "):
+            await look(folder / "inner", "cat key .git/key", view)
+        target.unlink()
+        target.with_name("away").rename(target)
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cp /bin/true mine; chmod 4755 mine",
+        "cp /bin/true mine; chmod u+s mine",
+        "cp /bin/true mine; chmod g+s mine",
+        "python3 -c \"import os; os.close(os.open('mine', os.O_CREAT | os.O_WRONLY, 0o4755))\"",
+        "python3 -c \"import os; os.mknod('mine', 0o104755)\"",
+        "python3 -c \"import os; f = open('mine', 'w'); os.fchmod(f.fileno(), 0o6755)\"",
+        # creat and openat2 by their numbers.
+        "python3 -c \"import ctypes; ctypes.CDLL(None).syscall(85, b'mine', 0o4755)\"",
+        f'python3 -c "{OPENAT2}"',
+    ],
+)
+async def test_no_file_gets_the_rights_of_its_owner(folder: Path, script: str) -> None:
+    await look(folder, script, CommandView())
+    assert not (folder / "mine").exists() or (folder / "mine").stat().st_mode & 0o6000 == 0
+    assert (
+        await look(folder, "cp /bin/true mine; chmod 755 mine && ./mine", CommandView())
+    ).rc == 0
+
+
+@needs_sandbox
+async def test_the_network_is_there_only_if_the_view_gives_it(folder: Path) -> None:
+    with a_host() as host:
+        source = f"import socket; socket.create_connection(('127.0.0.1', {host.tcp_port}), 2)"
+        for view, expected in ((CommandView(), 1), (CommandView(network=True), 0)):
+            command = ["python3", "-c", source]
+            ended = await SANDBOX.run_command(command, str(folder), view=view)
+            assert ended.rc == expected, ended.stderr
+
+
+@needs_sandbox
+async def test_what_a_command_leaves_running_ends_with_it(folder: Path) -> None:
+    before = sleepers()
+    ended = await look(
+        folder, "sleep 60 & setsid sleep 60 & nohup sleep 60 & echo on", CommandView()
+    )
+    assert (ended.rc, ended.stdout) == (0, "on\n")
+    await gone(before)
 
 
 def test_a_machine_without_a_filter_has_none() -> None:

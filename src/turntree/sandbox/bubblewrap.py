@@ -11,13 +11,16 @@ every byte of memory counts against the limit; Node itself strips the types of T
 also in a sandbox. Must never know what a program is for.
 """
 
+import os
 import platform
+import secrets
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from subprocess import PIPE
 from typing import Final
@@ -30,7 +33,14 @@ from turntree.core.errors import CodeError, InvalidOperation, SandboxUnavailable
 from turntree.core.value import value
 from turntree.sandbox import bwrap_args as walls
 from turntree.sandbox.cgroup import a_group, inside
-from turntree.sandbox.code import INPUT_BYTES_MAX, Code, CodeLimits, CommandLimits, CommandResult
+from turntree.sandbox.code import (
+    INPUT_BYTES_MAX,
+    Code,
+    CodeLimits,
+    CommandLimits,
+    CommandResult,
+    CommandView,
+)
 from turntree.sandbox.node import MAJOR_MIN
 from turntree.sandbox.process_watch import NamespaceWatch
 from turntree.sandbox.seccomp import find_denials, find_filter
@@ -49,6 +59,9 @@ _COMMAND_FILES_MAX: Final = 1024
 _SPACE_BYTES: Final = 1_073_741_824
 """Limit of address space, not of memory: an engine reserves far more than it uses."""
 _COMPILED_SPACE_BYTES: Final = 8 * _SPACE_BYTES
+_WAY: Final = (
+    getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+)
 _CODE: Final = CodeLimits()
 _COMMAND: Final = CommandLimits()
 _STRIP_LIMITS: Final = CodeLimits(wall_s=10.0, cpu_s=8, memory_bytes=1_073_741_824)
@@ -112,13 +125,21 @@ class Bubblewrap:
         *,
         writes: bool = False,
         limits: CommandLimits = _COMMAND,
+        view: CommandView | None = None,
     ) -> CommandResult:
         """Run a command in a folder, and return its result."""
         where = Path(folder)
         if not command or not await anyio.Path(where).is_dir():
             raise InvalidOperation("there is no command, or no folder to run it in")
-        self._check_folder(where)
+        seen, token = view or CommandView(), f"turntree {secrets.token_hex(16)}"
+        for path in (where, *map(Path, (*seen.reads, *seen.writes))):
+            self._check_folder(path)
         prlimit, bwrap = self._tools()
+        if view is not None:
+            places = find_places(where, view.guarded)
+            seen = replace(view, guarded=tuple(name for name in view.guarded if name in places))
+            inside_of = {f"{walls.WORK}/{name}".rstrip("/"): one for name, one in places.items()}
+            command = [*walls.checked(inside_of, token, view), *command]
         patience = IoLimits(
             limits.wall_s, limits.output_bytes, limits.output_bytes, stops_when_loud=False
         )
@@ -131,7 +152,8 @@ class Bubblewrap:
                 *walls.limited(prlimit, cpu_s=limits.cpu_s, memory_bytes=limits.memory_bytes,
                                space_bytes=_COMPILED_SPACE_BYTES, files=_COMMAND_FILES_MAX,
                                file_bytes=limits.memory_bytes),
-                *walls.around_command(bwrap, where, writes=writes, scratch_bytes=_SCRATCH_BYTES),
+                *walls.around_command(bwrap, where, writes=writes, scratch_bytes=_SCRATCH_BYTES,
+                                      view=seen),
                 "--seccomp", str(rules.fileno()), "--json-status-fd", str(status.fileno()),
                 "--remount-ro", "/dev", "--remount-ro", "/",
                 "--", *inside(prlimit, limits.processes), *command,
@@ -143,6 +165,8 @@ class Bubblewrap:
                 words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={}, pass_fds=fds
             )
             heard = await converse(process, b"", patience, watch)
+            if heard.err.text == token.encode():
+                raise InvalidOperation(f"{folder} changed while a command was about to start there")
             status.seek(0)
             return _ended(heard, status.read(), watch.why, limits, time.monotonic() - started)
 
@@ -221,18 +245,51 @@ class Bubblewrap:
             return _answer(heard, status.read(), limits)
 
 
+def find_places(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Return what a folder and the names in it are, by device and inode; "" is the folder.
+
+    A name that does not exist is left out.
+
+    Raises:
+        InvalidOperation: The folder, one above it or a name is a link or gone.
+    """
+    fd = os.open("/", _WAY)
+    try:
+        for part in folder.parts[1:]:
+            above, fd = fd, os.open(part, _WAY, dir_fd=fd)
+            os.close(above)
+        found = {"": _identity(os.fstat(fd))}
+        for name in names:
+            try:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISLNK(status.st_mode):
+                raise InvalidOperation(f"{folder / name} is a link, so no command runs beside it")
+            found[name] = _identity(status)
+    except OSError as error:
+        raise InvalidOperation(f"{folder} is not a folder, or a link leads to it") from error
+    finally:
+        os.close(fd)
+    return found
+
+
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_dev}:{status.st_ino}"
+
+
 def _answer(heard: ProcessOutput, status: bytes, limits: CodeLimits) -> Json:
     """Return the document that a program wrote, or raise the reason why there is none."""
     if heard.is_late:
         raise CodeError(f"it took longer than {limits.wall_s:g} s")
     if heard.is_loud:
         raise CodeError(f"it wrote more than {limits.output_bytes} bytes")
-    said = heard.err.decode(errors="replace").strip()[-SAID_CHARS_MAX:]
+    said = heard.err.text.decode(errors="replace").strip()[-SAID_CHARS_MAX:]
     _check_begun(status, said)
     if heard.code != 0:
         raise CodeError(f"it ended with {heard.code}: {said}".removesuffix(": "))
     try:
-        document: Json = orjson.loads(heard.out)
+        document: Json = orjson.loads(heard.out.text)
     except orjson.JSONDecodeError as error:
         raise CodeError(f"it answered with no JSON document: {error}") from error
     return document
@@ -242,7 +299,7 @@ def _ended(
     heard: ProcessOutput, status: bytes, why: str | None, limits: CommandLimits, took_s: float
 ) -> CommandResult:
     """Return the result of a command; raise if it never started."""
-    said = heard.err.decode(errors="replace")
+    said = heard.err.text.decode(errors="replace")
     if heard.is_late:
         why = f"it took longer than {limits.wall_s:g} s"
     elif why is None and said.startswith(_NO_PROGRAM) and b"exit-code" not in status:
@@ -252,7 +309,7 @@ def _ended(
         _check_begun(status, said.strip()[-SAID_CHARS_MAX:])
     return CommandResult(
         rc=heard.code if heard.code is not None and why is None else KILLED_RC,
-        stdout=heard.out.decode(errors="replace"),
+        stdout=heard.out.text.decode(errors="replace"),
         stderr=said,
         duration_ms=int(took_s * 1000),
         why=why,

@@ -5,6 +5,8 @@ the supported languages. A command works in a folder and ends with an exit code.
 never know how anything is run.
 """
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Final, Literal, get_args
 
 from turntree.core.errors import InvalidOperation
@@ -69,7 +71,7 @@ class CommandLimits:
     memory_bytes: int = 1_073_741_824
     processes: int = 64
     output_bytes: int = 1_048_576
-    """Kept of each stream; the rest is read and discarded."""
+    """Kept of each stream: its beginning and its end. What lies between is read and discarded."""
 
     def __post_init__(self) -> None:
         """Validate the limits.
@@ -80,6 +82,23 @@ class CommandLimits:
         least = min(self.wall_s, self.cpu_s, self.memory_bytes, self.processes, self.output_bytes)
         if least <= 0:
             raise InvalidOperation("every limit is above zero")
+
+
+@value
+class CommandView:
+    """What a command has besides the system's programs and its folder."""
+
+    reads: tuple[str, ...] = ()
+    """Other folders that it may read, by their absolute paths, which are the same inside."""
+    writes: tuple[str, ...] = ()
+    """Other folders that it may change."""
+    network: bool = False
+    """Whether it shares the machine's network; without, it has none."""
+    guarded: tuple[str, ...] = ()
+    """Names directly in its folder that it may read and not change, if they exist."""
+    working: str = "."
+    """Where it starts, below its folder."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @value

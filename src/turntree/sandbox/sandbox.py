@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from turntree.core.canonical import Json
-from turntree.sandbox.code import Code, CodeLimits, CommandLimits, CommandResult
+from turntree.sandbox.code import Code, CodeLimits, CommandLimits, CommandResult, CommandView
 
 
 class Sandbox(Protocol):
@@ -35,12 +35,13 @@ class Sandbox(Protocol):
         *,
         writes: bool = False,
         limits: CommandLimits = ...,
+        view: CommandView | None = None,
     ) -> CommandResult:
         """Run a command in a folder, and return its result.
 
         It sees the system's programs and the folder, which it may change only if ``writes``; it has
-        a small private ``/tmp``. A command that exceeds a limit is killed, which the result
-        reports.
+        a small private ``/tmp``, and what ``view`` gives it. A command that exceeds a limit is
+        killed, which the result reports.
 
         Raises:
             SandboxUnavailable: The sandbox cannot start here; the command was not run.

@@ -16,8 +16,8 @@ from typing import Final
 
 # BPF instructions: load a word, compare, combine, return.
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-# Offsets of the call's number, the architecture and the low halves of the first two arguments.
-_NUMBER_AT, _ARCH_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
+# Offsets of the call's number, the architecture and the low halves of the arguments.
+_NUMBER_AT, _ARCH_AT, _FIRST_AT, _SECOND_AT, _THIRD_AT, _FOURTH_AT = 0, 4, 16, 24, 32, 40
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _DENY = _ERRNO | errno.EPERM
 _CLONE_THREAD: Final = 0x10000
@@ -83,6 +83,26 @@ that a command can see. AF_VSOCK is not allowed either: it reaches the machine's
 _PAIR_TYPES: Final = (1, 5)
 """SOCK_STREAM and SOCK_SEQPACKET, whose ends cannot be connected to anything else."""
 _TYPE_MASK: Final = 0xF
+_SET_ID: Final = 0o6000
+"""The mode bits that make a program run as the owner of its file.
+
+A command runs as the user of the process that started it, only without rights. A program that it
+made set-user-ID in its folder would give that user's rights to others on the machine.
+"""
+_CREATES: Final = 0x400040
+"""O_CREAT and O_TMPFILE: without them, the mode of ``open`` is whatever the register holds."""
+_MODES: Final[Mapping[str, Mapping[int, int]]] = {
+    # chmod, fchmod, creat, mknod; fchmodat, mknodat, fchmodat2: the call and where its mode is.
+    "x86_64": {90: _SECOND_AT, 91: _SECOND_AT, 85: _SECOND_AT, 133: _SECOND_AT,
+               268: _THIRD_AT, 259: _THIRD_AT, 452: _THIRD_AT},
+    "aarch64": {52: _SECOND_AT, 53: _THIRD_AT, 33: _THIRD_AT, 452: _THIRD_AT},
+}  # fmt: skip
+_OPENS: Final[Mapping[str, Mapping[int, tuple[int, int]]]] = {
+    # open and openat: where their flags and their mode are.
+    "x86_64": {2: (_SECOND_AT, _THIRD_AT), 257: (_THIRD_AT, _FOURTH_AT)},
+    "aarch64": {56: (_THIRD_AT, _FOURTH_AT)},
+}
+_OPENAT2: Final = 437
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C)
 """ioctls that inject input into a terminal."""
 _CLONE_NEW: Final = 0x7E020000
@@ -131,6 +151,21 @@ def find_denials(machine: str) -> bytes | None:
         ),
         *_judge_argument(open_pair, _PAIR_TYPES, otherwise=_DENY, among=_ALLOW, mask=_TYPE_MASK),
         *_judge_argument(ioctl, _TERMINAL_IOCTLS, otherwise=_ALLOW, among=_DENY),
+        # Like the flags of ``clone3``, the mode of ``openat2`` is in memory.
+        _step(_EQUAL, _OPENAT2, no=1),
+        _step(_RETURN, _ERRNO | errno.ENOSYS),
+        *(
+            step
+            for call, at in _MODES[machine].items()
+            for step in _judge_argument(
+                call, (0,), otherwise=_DENY, among=_ALLOW, at=at, mask=_SET_ID
+            )
+        ),
+        *(
+            step
+            for call, (flags_at, mode_at) in _OPENS[machine].items()
+            for step in _judge_creation(call, flags_at, mode_at)
+        ),
         *_judge(numbers, otherwise=_ALLOW, among=_DENY),
     ]
     return b"".join(program)
@@ -178,6 +213,21 @@ def _judge_argument(
         _step(_LOAD, at),
         _step(_AND, mask),
         *_judge(values, otherwise=otherwise, among=among),
+    ]
+    return [_step(_EQUAL, number, no=len(judged)), *judged]
+
+
+def _judge_creation(number: int, flags_at: int, mode_at: int) -> list[bytes]:
+    """Return instructions that deny a call which creates a file with a set-ID bit."""
+    judged = [
+        _step(_LOAD, flags_at),
+        _step(_AND, _CREATES),
+        _step(_EQUAL, 0, yes=4),
+        _step(_LOAD, mode_at),
+        _step(_AND, _SET_ID),
+        _step(_EQUAL, 0, yes=1),
+        _step(_RETURN, _DENY),
+        _step(_RETURN, _ALLOW),
     ]
     return [_step(_EQUAL, number, no=len(judged)), *judged]
 

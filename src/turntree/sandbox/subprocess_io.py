@@ -4,7 +4,7 @@ Knows pipes and clocks. Must never know how the process is sandboxed.
 """
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -28,11 +28,35 @@ class IoLimits:
 
 
 @dataclass(slots=True)
+class OutputStream:
+    """What a process wrote to one stream: its beginning and its end, up to a limit."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total: int = 0
+
+    def add(self, piece: bytes, bytes_max: int) -> None:
+        """Add what was read."""
+        self.total += len(piece)
+        room = max(0, bytes_max // 2 - len(self.head))
+        self.head, rest = self.head + piece[:room], piece[room:]
+        if rest:
+            self.tail = (self.tail + rest)[-(bytes_max - bytes_max // 2) :]
+
+    @property
+    def text(self) -> bytes:
+        """What was kept; a line says how much is missing."""
+        missing = self.total - len(self.head) - len(self.tail)
+        gap = f"\n[{missing} bytes left out]\n".encode() if missing else b""
+        return self.head + gap + self.tail
+
+
+@dataclass(slots=True)
 class ProcessOutput:
     """The output and exit code of a process."""
 
-    out: bytes = b""
-    err: bytes = b""
+    out: OutputStream = field(default_factory=OutputStream)
+    err: OutputStream = field(default_factory=OutputStream)
     code: int | None = None
     is_late: bool = False
     is_loud: bool = False
@@ -75,9 +99,8 @@ async def _tell(process: Process, said: bytes) -> None:
 async def _hear(stream: ByteReceiveStream | None, heard: ProcessOutput, patience: IoLimits) -> None:
     assert stream is not None, "it is a pipe"
     async for piece in stream:
-        room = patience.out_bytes - len(heard.out)
-        heard.out += piece[:room]
-        if len(piece) > room:
+        heard.out.add(piece, patience.out_bytes)
+        if heard.out.total > patience.out_bytes:
             heard.is_loud = True
             if patience.stops_when_loud:
                 return
@@ -89,4 +112,4 @@ async def _hear_errors(
     assert stream is not None, "it is a pipe"
     # Read to the end even above the limit: a full pipe would block the program.
     async for piece in stream:
-        heard.err = (heard.err + piece)[-bytes_max:]
+        heard.err.add(piece, bytes_max)
