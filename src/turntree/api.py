@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from turntree.search.service import Search
     from turntree.transfer.branch import Branches
     from turntree.transfer.service import Archives
+    from turntree.triggers.service import Triggers
+    from turntree.webhooks.service import Webhooks
 
 
 @value
@@ -108,6 +110,8 @@ class Backends:
     """The model that answers, unless a message names another."""
     agent_tokens_daily: int | None = None
     """Tokens that agents may use in conversations for one person in a day."""
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts to which webhooks may leave though their addresses are not public."""
 
     @property
     def everything(self) -> Database:
@@ -374,6 +378,29 @@ class Tree:
             ConversationStore(on.database), self.ledger, on.clock, on.model, on.agent_tokens_daily
         )
         return Conversations(poster, self.programs, on.engine(), on.by, on.redactor(), on.context)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Addresses to which events of the workspace, or notices of a person, leave."""
+        from turntree.webhooks.service import Webhooks
+        from turntree.webhooks.store import WebhookStore
+
+        on = self._on
+        return Webhooks(
+            WebhookStore(on.database), self.members.store, on.clock, self.authority.own,
+            on.webhook_hosts,
+        )  # fmt: skip
+
+    @cached_property
+    def triggers(self) -> Triggers:
+        """Messages of other systems that come in and act for a person."""
+        from turntree.triggers.service import Triggers
+        from turntree.triggers.store import TriggerStore
+
+        on = self._on
+        return Triggers(
+            TriggerStore(on.database), self.members.store, self.runs, on.clock, self.authority.own
+        )
 
     @cached_property
     def inbox(self) -> Inbox:

@@ -37,6 +37,14 @@ CREATE_KEYS: Final = make_right("action", "key.create")
 """To create API keys of one's own, and to revoke them."""
 MANAGE_KEYS: Final = make_right("action", "key.manage")
 """To revoke the keys of others."""
+CREATE_WEBHOOKS: Final = make_right("action", "webhook.create")
+"""To have one's own notices sent to an address."""
+MANAGE_WEBHOOKS: Final = make_right("action", "webhook.manage")
+"""To have events of the workspace sent to an address, and to stop the webhooks of others."""
+CREATE_TRIGGERS: Final = make_right("action", "trigger.create")
+"""To let messages come in that act for oneself."""
+MANAGE_TRIGGERS: Final = make_right("action", "trigger.manage")
+"""To stop the triggers of others."""
 
 RIGHTS: Final[Mapping[Role, Permissions]] = {
     "admin": EVERYTHING,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from turntree.db.database import Database
     from turntree.hooks.reconcile import HookReconciler
     from turntree.models.provider import Provider
-    from turntree.notifications.sender import SendNotices
+    from turntree.notifications.sender import BeginDeliveries, SendDelivery
     from turntree.programs.execution_host import LocalFolder
     from turntree.programs.service import InferenceBackend, Programs, Spoken
     from turntree.resources.driver import ResourceDriver
@@ -136,6 +136,8 @@ class Settings:
     """``${NAME}``, the variable with the password of the user at that server."""
     agent_tokens_daily: int | None = None
     """Tokens that agents may use in conversations for one person in a day; None for any number."""
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts to which webhooks may leave though their addresses are not public."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -164,6 +166,7 @@ class Settings:
             mail_from=env.get("TURNTREE_MAIL_FROM") or None,
             mail_password=env.get("TURNTREE_MAIL_PASSWORD") or None,
             agent_tokens_daily=read_tokens(env.get("TURNTREE_AGENT_TOKENS_DAILY")),
+            webhook_hosts=read_webhook_hosts(env.get("TURNTREE_WEBHOOK_HOSTS")),
         )
         return settings.in_workspace(settings.workspace, session=settings.session)
 
@@ -178,6 +181,19 @@ class Settings:
         if self.shards is not None:
             url = self.shards.find_named(name).database_url
         return replace(self, workspace=name, session=session, database_url=url)
+
+
+def read_webhook_hosts(text: str | None) -> frozenset[str]:
+    """Return the hosts to which webhooks may leave though their addresses are not public.
+
+    Raises:
+        InvalidOperation: One is not a host.
+    """
+    if not text:
+        return frozenset()
+    from turntree.webhooks.webhook import read_hosts
+
+    return read_hosts(text)
 
 
 def read_tokens(text: str | None) -> int | None:
@@ -414,18 +430,25 @@ def run_on(
         index_providers(providers),
         bool(tools),
         observers,
-        lambda: _find_channels(settings, context.environment),
+        lambda: _find_channels(settings, context.environment, world),
     )
     return running_on(tree, parts)
 
 
-def _find_channels(settings: Settings, secrets: Mapping[str, str]) -> Mapping[str, SendNotices]:
+def _find_channels(
+    settings: Settings, secrets: Mapping[str, str], world: Clock
+) -> tuple[Mapping[str, SendDelivery], BeginDeliveries]:
     from turntree.notifications.mail import read_mail_server
+    from turntree.notifications.preferences import WEBHOOK
     from turntree.notifications.sender import make_channels
+    from turntree.webhooks.channel import WebhookChannel
+    from turntree.webhooks.event_queue import EventQueue
 
-    return make_channels(
+    channels = make_channels(
         read_mail_server(settings.mail_server, settings.mail_from, settings.mail_password, secrets)
     )
+    channels[WEBHOOK] = WebhookChannel(world, settings.webhook_hosts).send
+    return channels, EventQueue(world).begin
 
 
 @asynccontextmanager
@@ -715,6 +738,7 @@ def tree_on(  # noqa: PLR0913 - a part that is not given is found when it is nee
         processes=processes,
         context=context,
         agent_tokens_daily=settings.agent_tokens_daily,
+        webhook_hosts=settings.webhook_hosts,
     )
     if runtime is not None:
         on = replace(

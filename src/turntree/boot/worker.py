@@ -44,7 +44,12 @@ from turntree.ledger.thread_store import ThreadStore
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import ProviderCache, load_library
-from turntree.notifications.sender import DELIVER_S, NoticeSender, SendNotices
+from turntree.notifications.sender import (
+    DELIVER_S,
+    BeginDeliveries,
+    NoticeSender,
+    SendDelivery,
+)
 from turntree.programs.model_choice import Choice, without_provider
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
@@ -102,22 +107,22 @@ class WorkerDeps:
     """Whether only this process has some of its tools."""
     observers: Sequence[RunObserver] = ()
     """What watches the runs of this process, in any workspace."""
-    find_channels: Callable[[], Mapping[str, SendNotices]] = dict
-    """Called where notices are sent: by which channels they leave the ledger."""
+    find_channels: Callable[[], tuple[Mapping[str, SendDelivery], BeginDeliveries]] | None = None
+    """Called where notices and events are sent: by which channels they leave the ledger, and what
+    begins the deliveries of events."""
 
     def delivering(
         self, only: Sequence[WorkspaceId] | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Send notices while the block lasts: of all workspaces of the database, or of some.
+        """Send notices and events while the block lasts: of all workspaces, or of some.
 
         Raises:
             InvalidOperation: The settings of a channel are invalid.
             ProviderNotConfigured: The library of a channel is not installed.
         """
-        channels = self.find_channels()
-        if not channels:
+        if self.find_channels is None:
             return nullcontext()
-        sender = NoticeSender(self.database, self.world, channels)
+        sender = NoticeSender(self.database, self.world, *self.find_channels())
         return _in_background(partial(repeat, lambda _: sender.look(only), DELIVER_S))
 
 

@@ -78,6 +78,12 @@ def _check_proxies(text: str) -> object:
     return read_proxies(text)
 
 
+def _check_webhook_hosts(text: str) -> object:
+    from turntree.webhooks.webhook import read_hosts
+
+    return read_hosts(text)
+
+
 def _check_tokens(text: str) -> object:
     from turntree.boot.open import read_tokens
 
@@ -130,6 +136,12 @@ KEYS: Final[Mapping[str, Key]] = {
         "TURNTREE_MAIL_PASSWORD",
         "${NAME}: the variable with the password of USER",
         check=_check_mail_password,
+    ),
+    "webhook_hosts": Key(
+        "TURNTREE_WEBHOOK_HOSTS",
+        "HOST:PORT,…: where webhooks may lead besides public addresses",
+        check=_check_webhook_hosts,
+        several=True,
     ),
     "agent_tokens_daily": Key(
         "TURNTREE_AGENT_TOKENS_DAILY",

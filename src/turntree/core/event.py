@@ -78,6 +78,17 @@ KINDS: Mapping[str, Group] = {
     "invitation.revoked": "transition",
     "api_key.created": "transition",
     "api_key.revoked": "transition",
+    "webhook.created": "transition",
+    "webhook.rotated": "transition",
+    "webhook.paused": "transition",
+    "webhook.resumed": "transition",
+    "webhook.deleted": "transition",
+    "trigger.created": "transition",
+    "trigger.rotated": "transition",
+    "trigger.paused": "transition",
+    "trigger.resumed": "transition",
+    "trigger.deleted": "transition",
+    "trigger.fired": "observation",
     "login_session.created": "transition",
     "login_session.ended": "transition",
     "identity.linked": "transition",
@@ -154,7 +165,7 @@ KINDS: Mapping[str, Group] = {
 
 
 RESERVED_NOUNS: Final = frozenset({
-    "budget", "checkpoint", "notification", "remote", "trigger", "webhook",
+    "budget", "checkpoint", "notification", "remote",
 })  # fmt: skip
 """Our nouns that no event uses yet. An extension that used one would collide with us later."""
 

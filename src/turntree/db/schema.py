@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 80
-DIGEST: Final = "a7ef283a2890ca018df329a1cbba13bfad886a4092389572516a67ea6c4f2e74"
+NUMBER: Final = 82
+DIGEST: Final = "44f99f22b14221764e978690cd33ea4b9382d8e1e1e89a2ea3713ce87dc56ece"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

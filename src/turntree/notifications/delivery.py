@@ -1,4 +1,6 @@
-"""Deliveries: messages that leave the ledger with notices, and the rules of when they do.
+"""Deliveries: messages that leave the ledger, and the rules of when they do.
+
+A delivery has notices of a person, or one event that a webhook of theirs asks for.
 
 A notice that is read soon leaves by no channel. Those that are not are collected into one message,
 at most one in each interval of the person, and none in their quiet hours.
@@ -44,7 +46,7 @@ class DeliveryAttempt:
 
 @value
 class Delivery:
-    """A message with notices, which has to leave."""
+    """A message with notices or an event, which has to leave."""
 
     id: str
     """It stays the same with each attempt, as the Message-ID of the mail does."""
@@ -54,7 +56,8 @@ class Delivery:
     created_at: Timestamp
     rejections: int
     preferences: NoticePreferences
-    """Those of the person as they are now."""
+    """Those of the person as they are now; an event leaves without any."""
+    is_event: bool = False
 
 
 @value
@@ -64,6 +67,8 @@ class Claim:
     attempt: int
     """Its number; the first is 1."""
     notices: tuple[Notice, ...]
+    event: str | None = None
+    """The body of the event, for a delivery of one."""
 
 
 @value

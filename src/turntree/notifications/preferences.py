@@ -16,14 +16,16 @@ from turntree.core.value import value
 
 INBOX: Final = "inbox"
 EMAIL: Final = "email"
+WEBHOOK: Final = "webhook"
 CHANNELS: Final[Mapping[str, str]] = {
     INBOX: "the inbox alone",
     "terminal": "the inbox, and the terminal of this person's own commands",
     EMAIL: "the inbox, and mail to the address of this person",
+    WEBHOOK: "the inbox, and a webhook of this person",
     "none": "nothing, not even the inbox",
 }
 """What a person may choose."""
-ADDRESS_MEMBERS: Final[Mapping[str, str]] = {EMAIL: "email"}
+ADDRESS_MEMBERS: Final[Mapping[str, str]] = {EMAIL: "email", WEBHOOK: "webhook"}
 """The channels by which notices leave, with the member of the preferences that has the address."""
 INTERVAL_DEFAULT_S: Final = 15 * 60
 INTERVAL_MIN_S: Final = 60
@@ -31,6 +33,7 @@ INTERVAL_MAX_S: Final = 7 * 24 * 60 * 60
 ADDRESS_CHARS_MAX: Final = 254
 
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")
+_WEBHOOK: Final = re.compile(r"wh_[0-9a-f]{16}")
 _HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _INTERVAL: Final = re.compile(r"(\d{1,6})([mhd])")
 _UNIT_S: Final = {"m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
@@ -102,6 +105,17 @@ def check_address(text: str) -> str:
     """
     if len(text) > ADDRESS_CHARS_MAX or not _ADDRESS.fullmatch(text):
         raise InvalidOperation(f"{text[:80]!r} is not an e-mail address")
+    return text
+
+
+def check_webhook(text: str) -> str:
+    """Return the id of a webhook.
+
+    Raises:
+        InvalidOperation: It is not one.
+    """
+    if _WEBHOOK.fullmatch(text) is None:
+        raise InvalidOperation(f"{text[:80]!r} is not the id of a webhook: wh_…")
     return text
 
 

@@ -119,13 +119,19 @@ class DeliveryStore:
         )
         return [
             Delivery(
-                id, person, channel, address, as_instant(created), rejections, _preferences(prefers)
+                id, person, channel, address, as_instant(created), rejections,
+                _preferences(prefers), is_event,
             )
-            for id, person, channel, address, created, rejections, prefers in rows
-        ]
+            for id, person, channel, address, created, rejections, prefers, is_event in rows
+        ]  # fmt: skip
 
     async def claim(self, delivery: Delivery, *, at: Timestamp) -> Claim | None:
         """Claim an attempt; None if another worker has it, or if nothing is to be sent any more."""
+        if delivery.is_event:
+            found = await self.database.fetch_one(
+                SQL["claim_event"], id=delivery.id, until=claimed_until(at), at=at
+            )
+            return None if found is None else Claim(found[0], (), found[1])
         current = delivery.preferences
         rows = await self.database.fetch(
             SQL["claim_delivery"],

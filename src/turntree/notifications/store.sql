@@ -42,6 +42,7 @@ SELECT w.person, w.preferences::text, w.oldest, l.ended_at, l.outcome = 'failed'
       WHERE p.address_by = u.person AND NOT turntree.was_removed(%(workspace)b, u.person)) w
   LEFT JOIN LATERAL (SELECT d.ended_at, d.outcome, d.address FROM turntree.notice_deliveries d
     WHERE d.workspace_id = %(workspace)b AND d.person = w.person AND d.channel = w.channel AND d.outcome <> 'withdrawn'
+      AND d.event_stream IS NULL
     ORDER BY d.ended_at DESC LIMIT 1) l ON true
   WHERE w.channel = ANY (%(channels)b::text[]) ORDER BY w.oldest;
 
@@ -49,16 +50,21 @@ SELECT w.person, w.preferences::text, w.oldest, l.ended_at, l.outcome = 'failed'
 SELECT turntree.begin_delivery(%(workspace)b, %(person)b, %(channel)b, %(address)b, %(id)b, %(until)b, %(after)b, %(limit)b, %(at)b);
 
 -- name: list_due_deliveries
--- Deliveries that may be tried now, with the preferences of the person as they are now.
-SELECT d.id, d.person, d.channel, d.address, d.created_at, d.refusals,
-    CASE WHEN p.address_by = d.person THEN p.preferences ELSE '{}' END::text
-  FROM turntree.notice_deliveries d LEFT JOIN LATERAL turntree.notice_preferences(%(workspace)b, d.person) p ON true
+-- Deliveries that may be tried now, with the preferences of the person as they are now. Those of a webhook that is paused wait.
+SELECT d.id, d.person, d.channel, d.address, coalesce(d.resent_at, d.created_at), d.refusals,
+    CASE WHEN d.event_stream IS NULL AND p.address_by = d.person THEN p.preferences ELSE '{}' END::text, d.event_stream IS NOT NULL
+  FROM turntree.notice_deliveries d LEFT JOIN LATERAL turntree.notice_preferences(%(workspace)b, d.person) p ON d.event_stream IS NULL
   WHERE d.workspace_id = %(workspace)b AND d.outcome IS NULL AND d.next_attempt_at <= %(at)b::timestamptz
     AND coalesce(d.claimed_until <= %(at)b::timestamptz, true) AND d.channel = ANY (%(channels)b::text[])
-  ORDER BY d.next_attempt_at, d.id LIMIT %(limit)b;
+    AND NOT (d.channel = 'webhook' AND EXISTS (SELECT FROM turntree.webhooks w
+      WHERE w.workspace_id = d.workspace_id AND w.id = d.address AND w.state = 'paused'))
+  ORDER BY d.next_attempt_at, d.created_at, d.id LIMIT %(limit)b;
 
 -- name: claim_delivery
 SELECT * FROM turntree.claim_delivery(%(workspace)b, %(id)b, %(address)b, %(until)b, %(at)b);
+
+-- name: claim_event
+SELECT attempt, body FROM turntree.claim_event(%(workspace)b, %(id)b, %(until)b, %(at)b);
 
 -- name: record_attempt
 SELECT turntree.record_attempt(%(workspace)b, %(id)b, %(attempt)b, %(result)b, %(error)b, %(next)b, %(at)b);

@@ -12,7 +12,7 @@ from turntree.core.message import user
 from turntree.models.prompt import Prompt
 from turntree.models.providers.errors import MESSAGE_CHARS_MAX
 from turntree.models.providers.factory import build_provider
-from turntree.models.providers.public_addresses import (
+from turntree.system.public_addresses import (
     NotPublicError,
     PublicTransport,
     is_public,

@@ -7,8 +7,8 @@ CREATE OR REPLACE FUNCTION turntree.notice_id(p_person text, p_key text) RETURNS
 $$;
 
 -- Returns how a person wants to hear of something, as their entry in the registry says, and which principal set the
--- e-mail address in there. Only an address that the person set counts: the texts of their notices are sent to it. Runs as
--- the searcher: an entry that is hidden from the viewer still counts.
+-- address in there that their channel sends to. Only an address that the person set counts: the texts of their notices are
+-- sent to it. Runs as the searcher: an entry that is hidden from the viewer still counts.
 CREATE OR REPLACE FUNCTION turntree.notice_preferences(p_ws uuid, p_person text)
 RETURNS TABLE (preferences jsonb, address_by text) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp AS $$
@@ -21,8 +21,9 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$
       WHERE x.workspace_id = p_ws AND x.kind = 'human' AND x.name = substring(p_person FROM '^human:(.*)$')
   )
   SELECT n.preferences, (SELECT s.by FROM versions s WHERE s.version > coalesce((SELECT max(o.version) FROM versions o
-        WHERE o.preferences -> 'email' IS DISTINCT FROM n.preferences -> 'email'), 0) ORDER BY s.version LIMIT 1)
-    FROM versions n WHERE n.is_newest
+        WHERE o.preferences -> m.member IS DISTINCT FROM n.preferences -> m.member), 0) ORDER BY s.version LIMIT 1)
+    FROM versions n, LATERAL (SELECT CASE n.preferences ->> 'notification_channel' WHEN 'webhook' THEN 'webhook' ELSE 'email' END) m (member)
+    WHERE n.is_newest
 $$;
 
 -- Whether a person was removed from the workspace. One who was never added is a member: see 0006.
@@ -155,7 +156,7 @@ BEGIN
   END IF;
 END $$;
 
--- Returns the workspaces in which a notice may have to leave, all in one call: a worker serves many.
+-- Returns the workspaces in which a notice or an event may have to leave, all in one call: a worker serves many.
 CREATE OR REPLACE FUNCTION turntree.workspaces_with_notices(p_at text)
 RETURNS SETOF uuid LANGUAGE plpgsql AS $$
 DECLARE
@@ -165,6 +166,7 @@ BEGIN
   FOR v_ws IN SELECT id FROM turntree.workspaces ORDER BY id LOOP
     PERFORM set_config('turntree.workspace', v_ws::text, true);
     IF EXISTS (SELECT FROM turntree.notices n WHERE n.workspace_id = v_ws AND n.read_at IS NULL)
+        OR EXISTS (SELECT FROM turntree.webhooks w WHERE w.workspace_id = v_ws AND w.state = 'active' AND w.events <> '{}')
         OR EXISTS (SELECT FROM turntree.notice_deliveries d WHERE d.workspace_id = v_ws AND d.outcome IS NULL
           AND d.next_attempt_at <= p_at::timestamptz) THEN
       RETURN NEXT v_ws;
@@ -189,7 +191,7 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('turntree:delivery:' || p_ws || ' ' || p_channel || ' ' || p_person, 0));
   IF EXISTS (SELECT FROM turntree.notice_deliveries d WHERE d.workspace_id = p_ws AND d.person = p_person
-        AND d.channel = p_channel AND (d.outcome IS NULL OR d.outcome <> 'withdrawn' AND d.ended_at > p_after::timestamptz))
+        AND d.channel = p_channel AND d.event_stream IS NULL AND (d.outcome IS NULL OR d.outcome <> 'withdrawn' AND d.ended_at > p_after::timestamptz))
       OR NOT EXISTS (SELECT FROM turntree.undelivered_notices(p_ws, p_person, p_channel, p_until::timestamptz)) THEN
     RETURN false;
   END IF;

@@ -79,6 +79,12 @@ BEGIN
     SELECT 'visible_to_app', x, 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'' OR person = (SELECT turntree.viewer())'
       FROM unnest(ARRAY['notices', 'notice_deliveries', 'delivered_notices']) x
     UNION ALL
+    -- A secret is read by what signs with it; the rest by its owner, and by an admin, who can stop it.
+    SELECT 'visible_to_app', 'webhook_secrets', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'''
+    UNION ALL
+    SELECT 'visible_to_app', x, 'turntree_app', '(SELECT turntree.is_admin()) OR owner = (SELECT turntree.viewer())'
+      FROM unnest(ARRAY['webhooks', 'triggers', 'trigger_firings']) x
+    UNION ALL
     SELECT 'visible_to_app', 'login_states', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'''
     UNION ALL
     SELECT 'visible_to_reader', 'segments', 'turntree_reader', '(SELECT turntree.reader_can_see_all())

@@ -27,7 +27,7 @@ from turntree.models.provider import ModelReply, Objects, ReplyDelta
 from turntree.models.providers.connection import CONNECT_TIMEOUT_S, NO_KEY, Connection
 from turntree.models.providers.errors import CAUGHT, failure_of
 from turntree.models.providers.parameters import Api, check_model, settings_of
-from turntree.models.providers.public_addresses import PublicTransport
+from turntree.system.public_addresses import PublicTransport
 from turntree.models.providers.request import VendorRequest, asked, objects_in, vendor_name
 from turntree.models.providers.response import DeltaReader, answer_of
 from turntree.models.providers.vendor_metadata import ReplyAuthor
@@ -44,7 +44,10 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
     is_open = connection.base_url is not None and connection.base_url.startswith("http://")
     trusted, public = (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_open else True), None
     if connection.is_public_only and connection.base_url is not None:
-        public = PublicTransport(httpx2.AsyncHTTPTransport(verify=trusted))
+        public = PublicTransport(
+            httpx2.AsyncHTTPTransport(verify=trusted),
+            because=", and another person wrote this provider's config",
+        )
     return httpx2.AsyncClient(
         headers=dict(connection.headers),
         timeout=httpx2.Timeout(connection.timeout_s, connect=CONNECT_TIMEOUT_S),

@@ -12,7 +12,7 @@ import httpx2
 from pydantic_ai import exceptions as library
 
 from turntree.core.errors import Failure, ProviderError
-from turntree.models.providers.public_addresses import NotPublicError
+from turntree.system.public_addresses import NotPublicError
 
 MESSAGE_CHARS_MAX: Final = 300
 """Limit of an error's body: enough for a sentence, not for an HTML page."""

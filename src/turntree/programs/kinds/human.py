@@ -19,6 +19,7 @@ from turntree.notifications.preferences import (
     check_channel,
     check_hours,
     check_interval,
+    check_webhook,
     check_zone,
 )
 from turntree.programs.changes import AddNotice
@@ -51,6 +52,7 @@ class Preferences(TypedConfig):
 
     notification_channel: Annotated[str, _checked(check_channel)] | None = None
     email: Annotated[str, _checked(check_address)] | None = None
+    webhook: Annotated[str, _checked(check_webhook)] | None = None
     quiet_hours: Annotated[str, _checked(check_hours)] | None = None
     time_zone: Annotated[str, _checked(check_zone)] | None = None
     digest_interval: Annotated[str, _checked(check_interval)] | None = None
@@ -80,9 +82,10 @@ class HumanKind:
             Option(
                 "--channel",
                 "preferences/notification_channel",
-                "Where notices go: inbox (default), terminal, email, or none.",
+                "Where notices go: inbox (default), terminal, email, webhook, or none.",
             ),
             Option("--email", "preferences/email", "E-mail address, which counts if you set it."),
+            Option("--webhook", "preferences/webhook", "Webhook of yours, which counts if you set it."),
             Option("--quiet-hours", "preferences/quiet_hours", "No mail in these: 22:00-07:00."),
             Option("--time-zone", "preferences/time_zone", "Time zone of the quiet hours, or UTC."),
             Option(

@@ -1,13 +1,14 @@
-"""Limits requests to public addresses, for providers whose config another person wrote.
+"""Limits requests to public addresses, where another person chose the address.
 
-Otherwise the author of a config could make a worker send requests to services that only its own
-machine or network reaches (SSRF): a local server, a router, a cloud's metadata service. A name is
-resolved once per request, all its addresses are checked, and the connection goes to a checked
-address: a name that resolves differently a moment later (DNS rebinding) gains nothing.
+The config of a provider and the URL of a webhook could otherwise make a worker send requests to
+services that only its own machine or network reaches (SSRF): a local server, a router, a cloud's
+metadata service. A name is resolved once per request, all its addresses are checked, and the
+connection goes to a checked address: a name that resolves differently a moment later (DNS
+rebinding) gains nothing.
 """
 
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -22,7 +23,7 @@ _METADATA: Final = frozenset({IPv4Address("168.63.129.16")})
 
 
 class NotPublicError(Exception):
-    """A provider whose config another person wrote has an address that is not public."""
+    """An address that another person chose is not public."""
 
     def __init__(self, message: str, hint: Hint) -> None:
         """Take the message, and how to allow the address."""
@@ -47,10 +48,23 @@ async def resolve(host: str, port: int) -> list[str]:
 class PublicTransport(httpx2.AsyncBaseTransport):
     """Sends requests to public addresses, and refuses others before anything is sent."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, resolve: Resolve = resolve) -> None:
-        """Take the transport for allowed requests."""
+    def __init__(
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        resolve: Resolve = resolve,
+        *,
+        because: str = "",
+        permitted: Collection[str] = (),
+    ) -> None:
+        """Take the transport for allowed requests.
+
+        ``because`` ends the sentence that refuses a request; ``permitted`` are hosts that may have
+        any address, as ``HOST`` or ``HOST:PORT``.
+        """
         self._inner = inner
         self._resolve = resolve
+        self._because = because
+        self._permitted = permitted
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request to the checked address, under the requested host name.
@@ -78,13 +92,35 @@ class PublicTransport(httpx2.AsyncBaseTransport):
             addresses = await self._resolve(url.host, url.port or 0)
         except OSError as error:
             raise httpx2.ConnectError(f"{url.host} has no address") from error
-        if not addresses or not all(is_public(ip_address(address)) for address in addresses):
+        is_permitted = is_permitted_host(url.host, url.netloc.decode(), self._permitted)
+        if not addresses or not (is_permitted or all(map(_is_elsewhere, addresses))):
             raise NotPublicError(
-                f"{url.host} is not a public address, and another person wrote this provider's "
-                "config",
+                f"{url.host} is not a public address{self._because}",
                 Hint("config.allow_host", {"host": f"@{url.netloc.decode()}"}),
             )
         return addresses[0]
+
+
+def is_permitted_host(host: str, netloc: str, permitted: Collection[str]) -> bool:
+    """Return whether a host may have any address; a name with a port permits that port alone."""
+    return host in permitted or netloc in permitted
+
+
+def _is_elsewhere(address: str) -> bool:
+    """Return whether an address is public, and not one of this machine."""
+    found = ip_address(address)
+    return is_public(found) and not _is_own(found)
+
+
+def _is_own(address: IPv4Address | IPv6Address) -> bool:
+    # Only an address of its own can be bound by a machine.
+    family = socket.AF_INET6 if isinstance(address, IPv6Address) else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as trying:
+            trying.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:

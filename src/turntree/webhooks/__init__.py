@@ -1,0 +1,1 @@
+"""Webhooks: events and notices that leave by signed HTTP requests, to addresses that people chose."""
