@@ -102,3 +102,28 @@ def list_facets() -> dict[str, tuple[str, str]]:
             assert isinstance(member.node.returns, ast.Name), member.node.name
             facets[member.node.name] = member.module.origins[member.node.returns.id]
     return facets
+
+
+def list_api_facets() -> dict[str, tuple[str, str]]:
+    """Return the facets of a client: by name, the module and the name of the class."""
+    node, module = find_class("turntree.client.client", "Client")
+    (begins,) = [
+        one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"
+    ]
+    return {
+        target.attr: module.origins[call.id]
+        for one in begins.body
+        for target, call in _list_made(one)
+        if call.id in module.origins
+    }
+
+
+def _list_made(statement: ast.stmt) -> list[tuple[ast.Attribute, ast.Name]]:
+    """Return the attribute that a statement makes by a call, and what it calls."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Attribute(attr=name) as target], value=ast.Call(func=ast.Name() as call)
+        ) if call.id.endswith("Api") and not name.startswith("_"):
+            return [(target, call)]
+        case _:
+            return []

@@ -1,4 +1,4 @@
-"""Writes the types of the synchronous face from the source of the asynchronous one.
+"""Writes the types of the synchronous faces from the sources of the asynchronous ones.
 
 ``python -m tests.sync_stub``; a test compares.
 """
@@ -10,12 +10,30 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.public_api import Member, list_facets, list_members, read_module
+from tests.public_api import (
+    Member,
+    find_class,
+    list_api_facets,
+    list_facets,
+    list_members,
+    read_module,
+)
 
-STUB = Path(__file__).parent.parent / "src/turntree/boot/sync_tree.pyi"
-HEAD = '''"""The types of ``sync_tree``. Generated: ``python -m tests.sync_stub``."""
+SOURCE = Path(__file__).parent.parent / "src/turntree"
+STUB = SOURCE / "boot/sync_tree.pyi"
+CLIENT_STUB = SOURCE / "client/sync_client.pyi"
+HEAD = '''"""The types of ``{module}``. Generated: ``python -m tests.sync_stub``."""
 
 '''
+CLOSING = """
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ..."""
 INTERNAL = ("act_as", "with_facets")
 ITERATORS = ("AsyncGenerator", "AsyncIterator")
 
@@ -31,11 +49,7 @@ def write_stub() -> str:
     ]
     tree = list_members("turntree.api", "Tree")
     methods = write_class("SyncTree", tree, wrapped, imports)
-    methods += "\n    def close(self) -> None: ...\n    def __enter__(self) -> Self: ..."
-    methods += (
-        "\n    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,"
-        " trace: TracebackType | None) -> None: ..."
-    )
+    methods += CLOSING
     opens = read_module("turntree.boot.open").body["open_tree"]
     assert isinstance(opens, ast.AsyncFunctionDef)
     member = Member(opens, read_module("turntree.boot.open"))
@@ -44,16 +58,42 @@ def write_stub() -> str:
     function.decorator_list = []
     note_names(function.args, member, {}, imports)
     shown = write_function(function, member.node, indent="")
+    return write_module(STUB, imports, [*classes, methods, shown])
+
+
+def write_client_stub() -> str:
+    """Return the stub of the client as it should be."""
+    facets = list_api_facets()
+    wrapped = {cls: f"_{cls}" for _, cls in facets.values()}
+    imports: dict[str, tuple[str, str]] = {}
+    classes = [
+        write_class(f"_{cls}", list_members(module, cls), wrapped, imports)
+        for module, cls in facets.values()
+    ]
+    node, module = find_class("turntree.client.client", "Client")
+    members = list_members("turntree.client.client", "Client")
+    (begins,) = [
+        one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"
+    ]
+    shown = [Member(begins, module), *(one for one in members if one.node.name != "aclose")]
+    methods = write_class("SyncClient", shown, wrapped, imports)
+    first, rest = methods.split("\n", 1)
+    named = "\n".join(f"    {name}: {wrapped[cls]}" for name, (_, cls) in facets.items())
+    return write_module(CLIENT_STUB, imports, [*classes, f"{first}\n{named}\n{rest}{CLOSING}"])
+
+
+def write_module(path: Path, imports: dict[str, tuple[str, str]], parts: list[str]) -> str:
+    """Return a stub, formatted: the imports, and what follows them."""
     imports |= {"Self": ("typing", "Self"), "TracebackType": ("types", "TracebackType")}
     lines = [
         f"from {module} import {name}" + ("" if name == word else f" as {word}")
         for word, (module, name) in sorted(imports.items(), key=lambda item: (item[1], item[0]))
         if module
     ]
-    text = HEAD + "\n".join([*lines, "", *classes, methods, shown, ""])
+    text = HEAD.format(module=path.stem) + "\n".join([*lines, "", *parts, ""])
     for command in (["check", "--fix", "--quiet", "--select", "I"], ["format", "--quiet"]):
         text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"],
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"],
             input=text, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
     return text
@@ -146,3 +186,4 @@ def write_function(
 
 if __name__ == "__main__":
     STUB.write_text(write_stub(), encoding="utf-8")
+    CLIENT_STUB.write_text(write_client_stub(), encoding="utf-8")

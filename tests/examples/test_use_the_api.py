@@ -40,13 +40,16 @@ def settings(
 
 async def test_page_can_be_typed_from_top_to_bottom(settings: Settings, tmp_path: Path) -> None:
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    (program,) = [block for block in blocks if block.startswith("import ")]
-    commands = [block for block in blocks if block != program]
+    program, script = [block for block in blocks if block.startswith("import ")]
+    commands = [block for block in blocks if block not in {program, script}]
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
     async with serving_apart(settings) as served:
         key = await asyncio.to_thread(_take_key, served, tmp_path)
         typed = "".join(f"printf %s '{MARK}'\n{block}" for block in commands)
-        typed = f"set -euo pipefail\n{typed}\nprintf %s '{MARK}'\n{sys.executable} program.py\n"
+        for one in ("program.py", "script.py"):
+            typed += f"\nprintf %s '{MARK}'\n{sys.executable} {one}\n"
+        typed = f"set -euo pipefail\n{typed}"
         typed = typed.replace(ADDRESS, served.url)
         ended = await asyncio.to_thread(_type, typed, f"{key}\n", tmp_path)
     assert ended.returncode == 0, (ended.stdout, ended.stderr)
@@ -54,7 +57,10 @@ async def test_page_can_be_typed_from_top_to_bottom(settings: Settings, tmp_path
     _, *printed = ended.stdout.split(MARK)
     told = {block.splitlines()[0]: text for block, text in zip(commands, printed, strict=False)}
     _check(told)
-    lines = printed[-1].splitlines()
+    waited = printed[-1].splitlines()
+    assert waited[0] == "Once more, and wait."
+    assert waited[-1] == "['main', 'other-way', 'third-way']"
+    lines = printed[-2].splitlines()
     assert lines[0] == "ana"
     assert "Now from Python." in lines
     assert {"main", "other-way", "third-way", "['one-time link', 'dashboard']"} <= {*lines}

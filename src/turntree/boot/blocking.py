@@ -1,4 +1,4 @@
-"""A tree for programs without an event loop: each call waits for its result.
+"""A tree, or a client, for programs without an event loop: each call waits for its result.
 
 One background thread runs the event loop, so it also works in a notebook, whose own loop is
 running. Nothing here names a facet or a method. What exists on a tree exists here, and the types
@@ -24,10 +24,11 @@ from turntree.core.value import Facet
 class BlockingProxy:
     """Offers what an object with asynchronous methods offers, without ``await``."""
 
-    def __init__(self, portal: BlockingPortal, target: Any) -> None:
-        """Call the target in the event loop behind a portal."""
+    def __init__(self, portal: BlockingPortal, target: Any, noun: str) -> None:
+        """Call the target in the event loop behind a portal; the noun is for errors."""
         self._portal = portal
         self._target = target
+        self._noun = noun
 
     def __dir__(self) -> list[str]:
         """Return the names that the target shows."""
@@ -60,7 +61,7 @@ class BlockingProxy:
 
         result = self._wait(run)
         if isinstance(result, Facet):
-            return BlockingProxy(self._portal, result)
+            return BlockingProxy(self._portal, result, self._noun)
         if hasattr(result, "__anext__"):
             return self._iterate(result)
         if hasattr(result, "__aenter__"):
@@ -73,7 +74,7 @@ class BlockingProxy:
         except RuntimeError as error:
             if str(error) != "This portal is not running":
                 raise
-            raise InvalidOperation("the tree is closed") from None
+            raise InvalidOperation(f"the {self._noun} is closed") from None
         try:
             return future.result()
         finally:
@@ -110,15 +111,17 @@ class BlockingProxy:
 class BlockingTree(BlockingProxy):
     """A tree in an event loop of its own, until it is closed."""
 
-    def __init__(self, opens: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-        """Start the event loop and open the tree in it."""
+    def __init__(
+        self, opens: Callable[[], AbstractAsyncContextManager[Any]], noun: str = "tree"
+    ) -> None:
+        """Start the event loop and open the tree, or something like it, in it."""
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal("asyncio", name="turntree"))
             tree = stack.enter_context(portal.wrap_async_context_manager(opens()))
             self._stack = stack.pop_all()
         # Also at the end of the process: a worker gives back what it holds.
         self._close = weakref.finalize(self, self._stack.close)
-        super().__init__(portal, tree)
+        super().__init__(portal, tree, noun)
 
     def close(self) -> None:
         """Close the tree and end its thread; closing it again does nothing."""
