@@ -11,6 +11,7 @@ import pytest
 import turntree
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.permissions import EVERYTHING
 from turntree.boot.open import Settings
 from turntree.conversations.post import Post, PostReceipt
 from turntree.core.canonical import Json
@@ -456,3 +457,22 @@ async def test_that_the_limit_is_reached_is_said_once_for_a_persons_post(tree: T
         said = await tree.conversations.list_posts("crowd", after=posted.seq)
         assert sum(one.hops > 0 and one.author is not None for one in said) == 4 + 3
         assert sum(one.author is None for one in said) == 1
+
+
+async def test_what_an_agent_posts_with_a_key_counts_as_a_turn(tree: Tree) -> None:
+    """An agent with a shell could otherwise wake others forever."""
+    await tree.conversations.create("launch", participants=["bot"], agent_turns_max=2)
+    await tree.conversations.post("launch", "hello")
+    acting = ExecutionContext.begin(Principal("human", "ana")).delegate(
+        Principal("agent", "bot"), EVERYTHING
+    )
+    bot = tree.act_as(acting).conversations
+    first = await bot.post("launch", "@[Other](agent:other) well?")
+    (answer,) = await answered(tree, first)
+    assert (answer.author, answer.cause, answer.hops) == ("agent:other", 1, 2)
+    second = await bot.post("launch", "@[Other](agent:other) and now?")
+    assert (second.answers, second.held_back) == ((), ("other",))
+    own = [one for one in await bot.list_posts("launch") if one.author == "agent:bot"]
+    assert [(one.cause, one.hops) for one in own] == [(1, 1), (1, 3)]
+    third = await tree.conversations.post("launch", "@[Other](agent:other) go on.")
+    assert [one.agent for one in third.answers] == ["other"]

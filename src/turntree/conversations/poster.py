@@ -66,11 +66,12 @@ class Poster:
         body = posts.document_of(
             draft.conversation, id, draft.author, draft.content, at, self.clock.nonce()
         )
-        seq, repeated = await store.create_post(connection, draft, id, body, at=at)
-        if repeated:
+        seq, stored = await store.create_post(connection, draft, id, body, at=at)
+        if stored is None:
             earlier = await store.list_addressed(connection, draft.conversation, seq)
             answers = tuple(AddressedAgent(*one) for one in earlier)
             return PostResult(seq, id, repeated=True, answers=answers)
+        draft = stored
         if draft.author is None or not wanted:
             return PostResult(seq, id)
         mentioned = await store.address(

@@ -1,6 +1,7 @@
 """Conversations on PostgreSQL. Must never know what a mention looks like."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -79,14 +80,14 @@ class ConversationStore:
 
     async def create_post(
         self, connection: Connection, draft: PostDraft, id: str, body: str, *, at: Timestamp
-    ) -> tuple[int, bool]:
-        """Store a post; return its position, and whether it was stored before."""
-        seq, repeated = await self._call(
+    ) -> tuple[int, PostDraft | None]:
+        """Store a post; return its position, and what it follows from: None if it is repeated."""
+        seq, repeated, cause, hops = await self._call(
             connection, SQL["create_post"], conversation=UUID(draft.conversation), post=UUID(id),
             body=body, author=draft.author, at=at, key=draft.key, turn=as_uuid(draft.turn),
             cause=draft.cause, hops=draft.hops, charged=draft.charged or draft.author,
         )  # fmt: skip
-        return int(seq), bool(repeated)
+        return int(seq), None if repeated else replace(draft, cause=cause, hops=hops)
 
     async def address(
         self,

@@ -13,7 +13,7 @@ SELECT turntree.remove_participant(%(workspace)b, %(conversation)b, %(principal)
 SELECT turntree.fork_conversation(%(workspace)b, %(conversation)b, %(parent)b, %(seq)b, %(by)b, %(at)b);
 
 -- name: create_post
-SELECT seq, repeated FROM turntree.create_post(%(workspace)b, %(conversation)b, %(post)b, %(body)b, %(author)b::text, %(at)b,
+SELECT seq, repeated, cause, hops FROM turntree.create_post(%(workspace)b, %(conversation)b, %(post)b, %(body)b, %(author)b::text, %(at)b,
   %(key)b::text, %(turn)b::uuid, %(cause)b::int, %(hops)b::int, %(charged)b::text);
 
 -- name: address_participants

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 82
-DIGEST: Final = "44f99f22b14221764e978690cd33ea4b9382d8e1e1e89a2ea3713ce87dc56ece"
+NUMBER: Final = 83
+DIGEST: Final = "cfebbf9b0777cbd476511a814ca86490203457852ce9088afad30f5416f7e934"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -168,10 +168,12 @@ BEGIN
 END $$;
 
 -- Adds a post to a conversation. Its words are in the row and not in the event, from which nothing can be erased. p_author
--- null: the system says it. A key makes it safe to repeat.
+-- null: the system says it. A key makes it safe to repeat. What an agent posts with a key of its own, and not as the answer
+-- of a turn, follows from the newest post as an answer would: agents with a shell could go on forever otherwise.
+DROP FUNCTION IF EXISTS turntree.create_post(uuid, uuid, uuid, text, text, text, text, uuid, int, int, text); -- its columns differ from earlier releases
 CREATE OR REPLACE FUNCTION turntree.create_post(
   p_ws uuid, p_conversation uuid, p_post uuid, p_body text, p_author text, p_at text, p_key text,
-  p_turn uuid, p_cause int, p_hops int, p_charged text, OUT seq int, OUT repeated boolean)
+  p_turn uuid, p_cause int, p_hops int, p_charged text, OUT seq int, OUT repeated boolean, OUT cause int, OUT hops int)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -195,14 +197,19 @@ BEGIN
   END IF;
   UPDATE turntree.conversations x SET post_seq = x.post_seq + 1, posted_at = p_at::timestamptz
     WHERE x.workspace_id = p_ws AND x.id = p_conversation RETURNING x.post_seq INTO seq;
-  repeated := false;
+  repeated := false; cause := p_cause; hops := p_hops;
+  IF p_turn IS NULL AND p_cause IS NULL AND p_author LIKE 'agent:%' THEN
+    SELECT x.cause_seq, x.hops + 1 INTO cause, hops FROM turntree.list_posts(p_ws, p_conversation, 0, seq, 1) x;
+    hops := coalesce(hops, 1);
+  END IF;
+  cause := coalesce(cause, seq);
   INSERT INTO turntree.posts (workspace_id, conversation_id, seq, id, kind, author, digest, body, posted_at, turn_id,
       cause_seq, hops, charged_to, idempotency_key)
     VALUES (p_ws, p_conversation, seq, p_post, CASE WHEN p_author IS NULL THEN 'system' ELSE 'participant' END, p_author, v_digest,
-      p_body, p_at::timestamptz, p_turn, coalesce(p_cause, seq), p_hops, p_charged, p_key);
+      p_body, p_at::timestamptz, p_turn, cause, hops, p_charged, p_key);
   PERFORM turntree.record_conversation_event(p_ws, p_conversation, 'post.created', p_at,
-    '{"by":' || turntree.canonical_text(coalesce(p_author, 'system:conversation')) || ',"cause":' || coalesce(p_cause, seq)
-      || ',"digest":"sha256:' || encode(v_digest, 'hex') || '","hops":' || p_hops || ',"id":"' || p_post || '","post":' || seq
+    '{"by":' || turntree.canonical_text(coalesce(p_author, 'system:conversation')) || ',"cause":' || cause
+      || ',"digest":"sha256:' || encode(v_digest, 'hex') || '","hops":' || hops || ',"id":"' || p_post || '","post":' || seq
       || coalesce(',"turn":"' || p_turn || '"', '') || '}');
 END $$;
 
