@@ -1,12 +1,14 @@
 """The feed: all events of a workspace in one stable order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import orjson
 
 from turntree.core import event as events
 from turntree.core.event import BEGINNING, Event, FeedPosition
 from turntree.core.value import Facet, value
+from turntree.core.viewer import Sight
+from turntree.db.arrays import text_array
 from turntree.db.database import Database
 from turntree.db.sql import load_statements
 
@@ -35,6 +37,18 @@ class Feed(Facet):
         """Return those of some streams whose events the viewer may read."""
         rows = await self.database.fetch(SQL["list_visible_streams"], streams=list(streams))
         return {stream for (stream,) in rows}
+
+    async def list_visible_to(
+        self, sights: Iterable[Sight], streams: Sequence[str]
+    ) -> dict[Sight, set[str]]:
+        """Return by viewer those of some streams whose events they may read, none left out."""
+        visible: dict[Sight, set[str]] = {sight: set() for sight in sights}
+        rows = await self.database.fetch(
+            SQL["list_visible_by_viewer"], viewers=text_array([*visible]), streams=list(streams)
+        )
+        for viewer, stream in rows:
+            visible[viewer].add(stream)
+        return visible
 
     async def end(self) -> FeedPosition:
         """Return the position of the last event that ``read`` would return."""

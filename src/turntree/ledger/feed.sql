@@ -18,6 +18,9 @@ SELECT e.epoch, e.xid::text::bigint, e.n
     AND (e.epoch < (SELECT epoch FROM turntree.shard) OR e.xid < pg_snapshot_xmin(pg_current_snapshot()))
   ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1;
 
+-- name: list_visible_by_viewer
+SELECT viewer, stream::text FROM turntree.list_visible_streams(%(workspace)b, %(viewers)b::text[], %(streams)b::uuid[]);
+
 -- name: list_visible_streams
 -- By the same functions as the policy of the events, without reading any.
 SELECT s.id::text FROM unnest(%(streams)b::uuid[]) AS s (id)

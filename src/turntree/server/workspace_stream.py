@@ -267,10 +267,9 @@ class WorkspaceStream:
         hidden = sorted(streams - public)
         if not hidden:
             return lambda _: shared
-        by_sight: dict[Sight, bytes | None] = {}
-        for sight in {reader.sight for reader in self._readers.values()}:
-            seen = await self._feed(sight).list_visible(hidden)
-            by_sight[sight] = frame_of(frozenset(public | seen))
+        sights = {reader.sight for reader in self._readers.values()}
+        seen = await self._feed(EVERYTHING).list_visible_to(sights, hidden)
+        by_sight = {sight: frame_of(frozenset(public | seen[sight])) for sight in sights}
         return lambda sight: by_sight.get(sight, shared)
 
     async def _deliver(self, find_frame: Callable[[Sight], bytes | None]) -> None:

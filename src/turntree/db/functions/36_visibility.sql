@@ -431,6 +431,20 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$ SELECT turntree.can_see_al
 CREATE OR REPLACE FUNCTION turntree.reader_can_see(p_ws uuid, p_stream uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, turntree, pg_temp COST 1000 AS $$ SELECT NOT turntree.is_stream_hidden(p_ws, p_stream) $$;
 
+-- Returns which of some streams each of some viewers may read, in one statement: the server asks this for all who listen to
+-- a workspace, and a call for each of 1,000 members took ten times as long.
+CREATE OR REPLACE FUNCTION turntree.list_visible_streams(p_ws uuid, p_viewers text[], p_streams uuid[])
+RETURNS TABLE (viewer text, stream uuid) LANGUAGE plpgsql AS $$
+DECLARE
+  v_before constant text := current_setting('turntree.viewer', true);
+BEGIN
+  FOREACH viewer IN ARRAY p_viewers LOOP
+    PERFORM set_config('turntree.viewer', viewer, true);
+    RETURN QUERY SELECT list_visible_streams.viewer, s.id FROM unnest(p_streams) s (id) WHERE turntree.reader_can_see(p_ws, s.id);
+  END LOOP;
+  PERFORM set_config('turntree.viewer', v_before, true);
+END $$;
+
 -- The same for a turn, by its id. A turn that a visible session holds is visible there, even if its run's own session
 -- and therefore the run's events are hidden. What has no turn yet is as visible as its run.
 CREATE OR REPLACE FUNCTION turntree.reader_can_see_turn(p_ws uuid, p_turn uuid) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
