@@ -71,7 +71,14 @@ POSTS_MAX: Final = 500
 PLANT_STORIES: Final = 24
 TOLD: Final = re.compile(r"<system-reminder>post (\d+) by ")
 PLANTS: Final = (
-    Plant("an agent is told everything again", ((r"SET told_seq = p_until", "SET told_seq = 0"),)),
+    Plant(
+        "an agent is told everything again",
+        (
+            (r"SET told_seq = p_until", "SET told_seq = 0"),
+            (r"SELECT EXISTS \(SELECT FROM turntree\.post_deliveries d",
+             "SELECT false AND EXISTS (SELECT FROM turntree.post_deliveries d"),
+        ),
+    ),
     Plant(
         "a private agent answers everybody",
         (((r"AND turntree\.has_program_access\([^)]*p_author, 'invoke'\)\s*"
@@ -121,7 +128,7 @@ class Extent:
     plants: int
 
 
-QUICK: Final = Extent(stories=24, acts=9, servers=1, workers=1, databases=1, plants=2)
+QUICK: Final = Extent(stories=16, acts=9, servers=1, workers=1, databases=1, plants=2)
 FULL: Final = Extent(stories=2000, acts=12, servers=15, workers=20, databases=5, plants=len(PLANTS))
 
 
