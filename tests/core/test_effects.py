@@ -1,4 +1,4 @@
-"""Effects of tools: declared, recorded with the description, and the worst where nothing is said."""
+"""Effects of tools: declared, recorded with the description, and the worst if none is declared."""
 
 import pytest
 

@@ -100,8 +100,38 @@ TOOLSETS: Final[Mapping[str, ToolsetConfig]] = {
     one.name: one
     for one in (
         # A manager delegates work and reads the results; it changes nothing itself.
-        toolset("manager", ("spawn", "message", "read*", "search*", "task*")),
-        toolset("worker", ("exec", "read*", "write*", "edit*", "search*", "report")),
+        toolset(
+            "manager",
+            (
+                "spawn",
+                "message",
+                "read*",
+                "search*",
+                "task*",
+                "ledger.*",
+                "fs.read",
+                "fs.list",
+                "fs.grep",
+            ),
+            version=2,
+        ),
+        toolset(
+            "worker",
+            (
+                "exec",
+                "read*",
+                "write*",
+                "edit*",
+                "search*",
+                "report",
+                "ledger.recall",
+                "ledger.read",
+                "ledger.search",
+                "fs.*",
+                "shell.*",
+            ),
+            version=2,
+        ),
         toolset("full", ("*",)),
     )
 }

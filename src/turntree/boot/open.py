@@ -30,6 +30,7 @@ from turntree.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from turntree.auth.execution_context import ExecutionContext
+    from turntree.boot.workbench import Workbench
     from turntree.boot.worker import WorkerRuntime
     from turntree.core.canonical import Json
     from turntree.core.clock import Clock, Processes
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from turntree.runs.engines.lazy import LazyEngine
     from turntree.runs.live.stream import Hub
     from turntree.runs.run_feed import RunFeed
+    from turntree.runs.run_files import RunFiles
     from turntree.sandbox.sandbox import Sandbox
     from turntree.search.embedder import Embedder
     from turntree.stats.prices import GenaiPrices
@@ -138,6 +140,8 @@ class Settings:
     """Tokens that agents may use in conversations for one person in a day; None for any number."""
     webhook_hosts: frozenset[str] = frozenset()
     """Hosts to which webhooks may leave though their addresses are not public."""
+    sandbox_profiles: Path | None = None
+    """A TOML file with the sandbox profiles of this machine."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -148,6 +152,7 @@ class Settings:
         """
         env = os.environ if environment is None else environment
         home, shards = env.get("TURNTREE_HOME"), _find_shards(env)
+        profiles = env.get("TURNTREE_SANDBOX_PROFILES")
         settings = cls(
             home=Path(home).expanduser() if home else default_home(),
             database_url=env.get("TURNTREE_DATABASE_URL") or None,
@@ -167,6 +172,7 @@ class Settings:
             mail_password=env.get("TURNTREE_MAIL_PASSWORD") or None,
             agent_tokens_daily=read_tokens(env.get("TURNTREE_AGENT_TOKENS_DAILY")),
             webhook_hosts=read_webhook_hosts(env.get("TURNTREE_WEBHOOK_HOSTS")),
+            sandbox_profiles=Path(profiles).expanduser() if profiles else None,
         )
         return settings.in_workspace(settings.workspace, session=settings.session)
 
@@ -430,9 +436,24 @@ def run_on(
         index_providers(providers),
         bool(tools),
         observers,
+        lambda programs, files: open_workbench(settings, programs, files),
         lambda: _find_channels(settings, context.environment, world),
     )
     return running_on(tree, parts)
+
+
+def open_workbench(settings: Settings, programs: Programs, files: RunFiles) -> Workbench:
+    """Return the tools for folders, with the sandbox and the profiles of this machine."""
+    from turntree.boot.workbench import Workbench
+    from turntree.workbench.profile import read_profiles
+
+    return Workbench(
+        programs,
+        files,
+        # Read for each request: a change of the file needs no restart.
+        lambda: read_profiles(settings.sandbox_profiles),
+        cache(lambda: find_sandboxes(settings.home)[CODE_SANDBOX]),
+    )
 
 
 def _find_channels(

@@ -24,6 +24,7 @@ from turntree.agents.inference import Inference
 from turntree.agents.task_supervisor import TaskSupervisor
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext, find_current
+from turntree.boot.workbench import OpenWorkbench
 from turntree.conversations.answers import ConversationAnswers
 from turntree.conversations.poster import Poster
 from turntree.conversations.store import ConversationStore
@@ -61,7 +62,7 @@ from turntree.runs.follow import RunFollower
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.request_builder import RequestBuilder
-from turntree.runs.request_resolver import RequestResolver
+from turntree.runs.request_resolver import RequestResolver, agent_in, no_workbench
 from turntree.runs.run_files import RunFiles
 from turntree.runs.runner import Runner
 from turntree.runs.service import Runs
@@ -107,6 +108,8 @@ class WorkerDeps:
     """Whether only this process has some of its tools."""
     observers: Sequence[RunObserver] = ()
     """What watches the runs of this process, in any workspace."""
+    open_workbench: OpenWorkbench | None = None
+    """Makes the tools for folders; None where no sandbox can be."""
     find_channels: Callable[[], tuple[Mapping[str, SendDelivery], BeginDeliveries]] | None = None
     """Called where notices and events are sent: by which channels they leave the ledger, and what
     begins the deliveries of events."""
@@ -343,9 +346,13 @@ class WorkerRuntime:
                 ledger,
                 lambda started: ThreadStore(database.seen_by(sight_of(reader_of(started)))),
             )
+            files = RunFiles(self._worker_resources(), self.tree.programs.user)
+            open_workbench = self.parts.open_workbench
+            bench = None if open_workbench is None else open_workbench(programs, files)
             pinning = RequestResolver(
-                programs, ledger, ThreadStore(database), toolsets, tuple(own.specs)
-            )
+                programs, ledger, ThreadStore(database), toolsets, tuple(own.specs),
+                no_workbench if bench is None else bench.offer,
+            )  # fmt: skip
             assembly = RequestBuilder(
                 pinning, ledger, ThreadStore(database), self.providers.build, database.keep_together
             )
@@ -353,10 +360,14 @@ class WorkerRuntime:
 
             async def own_tools(
                 reader: Principal, request: Mapping[str, Json]
-            ) -> ProgramTools | None:
+            ) -> Sequence[Toolset]:
                 specs, versions = await pinning.list_programs(request)
                 own = replace(programs, by=reader)
-                return ProgramTools(own, specs, versions) if specs else None
+                found: list[Toolset] = [ProgramTools(own, specs, versions)] if specs else []
+                if bench is not None and "sandbox" in request:
+                    agent = await programs.find(agent_in(request) or "")
+                    found += await bench.tools_of(agent, reader, request)
+                return found
 
             async def environment_for(agent: str) -> Mapping[str, str]:
                 # The environment is this user's. Owning an agent is not enough: a person who may
@@ -382,7 +393,7 @@ class WorkerRuntime:
                 hub,
                 own_tools=own_tools,
                 context_of=context_of,
-                files=RunFiles(self._worker_resources(), self.tree.programs.user),
+                files=files,
                 answers=ConversationAnswers(poster, self.parts.engine, context_of),
                 together=database.keep_together,
             )

@@ -90,6 +90,12 @@ def _check_tokens(text: str) -> object:
     return read_tokens(text)
 
 
+def _check_profiles(text: str) -> object:
+    from turntree.workbench.profile import read_profiles
+
+    return read_profiles(Path(text).expanduser())
+
+
 KEYS: Final[Mapping[str, Key]] = {
     "database_url": Key("TURNTREE_DATABASE_URL", "your own PostgreSQL, 15 or later"),
     "console_url": Key("TURNTREE_CONSOLE_URL", "the same with a read-only login, for sql"),
@@ -147,6 +153,11 @@ KEYS: Final[Mapping[str, Key]] = {
         "TURNTREE_AGENT_TOKENS_DAILY",
         "tokens that agents may use in conversations for one person in a day",
         check=_check_tokens,
+    ),
+    "sandbox_profiles": Key(
+        "TURNTREE_SANDBOX_PROFILES",
+        "file that says what your agents' commands may reach",
+        check=_check_profiles,
     ),
     "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an embedding endpoint, compatible with OpenAI's"),
     "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the embedding model"),

@@ -82,6 +82,27 @@ class ThreadContext:
 
 
 @value
+class WorkbenchOffer:
+    """The tools for a session's folder that a run is offered, and what its request records."""
+
+    specs: tuple[ToolSpec, ...] = ()
+    record: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """The sandbox profile and the folder, or why there are no such tools."""
+
+
+FindWorkbench = Callable[[Program, Mapping[str, Json]], Awaitable[WorkbenchOffer]]
+"""Returns the tools for the folder of a run, from its agent and the data of ``run.started``."""
+
+
+async def no_workbench(
+    agent: Program,  # noqa: ARG001
+    started: Mapping[str, Json],  # noqa: ARG001
+) -> WorkbenchOffer:
+    """Return no tools."""
+    return WorkbenchOffer()
+
+
+@value
 class PreloadedPrograms:
     """A store of programs with some of them already read."""
 
@@ -110,6 +131,7 @@ class RequestResolver:
     toolsets: Sequence[Toolset] = ()
     always: Sequence[ToolSpec] = ()
     """Tools of every agent, even if it lists others only, and of models that have other tools."""
+    find_workbench: FindWorkbench = no_workbench
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
     async def choose(
@@ -133,7 +155,8 @@ class RequestResolver:
         # A worker role spawns no agents, unless its permissions say so.
         if agent is not None and not _persona_in(agent).permitted.permits(right("action", SPAWN)):
             called = {name: one for name, one in called.items() if one.kind != "agent"}
-        tools, lacking = offered(self.toolsets, agent, rights, called, self.always)
+        bench = WorkbenchOffer() if agent is None else await self.find_workbench(agent, started)
+        tools, lacking = offered(self.toolsets, agent, rights, called, self.always, bench.specs)
         prompts = await self._list_prompts(started, home, settings.prompt, agent)
         entries = await self._pin(
             choice, persona, rights, agent, tools, [*called.values()], prompts
@@ -151,6 +174,7 @@ class RequestResolver:
             "situation": _mapping(started.get("options")).get("situation")
             or (None if home is None else home.version.config.get("situation")),
             "missing_tools": lacking or None,
+            "sandbox": dict(bench.record) or None,
             "role": None if persona is None else persona.role,
         }
         pinned = ResolvedRequest(
@@ -244,9 +268,9 @@ class RequestResolver:
         (granted,) = [one.object for one in entries.entries if one.kind == "permissions"]
         rights = Permissions.from_json(orjson.loads(await self._get(granted)))
         environment: Mapping[str, str] = {}
-        agent = _mapping(_mapping(request.get("versions")).get("agent")).get("address")
+        agent = agent_in(request)
         if agent is not None and any(one.startswith("credential:") for one in rights.allow):
-            environment = await environment_for(str(agent))
+            environment = await environment_for(agent)
         return ExecutionContext(chain_of(started, rights), environment=environment)
 
     async def list_programs(
@@ -407,6 +431,7 @@ def offered(
     rights: Permissions,
     called: Mapping[str, Program],
     always: Sequence[ToolSpec] = (),
+    bench: Sequence[ToolSpec] = (),
 ) -> tuple[list[ToolSpec], list[str]]:
     """Return the tools offered to a model, by name, and the listed names that do not exist.
 
@@ -418,7 +443,7 @@ def offered(
         InvalidOperation: Two tools have the same name, or a program's name cannot be a tool's.
     """
     specs: dict[str, ToolSpec] = {}
-    for spec in (one for toolset in toolsets for one in toolset.specs):
+    for spec in (*(one for toolset in toolsets for one in toolset.specs), *bench):
         if spec.name in specs:
             raise InvalidOperation(f"two tools are named {spec.name}")
         specs[spec.name] = spec
@@ -429,7 +454,9 @@ def offered(
             raise InvalidOperation(f"{one.address} is listed both as a tool and as a function")
         specs[name] = spec_of(one)
     offered_specs = [
-        spec for name, spec in sorted(specs.items()) if listed is None or name in listed
+        spec
+        for name, spec in sorted(specs.items())
+        if listed is None or any(names_tool(one, name) for one in listed)
     ]
     names = [spec.name for spec in offered_specs]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
@@ -437,7 +464,13 @@ def offered(
     if agent is not None or offered_specs:
         offered_specs += always
     offered_specs = [spec for spec in offered_specs if rights.permits(right("tool", spec.name))]
-    return offered_specs, [name for name in listed or () if name not in specs]
+    lacking = [one for one in listed or () if not any(names_tool(one, name) for name in specs)]
+    return offered_specs, lacking
+
+
+def names_tool(listed: str, tool: str) -> bool:
+    """Return whether a listed name, or a prefix followed by a star, is that of a tool."""
+    return tool.startswith(listed[:-1]) if listed.endswith("*") else listed == tool
 
 
 def _listed(agent: Program) -> list[str] | None:
@@ -481,6 +514,12 @@ async def _find_agent(programs: Registry, options: Mapping[str, Json]) -> Progra
 
 def _persona_in(agent: Program) -> Persona:
     return persona_of(agent.name, agent.version.number, agent.version.config)
+
+
+def agent_in(request: Mapping[str, Json]) -> str | None:
+    """Return the address of the agent that answers, as a run's first request pinned it."""
+    address = _pin_of(request, "agent")
+    return None if address is None else str(address)
 
 
 def _pin_of(request: Mapping[str, Json], name: str) -> Json:

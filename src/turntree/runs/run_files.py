@@ -105,7 +105,7 @@ class RunFiles:
             return {}
         at = attempt.moment(attempt.run.id, attempt.run.seq)
         folders: list[RunFolder] = []
-        for resource, mode in await self._list_attached(session):
+        for resource, mode in await self.list_attached(session):
             if (taken := await self._take(resource)) is not None:
                 folders.append(RunFolder(resource, mode, taken, at, taken))
         self._folders[attempt.run.id] = folders
@@ -150,14 +150,15 @@ class RunFiles:
             if not recorded:
                 return []
             session = attempt.session
-            attached = [] if session is None else await self._list_attached(session)
+            attached = [] if session is None else await self.list_attached(session)
             by_id = {str(folder[0].id): folder for folder in attached}
             self._folders[run] = [
                 RunFolder(*by_id[id], taken, at, taken) for id, taken, at in recorded if id in by_id
             ]
         return self._folders[run]
 
-    async def _list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
+    async def list_attached(self, session: SessionId) -> list[tuple[Resource, AttachMode]]:
+        """Return the folders of a session that this user attached to be written to."""
         attachments = self.resources.attachments
         own = await attachments.list_attached_by(session, str(self.user))
         return [

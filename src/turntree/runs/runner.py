@@ -94,16 +94,16 @@ async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None: 
 
 RunContext = Callable[[Mapping[str, Json], Mapping[str, Json]], Awaitable[ExecutionContext]]
 """Returns the context of a run's tools, from the data of its start and of its first request."""
-OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Toolset | None]]
+OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Sequence[Toolset]]]
 """Returns a run's own tools, as its request pinned them, for the principal whose access counts."""
 
 
 async def no_own_tools(
     reader: Principal,  # noqa: ARG001
     request: Mapping[str, Json],  # noqa: ARG001
-) -> Toolset | None:
-    """Return None."""
-    return None
+) -> Sequence[Toolset]:
+    """Return no tools."""
+    return ()
 
 
 class AnswerPoster(Protocol):

@@ -44,9 +44,9 @@ class ToolCaller:
     note: Callable[[str, Decision], None] = lambda _call, _decision: None
     """Told of each credential that a call looks up."""
 
-    def besides(self, own: Toolset | None) -> "ToolCaller":
+    def besides(self, own: Sequence[Toolset]) -> "ToolCaller":
         """Return a caller with a run's own tools in front, which take precedence."""
-        return self if own is None else replace(self, toolsets=(own, *self.toolsets))
+        return replace(self, toolsets=(*own, *self.toolsets)) if own else self
 
     def among(self, names: Iterable[str] | None) -> "ToolCaller":
         """Return a caller limited to the tools that were offered to the model."""

@@ -29,6 +29,7 @@ def draw_context(seen: TurnContext, terminal: Terminal) -> Iterator[str]:
         return
     first = seen.calls[0].prompt
     yield from _draw_before(first, terminal)
+    yield from _draw_sandbox(seen.calls[0].taped.request, terminal)
     yield from _draw_window(seen.calls[0].taped.request)
     for call in seen.calls:
         yield from _draw_call_lines(call, seen, terminal)
@@ -94,6 +95,17 @@ def _effects(tool: ToolSpec) -> str:
     if tool.effects is None:
         return "not declared, so all of them"
     return ", ".join(tool.effects) or "none"
+
+
+def _draw_sandbox(request: Mapping[str, Json], terminal: Terminal) -> Iterator[str]:
+    match request.get("sandbox"):
+        case {"profile": str(profile), "absent": str(reason)}:
+            yield _line("sandbox", terminal.spell(f"{clean(profile)}, unused: {clean(reason)}"))
+        case {"profile": str(profile), "folder": str(folder), "network": network}:
+            reach = "with network" if network else "without network"
+            yield _line("sandbox", f"{clean(profile)}, {reach}, in {clean(folder)}")
+        case _:
+            return
 
 
 def _draw_window(request: Mapping[str, Json]) -> Iterator[str]:

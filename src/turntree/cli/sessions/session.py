@@ -40,6 +40,8 @@ class SessionGroup(click.Group):
 
 
 _ELSEWHERE: Final = {
+    "attach": ("sessions.session_folder", "attach"),
+    "detach": ("sessions.session_folder", "detach"),
     "configure": ("sessions.session_config", "configure"),
     "identify": ("sessions.route", "identify"),
     "reset": ("sessions.move", "session_reset"),

@@ -67,9 +67,9 @@ class AgentConfig(TypedConfig):
     permissions: AgentPermissions | None = None
     credentials: list[Annotated[str, Field(min_length=1)]] | None = None
     """Names of the credentials that its tools may look up."""
-    sandbox: Literal["code"] | None = None
-    """The sandbox that its code programs run in, or not at all. There is only one: a name that
-    cannot be given is refused."""
+    sandbox: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] | None = None
+    """The sandbox profile that its commands run in, or not at all. ``code`` runs code programs and
+    nothing in a folder, ``folder`` works in the session's. The machine's user defines others."""
     toolset: str | None = None
     """Limits it to a named list of tools; by default that of its role."""
     tools: list[Address] | None = None
@@ -111,13 +111,18 @@ class AgentKind:
                 many=True,
             ),
             Option(
-                "--sandbox", "sandbox", "Sandbox that its code programs run in, if at all: code."
+                "--sandbox",
+                "sandbox",
+                "Sandbox profile for files and commands: folder, or one of yours; code for none.",
             ),
             Option("--toolset", "toolset", "Named list of tools it is limited to."),
             Option("--model", "default_model", "Model to ask.", "address"),
             Option("--tool", "tools", "Program it may use; repeatable.", "address", many=True),
             Option(
-                "--function", "functions", "Worker function it may call; repeatable.", many=True
+                "--function",
+                "functions",
+                "Worker function it may call, or a prefix like fs.*; repeatable.",
+                many=True,
             ),
             Option(
                 "--max-steps",
