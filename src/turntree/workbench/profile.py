@@ -27,7 +27,7 @@ MEMORY_MB_MAX: Final = 65_536
 PROCESSES_MAX: Final = 4096
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SYSTEM: Final = tuple(
-    map(Path, ("/proc", "/sys", "/dev", "/run", "/work", "/usr", "/bin", "/lib", "/etc"))  # noqa: S108
+    map(Path, ("/proc", "/sys", "/dev", "/run", "/work", "/usr", "/bin", "/lib", "/etc"))
 )
 
 
