@@ -151,6 +151,19 @@ def _talk(**more: Any) -> Row:
     return Row(lambda vault, _: {"conversation": vault.conversation, **more})
 
 
+def _webhook(*hidden: int, **more: Any) -> Row:
+    # An admin sees it, and may stop it.
+    return Row(
+        lambda vault, _: {"webhook": vault.webhook, **more}, hidden=frozenset({404, *hidden})
+    )
+
+
+def _trigger(*hidden: int, **more: Any) -> Row:
+    return Row(
+        lambda vault, _: {"trigger": vault.trigger, **more}, hidden=frozenset({404, *hidden})
+    )
+
+
 ROWS: Final[Mapping[str, Row]] = {
     "POST /first-key": Row(lambda _, __: {"code": "guessed"}, frozenset({403}), frozenset({403})),
     "POST /accepted-invitations": Row(
@@ -283,6 +296,33 @@ ROWS: Final[Mapping[str, Row]] = {
         200, 409,
     ),
     "POST /conversations/{conversation}/posts/{post}/erase": _talk(post=1),
+    "GET /webhooks": _list(),
+    "POST /webhooks": Row(
+        lambda _, __: {"url": "https://example.net/hook"}, hidden=OK, is_for_people=True
+    ),
+    "GET /webhooks/{webhook}": _webhook(200),
+    # Of an admin, too, nothing that left: only that there is something.
+    "GET /webhooks/{webhook}/deliveries": _webhook(200),
+    "POST /webhooks/{webhook}/rotate": _webhook(403),
+    "POST /webhooks/{webhook}/pause": _webhook(200),
+    "POST /webhooks/{webhook}/resume": _webhook(200),
+    # The owner has deleted it when the others try.
+    "POST /webhooks/{webhook}/delete": _webhook(),
+    "POST /deliveries/{delivery}/resend": Row(lambda _, __: {"delivery": "msg-guessed"}, HIDDEN),
+    "GET /triggers": _list(),
+    "POST /triggers": Row(
+        lambda vault, _: {"name": vault.label, "target": "inbox"}, hidden=OK, is_for_people=True
+    ),
+    "GET /triggers/{trigger}": _trigger(200),
+    "GET /triggers/{trigger}/firings": _trigger(200),
+    "POST /triggers/{trigger}/rotate": _trigger(403),
+    "POST /triggers/{trigger}/pause": _trigger(200),
+    "POST /triggers/{trigger}/resume": _trigger(200, 403),
+    "POST /triggers/{trigger}/delete": _trigger(),
+    "POST /hooks/{trigger}": Row(
+        lambda vault, _: {"trigger": vault.trigger, "type": "guessed"},
+        frozenset({403}), frozenset({403}),
+    ),
 }  # fmt: skip
 
 
@@ -355,6 +395,10 @@ async def make_calls(team: Team, routes: Sequence[ApiRoute]) -> AsyncGenerator[C
             vault = await team.add_login(vault)
         if "{identity}" in route.path:
             vault = await team.add_identity(vault)
+        if "{webhook}" in route.path:
+            vault = await team.add_webhook(vault)
+        if "{trigger}" in route.path:
+            vault = await team.add_trigger(vault)
         if "{invitation}" in route.path:
             vault = await team.add_invitation(vault)
         revisions = [vault.label]

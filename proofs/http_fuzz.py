@@ -79,18 +79,22 @@ UNREACHABLE: Final = frozenset(
         "first-key", "accepted-invitations", "logout",
         "login-sessions", "login-sessions/{login}/end",
         "identity-logins", "identity-logins/finish", "identities/{identity}/unlink",
+        "hooks/{trigger}", "deliveries/{delivery}/resend",
     )
 )  # fmt: skip
-"""What no generated value opens: a code, a password, what only a browser that logged in has, and an
-account at an identity provider, of which the server has none."""
-MANAGED: Final = re.compile("/(members|keys|invitations)")
+"""What no generated value opens: a code, a password, a signature, what only a browser that logged
+in has, an account at an identity provider, of which the server has none, and a delivery that a
+worker has ended."""
+MANAGED: Final = re.compile("/(members|keys|invitations|webhooks|triggers)")
 """Routes that only admins may call, or that list one's own: their cases are an admin's."""
-ENDING: Final = re.compile("/(remove|revoke|end)$")
+ENDING: Final = re.compile("/(remove|revoke|end|delete)$")
 """Routes whose cases come last: those of the others name what they end."""
 LISTS: Final = {
     "member": ("members", "name"),
     "key": ("keys", "id"),
     "invitation": ("invitations", "id"),
+    "webhook": ("webhooks", "id"),
+    "trigger": ("triggers", "id"),
 }
 """By parameter the route that lists what it names, and the member of a row that it takes."""
 SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large,
@@ -188,6 +192,8 @@ class World:
             return by.choice((0, 0, 1, 2))
         if name in LISTS:
             return by.choice(self.accounts[name]) if self.accounts.get(name) else None
+        if name == "url":
+            return "https://example.net/hook"
         if name == "idempotency-key":
             # A key of an earlier request now and then, which then has another body.
             return f"{by.randrange(500)}"

@@ -72,6 +72,10 @@ class Vault:
     """The id of a notice of the owner, for routes that read one."""
     conversation: str = ""
     """The name of a conversation of the owner, for routes of conversations."""
+    webhook: str = ""
+    """The id of a webhook of the owner, for routes of webhooks."""
+    trigger: str = ""
+    """The id of a trigger of the owner, for routes of triggers."""
 
 
 @dataclass(slots=True)
@@ -151,6 +155,16 @@ class Team:
         """Return a vault with a new API key of the owner."""
         made, key = await self.of(OWNER).keys.create(vault.label, expires_at=later(HOUR_MS))
         return replace(vault, key=made.id, secrets=(*vault.secrets, key))
+
+    async def add_webhook(self, vault: Vault) -> Vault:
+        """Return a vault with a new webhook of the owner."""
+        made, secret = await self.of(OWNER).webhooks.create("https://example.net/hook")
+        return replace(vault, webhook=made.id, secrets=(*vault.secrets, secret))
+
+    async def add_trigger(self, vault: Vault) -> Vault:
+        """Return a vault with a new trigger of the owner."""
+        made, secret = await self.of(OWNER).triggers.create(vault.label, "inbox")
+        return replace(vault, trigger=made.id, secrets=(*vault.secrets, secret))
 
     async def add_invitation(self, vault: Vault) -> Vault:
         """Return a vault with an open invitation."""

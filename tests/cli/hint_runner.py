@@ -69,7 +69,8 @@ READ_ONLY = (
     ("plan", "list"), ("token", "list"), ("hook", "status"), ("index", "status"), ("tail",),
     ("worktree", "--list"), ("import", "--dry-run"), ("member", "list"),
     ("invitation", "list"), ("key", "list"), ("conversation", "list"), ("conversation", "log"),
-    ("conversation", "show"),
+    ("conversation", "show"), ("webhook", "list"), ("webhook", "show"), ("webhook", "deliveries"),
+    ("trigger", "list"), ("trigger", "show"),
 )  # fmt: skip
 WITHOUT_DATABASE = (
     ("config",), ("hook", "install"), ("hook", "uninstall"), ("hook", "status"), ("mcp",),

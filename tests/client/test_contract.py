@@ -34,6 +34,8 @@ from turntree.runs.model_context import ModelContexts
 from turntree.runs.service import PostOptions, Runs
 from turntree.search.service import Search
 from turntree.server.routes import NETWORK_ROUTES
+from turntree.triggers.service import Triggers
+from turntree.webhooks.service import Webhooks
 
 FACETS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "sessions": (Sessions, SessionStore),
@@ -49,6 +51,8 @@ FACETS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "stats": (),
     "inbox": (Inbox,),
     "conversations": (Conversations,),
+    "webhooks": (Webhooks,),
+    "triggers": (Triggers,),
     "members": (Members,),
     "invitations": (Invitations,),
     "keys": (ApiKeys,),
@@ -80,6 +84,7 @@ OTHER_PARAMETERS: Final[Mapping[str, tuple[set[str], str]]] = {
     "causes.explain": (set(), ""),
     "inbox.list_page": ({"cursor"}, "A page is continued."),
     "invitations.create": ({"expires_in_days"}, "The server counts days by its own clock."),
+    "triggers.create": ({"allow"}, "Patterns travel as text."),
     "keys.create": (
         {"allow", "expires_in_days"},
         "Patterns travel as text, and the server counts days by its own clock.",
@@ -91,6 +96,7 @@ WITHOUT_A_VERB: Final[Mapping[str, str]] = {
     "POST /first-key": "It makes the key that a client begins with; the page of the link calls it.",
     "POST /accepted-invitations": "It makes the key that a client begins with.",
     "GET /stream": "It says what to read again on a page; a program follows runs.",
+    "POST /hooks/{trigger}": "Another system calls it, with a signature instead of a key.",
     "POST /login-sessions": LOGIN,
     "POST /login-previews": LOGIN,
     "POST /logout": LOGIN,

@@ -23,7 +23,7 @@ from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.event import Event, record
-from turntree.core.ids import RunId, Timestamp, TurnId, WorkspaceId
+from turntree.core.ids import RunId, Timestamp, TurnId, WorkspaceId, unix_ms
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -39,6 +39,7 @@ from turntree.core.session import Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import EVERYTHING, Sight
+from turntree.core.webhook_signature import sign
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.integrity.fsck import SQL as FSCK_SQL
 from turntree.ledger.raw_codec import RawRecord
@@ -74,15 +75,16 @@ MOVING = {
     "participants", "passwords", "plans", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
-    "tags", "workers",
+    "tags", "trigger_firings", "triggers", "webhook_secrets", "webhooks", "workers",
 }  # fmt: skip
-UNCHANGED = {"delivered_notices", "identities", "login_states"}
+UNCHANGED = {"delivered_notices", "identities", "login_states", "trigger_firings"}
 """Of those, what is made and deleted, and not even the application may change."""
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
 SECRET = {
     "api_keys", "delivered_notices", "identities", "invitations", "login_sessions", "login_states",
     "notice_deliveries", "notices", "passwords", "post_deliveries",
+    "trigger_firings", "triggers", "webhook_secrets", "webhooks",
 }  # fmt: skip
 """The tables that people who query with SQL cannot read at all."""
 
@@ -152,6 +154,12 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     reached: dict[str, Json] = {"notification_channel": "email", "email": "ana@example.net"}
     await tree.programs.create("human", "ana", {"preferences": reached})
     await tree.programs.invoke("ana", {"message": "lunch is ready"})
+    await tree.webhooks.create("https://example.net/hook", events=["*"])
+    made, secret = await tree.triggers.create("builds", "main")
+    headers = sign([secret], "msg_1", unix_ms(world.now()) // 1000, b"{}")
+    incoming = await tree.triggers.accept(made.id, headers, b"{}")
+    taking = replace(tree.triggers, runs=replace(tree.runs, inbox=inbox))
+    await taking.fire(incoming)
     await mail(DeliveryStore(database.seen_by(EVERYTHING), ("email",)), later)
     return tree
 
@@ -222,7 +230,8 @@ def count(connection: Connection, table: str) -> int:
 def readable(role: str) -> set[str]:
     """The tables that a role may read."""
     # What logs people in is for the system alone, and these look as a person.
-    return set(TABLES) - ({"login_states", "passwords"} if role == "turntree_app" else SECRET)
+    for_the_system = {"login_states", "passwords", "webhook_secrets"}
+    return set(TABLES) - (for_the_system if role == "turntree_app" else SECRET)
 
 
 def some_rows(conninfo: str) -> dict[str, object]:

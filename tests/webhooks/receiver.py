@@ -63,10 +63,10 @@ def receiving_webhooks() -> Generator[WebhookReceiver, None, None]:
                 receiver.is_over.wait(30)
                 return
             self.send_response(status)
-            if 300 <= status < 400:  # noqa: PLR2004
+            if 300 <= status < 400:
                 self.send_header("location", f"{receiver.url}/elsewhere")
             self.end_headers()
-            self.wfile.write(b"no\x1b[31m more" * 100 if status >= 400 else b"")  # noqa: PLR2004
+            self.wfile.write(b"no\x1b[31m more" * 100 if status >= 400 else b"")
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -65,9 +65,7 @@ def sender(database: Database, world: FakeClock, receiver: WebhookReceiver) -> N
     """What a worker sends with."""
     channel = WebhookChannel(world, frozenset({receiver.host}), timeout_s=1.0)
     queue = EventQueue(world)
-    return NoticeSender(
-        database.seen_by(EVERYTHING), world, {WEBHOOK: channel.send}, queue.begin
-    )
+    return NoticeSender(database.seen_by(EVERYTHING), world, {WEBHOOK: channel.send}, queue.begin)
 
 
 async def say(tree: Tree, label: str, text: str = "hello") -> None:
@@ -131,7 +129,9 @@ async def test_both_secrets_sign_while_one_is_replaced(
     assert (await ana.webhooks.get(made.id)).secrets == 1
 
 
-async def test_only_an_admin_has_events_sent(ana: Tree, bob: Tree, receiver: WebhookReceiver) -> None:
+async def test_only_an_admin_has_events_sent(
+    ana: Tree, bob: Tree, receiver: WebhookReceiver
+) -> None:
     await ana.members.add("bob")
     with pytest.raises(PermissionDenied):
         await bob.webhooks.create(receiver.url, events=["*"])
@@ -208,7 +208,7 @@ async def test_what_fails_is_tried_again_and_then_given_up_and_resent(
     (done,) = await ana.webhooks.list_deliveries(made.id)
     assert done.state == "delivered"
     with pytest.raises(NotFound):
-        await ana.webhooks.resend("msg_unknown")
+        await ana.webhooks.resend("msg-unknown")
 
 
 async def test_a_redirect_is_not_followed_and_gone_is_given_up(
@@ -232,9 +232,9 @@ async def test_a_receiver_that_says_nothing_holds_up_no_other(
         channel = WebhookChannel(
             sender.world, frozenset({receiver.host, stalled.host}), timeout_s=0.5
         )
-        slow, _ = await replace(
-            ana.webhooks, permitted=frozenset({stalled.host})
-        ).create(stalled.url, events=["session.created"])
+        slow, _ = await replace(ana.webhooks, permitted=frozenset({stalled.host})).create(
+            stalled.url, events=["session.created"]
+        )
         await ana.webhooks.create(receiver.url, events=["session.created"])
         stalled.answers = [0, 0, 0]
         for number in range(3):

@@ -1,6 +1,6 @@
 """The types of ``sync_tree``. Generated: ``python -m tests.sync_stub``."""
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import IO, Self, Unpack
@@ -46,6 +46,7 @@ from turntree.core.session import AliasReason, Origin, Session, SessionMove, Ses
 from turntree.core.thread import Comparison, MoveResult, SealResult, ThreadTurn
 from turntree.core.turn import SealedTurn
 from turntree.core.usage import ModelCall, Usage
+from turntree.core.viewer import Sight
 from turntree.integrity.findings import ProjectionDiff, Report, VerifyResult, Violation
 from turntree.ledger.graph.causes import Cause, Explanation
 from turntree.ledger.graph.edge import (
@@ -119,6 +120,8 @@ from turntree.transfer.branch import BranchReport
 from turntree.transfer.service import ExportResult, ImportResult
 from turntree.transfer.service import Report as ServiceReport
 from turntree.transfer.share import ThreadArchive
+from turntree.triggers.trigger import Firing, IncomingMessage, Trigger
+from turntree.webhooks.webhook import Webhook, WebhookDelivery
 
 class _Ledger:
     def seal(
@@ -215,6 +218,10 @@ class _Feed:
         """Return the events after a position, in the same order for all readers."""
     def list_visible(self, streams: Sequence[str]) -> set[str]:
         """Return those of some streams whose events the viewer may read."""
+    def list_visible_to(
+        self, sights: Iterable[Sight], streams: Sequence[str]
+    ) -> dict[Sight, set[str]]:
+        """Return by viewer those of some streams whose events they may read, none left out."""
     def end(self) -> FeedPosition:
         """Return the position of the last event that ``read`` would return."""
 
@@ -1393,6 +1400,143 @@ class _Conversations:
             Conflict: The name is taken.
         """
 
+class _Webhooks:
+    def create(self, url: str, *, events: Sequence[str] = ...) -> tuple[Webhook, str]:
+        """Return a new webhook, and its secret, which is not shown again.
+
+        ``events`` are patterns of event kinds: ``run.failed``, ``session.*`` or ``*``. Without any,
+        the webhook is for the notices of the person who makes it.
+
+        Raises:
+            PermissionDenied: The acting principal is not a person, or events take an admin.
+            InvalidOperation: The URL is not one of HTTPS or not public, or a pattern is invalid.
+        """
+    def list_all(self) -> list[Webhook]:
+        """Return the webhooks of the acting person, or of all if that is an admin."""
+    def get(self, id: str) -> Webhook:
+        """Return a webhook.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def rotate(self, id: str, *, hours: int = ...) -> tuple[Webhook, str]:
+        """Return a webhook with its new secret; for some hours the one before signs too.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+            PermissionDenied: It is another person's, and this one is an admin.
+        """
+    def pause(self, id: str) -> Webhook:
+        """Send nothing until the webhook is resumed, and then what has happened meanwhile.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def resume(self, id: str) -> Webhook:
+        """Send again by a webhook that was paused.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def delete(self, id: str) -> Webhook:
+        """Delete a webhook and its secrets, and return it as it was; nothing more leaves by it.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def list_deliveries(
+        self, id: str, *, failed: bool = ..., limit: int = ...
+    ) -> list[WebhookDelivery]:
+        """Return the deliveries of one's own webhook, newest first: all, or those given up.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def resend(self, delivery: str) -> WebhookDelivery:
+        """Send the event of a delivery again that has ended, under the same id.
+
+        Raises:
+            NotFound: There is no such delivery, or it is another person's.
+            InvalidOperation: It has not ended, or it has notices, which leave by themselves.
+        """
+
+class _Triggers:
+    def create(
+        self,
+        name: str,
+        target: str,
+        *,
+        prompt: str = ...,
+        scopes: Permissions = ...,
+        secret: str | None = ...,
+    ) -> tuple[Trigger, str]:
+        """Return a new trigger, and its secret, which is not shown again.
+
+        ``target`` is an agent, a session or a turn. The trigger permits what ``scopes``, this
+        context and the role of its owner all permit. ``secret`` is one that the other system made.
+
+        Raises:
+            PermissionDenied: The acting principal is a guest, or not a person.
+            NotFound: The target names nothing that the owner may read.
+            InvalidOperation: The name, the prompt or the secret is invalid.
+        """
+    def list_all(self) -> list[Trigger]:
+        """Return the triggers of the acting person, or of all if that is an admin."""
+    def get(self, id: str) -> Trigger:
+        """Return a trigger.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def rotate(self, id: str, *, hours: int = ..., secret: str | None = ...) -> tuple[Trigger, str]:
+        """Return a trigger with its new secret; for some hours the one before is accepted too.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+            PermissionDenied: It is another person's, and this one is an admin.
+        """
+    def pause(self, id: str) -> Trigger:
+        """Take no messages until the trigger is resumed; senders are refused.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def resume(self, id: str) -> Trigger:
+        """Take messages again by a trigger that was paused.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+            PermissionDenied: It is another person's, and this one is an admin.
+        """
+    def delete(self, id: str) -> Trigger:
+        """Delete a trigger and its secrets, and return it as it was; what came in stays.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def list_firings(self, id: str, *, limit: int = ...) -> list[Firing]:
+        """Return the messages that came in by a trigger, newest first.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def accept(self, id: str, headers: Mapping[str, str], body: bytes) -> IncomingMessage:
+        """Return a message that came in, with the context in which it acts, once it is verified.
+
+        Raises:
+            PermissionDenied: There is no such trigger, it is paused, its owner is not a member, or
+                the message is not signed by it or not of this time. The sender is told no more.
+            InvalidOperation: The body is too long, or not text.
+        """
+    def fire(self, incoming: IncomingMessage) -> Firing:
+        """Post a message that was accepted, once, on the tree of the context in which it acts.
+
+        Raises:
+            Conflict: Another message had this id.
+            NotFound: The target names nothing that the owner may read any more.
+            PermissionDenied: The trigger or its owner may not invoke the target.
+        """
+
 class _Inbox:
     def list_page(
         self, *, everything: bool = ..., before: str | None = ..., limit: int = ...
@@ -2189,6 +2333,12 @@ class SyncTree:
     @property
     def conversations(self) -> _Conversations:
         """People and agents together."""
+    @property
+    def webhooks(self) -> _Webhooks:
+        """Addresses to which events of the workspace, or notices of a person, leave."""
+    @property
+    def triggers(self) -> _Triggers:
+        """Messages of other systems that come in and act for a person."""
     @property
     def inbox(self) -> _Inbox:
         """What the person who acts was told."""

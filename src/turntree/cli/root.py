@@ -216,6 +216,16 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "maintenance.invitation",
         "Invite people to the workspace, and accept invitations.",
     ),
+    "webhook": CommandEntry(
+        "Manage",
+        "maintenance.webhook",
+        "Send events, or your notices, to addresses of other systems, signed.",
+    ),
+    "trigger": CommandEntry(
+        "Manage",
+        "maintenance.trigger",
+        "Let signed messages of other systems come in, which agents and sessions answer.",
+    ),
     "key": CommandEntry(
         "Manage",
         "maintenance.key",

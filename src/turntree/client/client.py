@@ -19,6 +19,7 @@ from turntree.client.runs import MessageOptions, RunsApi
 from turntree.client.search import SearchApi, ShapeApi, StatsApi
 from turntree.client.sessions import SessionsApi
 from turntree.client.turns import AuthorityApi, CausesApi, ContextsApi, ThreadsApi, TurnsApi
+from turntree.client.webhooks import TriggersApi, WebhooksApi
 from turntree.wire.me import Me
 from turntree.wire.threads import TurnDocument
 
@@ -51,6 +52,8 @@ class Client:
         self.stats = StatsApi(http)
         self.inbox = InboxApi(http)
         self.conversations = ConversationsApi(http)
+        self.webhooks = WebhooksApi(http)
+        self.triggers = TriggersApi(http)
         self.members = MembersApi(http)
         self.invitations = InvitationsApi(http)
         self.keys = KeysApi(http)

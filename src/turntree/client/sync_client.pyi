@@ -37,6 +37,14 @@ from turntree.wire.shape import ActivityDocument, PlaceList, RowList, ShapeDocum
 from turntree.wire.sharing import SharedPage
 from turntree.wire.tags import TagPage
 from turntree.wire.threads import TurnDocument
+from turntree.wire.webhooks import (
+    DeliveryDocument,
+    FiringDocument,
+    NewTrigger,
+    NewWebhook,
+    TriggerDocument,
+    WebhookDocument,
+)
 
 class _SessionsApi:
     def list_page(
@@ -409,6 +417,118 @@ class _ConversationsApi:
             Conflict: An agent is being told of it: try again when its turn has ended.
         """
 
+class _WebhooksApi:
+    def create(self, url: str, *, events: Sequence[str] = ...) -> NewWebhook:
+        """Return a new webhook with its secret, which is not shown again.
+
+        Raises:
+            PermissionDenied: The caller is not a person, or asks for events and is not an admin.
+            InvalidOperation: The URL is not one of HTTPS or not public, or a pattern is invalid.
+        """
+    def list_all(self) -> tuple[WebhookDocument, ...]:
+        """Return the webhooks of the caller, or of all if that is an admin."""
+    def get(self, id: str) -> WebhookDocument:
+        """Return a webhook.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def rotate(self, id: str, *, hours: int = ...) -> NewWebhook:
+        """Return a webhook with its new secret; for some hours the one before signs too.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def pause(self, id: str) -> WebhookDocument:
+        """Send nothing until the webhook is resumed.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def resume(self, id: str) -> WebhookDocument:
+        """Send again, also what has happened meanwhile.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def delete(self, id: str) -> WebhookDocument:
+        """Delete a webhook and its secrets, and return it as it was.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def list_deliveries(
+        self, id: str, *, failed: bool = ..., limit: int = ...
+    ) -> tuple[DeliveryDocument, ...]:
+        """Return the deliveries of one's own webhook, newest first: all, or those given up.
+
+        Raises:
+            NotFound: There is no such webhook, or it is another person's.
+        """
+    def resend(self, delivery: str) -> DeliveryDocument:
+        """Send the event of a delivery again that has ended, under the same id.
+
+        Raises:
+            NotFound: There is no such delivery, or it is another person's.
+            InvalidOperation: It has not ended, or it has notices.
+        """
+
+class _TriggersApi:
+    def create(
+        self,
+        name: str,
+        target: str,
+        *,
+        prompt: str = ...,
+        allow: Sequence[str] | None = ...,
+        secret: str | None = ...,
+    ) -> NewTrigger:
+        """Return a new trigger with its secret, which is not shown again.
+
+        Raises:
+            PermissionDenied: The caller is not a person.
+            NotFound: The target names nothing that the caller may read.
+            InvalidOperation: The name, the secret or a pattern is invalid.
+        """
+    def list_all(self) -> tuple[TriggerDocument, ...]:
+        """Return the triggers of the caller, or of all if that is an admin."""
+    def get(self, id: str) -> TriggerDocument:
+        """Return a trigger.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def rotate(self, id: str, *, hours: int = ..., secret: str | None = ...) -> NewTrigger:
+        """Return a trigger with its new secret; for some hours the one before is accepted too.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def pause(self, id: str) -> TriggerDocument:
+        """Take no messages until the trigger is resumed.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def resume(self, id: str) -> TriggerDocument:
+        """Take messages again.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def delete(self, id: str) -> TriggerDocument:
+        """Delete a trigger and its secrets, and return it as it was.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+    def list_firings(self, id: str, *, limit: int = ...) -> tuple[FiringDocument, ...]:
+        """Return the messages that came in by a trigger, newest first.
+
+        Raises:
+            NotFound: There is no such trigger, or it is another person's.
+        """
+
 class _MembersApi:
     def list_all(self) -> tuple[MemberDocument, ...]:
         """Return the members in the order in which they got their roles."""
@@ -526,6 +646,8 @@ class SyncClient:
     stats: _StatsApi
     inbox: _InboxApi
     conversations: _ConversationsApi
+    webhooks: _WebhooksApi
+    triggers: _TriggersApi
     members: _MembersApi
     invitations: _InvitationsApi
     keys: _KeysApi

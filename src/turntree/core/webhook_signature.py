@@ -1,8 +1,8 @@
 """Standard Webhooks: how a message is signed, by whom it was sent, and whether it came in time.
 
 A message has three headers. ``webhook-id`` stays the same with each attempt, so that a receiver
-takes a message once. ``webhook-timestamp`` is the time of the attempt, and ``webhook-signature`` has
-an HMAC-SHA256 of both and of the body for each secret that is valid: two while one is replaced.
+takes a message once. ``webhook-timestamp`` is the time of the attempt, and ``webhook-signature``
+has an HMAC-SHA256 of both and of the body for each secret that is valid: two while one is replaced.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Final
 
 from turntree.core.errors import InvalidOperation, PermissionDenied
 
-SECRET_PREFIX: Final = "whsec_"
+PREFIX: Final = "whsec_"
 SECRET_BYTES_MIN: Final = 24
 SECRET_BYTES_MAX: Final = 64
 TOLERANCE_S: Final = 5 * 60
@@ -30,7 +30,7 @@ _TIME_DIGITS_MAX: Final = 15
 
 def make_secret(nonce: str) -> str:
     """Return a new secret; the nonce must be unguessable."""
-    return SECRET_PREFIX + b64encode(hashlib.sha256(nonce.encode()).digest()).decode()
+    return PREFIX + b64encode(hashlib.sha256(nonce.encode()).digest()).decode()
 
 
 def check_secret(text: str) -> str:
@@ -39,15 +39,15 @@ def check_secret(text: str) -> str:
     Raises:
         InvalidOperation: It is not one; the error does not quote it.
     """
-    if text.startswith(SECRET_PREFIX):
+    if text.startswith(PREFIX):
         try:
-            length = len(b64decode(text.removeprefix(SECRET_PREFIX), validate=True))
+            length = len(b64decode(text.removeprefix(PREFIX), validate=True))
         except Base64Error:
             length = 0
         if SECRET_BYTES_MIN <= length <= SECRET_BYTES_MAX:
             return text
     raise InvalidOperation(
-        f"a secret is {SECRET_PREFIX} and {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes as Base64"
+        f"a secret is {PREFIX} and {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes as Base64"
     )
 
 
@@ -57,9 +57,7 @@ def sign(secrets: Sequence[str], id: str, time_s: int, body: bytes) -> dict[str,
     return {ID_HEADER: id, TIME_HEADER: str(time_s), SIGNATURE_HEADER: " ".join(signatures)}
 
 
-def verify(
-    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, now_s: float
-) -> str:
+def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, now_s: float) -> str:
     """Return the id of a message that was signed with one of the secrets, a short time ago.
 
     Raises:
@@ -87,5 +85,5 @@ def verify(
 
 
 def _signature(secret: str, id: str, time_s: int, body: bytes) -> str:
-    key = b64decode(secret.removeprefix(SECRET_PREFIX))
+    key = b64decode(secret.removeprefix(PREFIX))
     return b64encode(hmac.digest(key, f"{id}.{time_s}.".encode() + body, "sha256")).decode()

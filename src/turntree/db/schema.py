@@ -16,7 +16,7 @@ from turntree.core.value import value
 from turntree.db.sql import load_files
 
 NUMBER: Final = 83
-DIGEST: Final = "cfebbf9b0777cbd476511a814ca86490203457852ce9088afad30f5416f7e934"
+DIGEST: Final = "41685f13c88912c336bd56f3e089d9932b6668d6ae75e4296df00832ee8f490b"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

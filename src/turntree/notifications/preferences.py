@@ -33,7 +33,7 @@ INTERVAL_MAX_S: Final = 7 * 24 * 60 * 60
 ADDRESS_CHARS_MAX: Final = 254
 
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")
-_WEBHOOK: Final = re.compile(r"wh_[0-9a-f]{16}")
+_WEBHOOK: Final = re.compile(r"wh-[0-9a-f]{16}")
 _HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _INTERVAL: Final = re.compile(r"(\d{1,6})([mhd])")
 _UNIT_S: Final = {"m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
@@ -115,7 +115,7 @@ def check_webhook(text: str) -> str:
         InvalidOperation: It is not one.
     """
     if _WEBHOOK.fullmatch(text) is None:
-        raise InvalidOperation(f"{text[:80]!r} is not the id of a webhook: wh_…")
+        raise InvalidOperation(f"{text[:80]!r} is not the id of a webhook: wh-…")
     return text
 
 

@@ -38,7 +38,6 @@ AT_ONCE_MAX = 1_000
 _LOG = logging.getLogger(__name__)
 
 
-
 @value
 class DeliverySource:
     """The workspace that a delivery leaves from."""
@@ -119,9 +118,7 @@ class NoticeSender:
                     _LOG.warning("delivery %s: %s", delivery.id, error)
                     return
 
-    async def _try(
-        self, store: DeliveryStore, delivery: Delivery, source: DeliverySource
-    ) -> bool:
+    async def _try(self, store: DeliveryStore, delivery: Delivery, source: DeliverySource) -> bool:
         """Try a delivery; return whether the next one to its address may be tried."""
         claim = await store.claim(delivery, at=self.world.now())
         if claim is None:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from turntree.core.errors import Hint
 
 STEPS: Final[Mapping[str, str]] = {
+    "config.allow_webhook": "ask the operator of this server to permit {host} for webhooks",
     "config.list": "tell the operator of this server",
     "conversation.list": "GET {prefix}/conversations",
     "conversation.post": 'POST {prefix}/conversations/{/conversation}/posts {{"text": "TEXT"}}',
@@ -31,6 +32,8 @@ STEPS: Final[Mapping[str, str]] = {
     "session.rename": 'POST {prefix}/acts/rename {{"session": {"session}, "label": "LABEL"}}',
     "session.unarchive": 'POST {prefix}/acts/restore {{"session": {"session}}}',
     "turn.rerun": "POST {prefix}/runs again, with a new Idempotency-Key",
+    "trigger.list": "GET {prefix}/triggers",
+    "webhook.list": "GET {prefix}/webhooks",
     "worker.start": "tell the operator of this server to start a worker",
 }
 """A sentence or a request for each action: ``{/run}`` is part of a path, ``{"session}`` JSON."""

@@ -204,6 +204,8 @@ class Dispatcher:
         if route.method == "GET":
             has_query = bool(request.scope["query_string"])
             given: dict[str, Any] = dict(request.query_params) if has_query else {}
+        elif route.is_raw:
+            given = {"body": await request.body()}
         else:
             given = _read_object(await request.body())
         if unknown := sorted(given.keys() - route.names_in_request):

@@ -177,6 +177,10 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
             {"name": name, "in": "query", "required": name in required, "schema": members[name]}
             for name in in_request
         ]
+    elif route.is_raw:
+        # Of any shape: its sender decides.
+        content = {JSON: {"schema": {}}}
+        operation["requestBody"] = {"required": True, "content": content}
     elif route.asks is not NoValues:
         body = {
             "type": "object",

@@ -77,7 +77,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
                 schema = body["content"]["application/json"]["schema"]
                 rows += [
                     (name, "body", name in schema["required"], member)
-                    for name, member in schema["properties"].items()
+                    for name, member in schema.get("properties", {}).items()
                 ]
             if rows:
                 yield "| value | in | type |\n|---|---|---|"
@@ -99,7 +99,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{schema.get('description', '').partition(chr(10))[0]}\n"
         if "properties" in schema:
             yield "| member | type |\n|---|---|"
-            for member, kind in schema["properties"].items():
+            for member, kind in schema.get("properties", {}).items():
                 yield f"| `{member}` | {_type_of(kind)} |"
             yield ""
 

@@ -64,6 +64,8 @@ class ApiRoute:
     """Whether a person may have only so many of its answers open at a time."""
     is_open: bool = False
     """Whether it answers callers whom the server does not know."""
+    is_raw: bool = False
+    """Whether its handler gets the body as bytes, as ``body``: a signature is of them."""
     is_local: bool = False
     """Whether it works with the files of this machine, and so serves only its user."""
 

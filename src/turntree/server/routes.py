@@ -5,7 +5,17 @@ from typing import Final
 from turntree.server import login
 from turntree.server.access import api_keys, first_admin, identities, invitations, logins, members
 from turntree.server.acts import conversations as conversation_acts
-from turntree.server.acts import forks, handoffs, messages, moves, names, reverts, session_moves
+from turntree.server.acts import (
+    forks,
+    handoffs,
+    messages,
+    moves,
+    names,
+    reverts,
+    session_moves,
+    triggers,
+    webhooks,
+)
 from turntree.server.reads import (
     answering,
     compare,
@@ -56,6 +66,8 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *messages.ROUTES,
     *conversation_acts.ROUTES,
     *session_moves.ROUTES,
+    *webhooks.ROUTES,
+    *triggers.ROUTES,
 )
 
 ACCOUNT_ROUTES: Final[tuple[ApiRoute, ...]] = (
@@ -65,8 +77,9 @@ ACCOUNT_ROUTES: Final[tuple[ApiRoute, ...]] = (
     *api_keys.ROUTES,
     *logins.ROUTES,
     *identities.ROUTES,
+    *triggers.HOOK_ROUTES,
 )
-"""Who gets in: for callers over the network, since a local server has one user."""
+"""Who and what gets in, over the network: a local server has one user."""
 
 NETWORK_ROUTES: Final[tuple[ApiRoute, ...]] = (
     *ACCOUNT_ROUTES,

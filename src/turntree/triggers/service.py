@@ -82,7 +82,7 @@ class Triggers(Facet):
         await self.runs.route(target, check_prompt(prompt), source="webhook")
         await self.members.ensure(at=at)
         made = Trigger(
-            f"tr_{hashlib.sha256(self.world.nonce().encode()).hexdigest()[:ID_CHARS]}",
+            f"tr-{hashlib.sha256(self.world.nonce().encode()).hexdigest()[:ID_CHARS]}",
             check_trigger_name(name), as_person(str(acting.principal)), target, prompt,
             acting.rights.intersect(scopes), "active", at, 1, 0, None,
         )  # fmt: skip
@@ -167,9 +167,7 @@ class Triggers(Facet):
         """
         return await self.store.list_firings((await self.get(id)).id, limit=limit)
 
-    async def accept(
-        self, id: str, headers: Mapping[str, str], body: bytes
-    ) -> IncomingMessage:
+    async def accept(self, id: str, headers: Mapping[str, str], body: bytes) -> IncomingMessage:
         """Return a message that came in, with the context in which it acts, once it is verified.
 
         Raises:

@@ -81,7 +81,9 @@ class TriggerStore:
         holders = text_array([row[0] for row in rows])
         # As the system: no other viewer reads the table of secrets.
         everything = self.database.seen_by(EVERYTHING)
-        counts = dict(await everything.fetch(SQL["count_trigger_secrets"], holders=holders, at=at))
+        counts: dict[str, int] = dict(
+            await everything.fetch(SQL["count_trigger_secrets"], holders=holders, at=at)
+        )
         return [
             Trigger(
                 id, name, owner, target, prompt, Permissions.from_json(scopes), state,

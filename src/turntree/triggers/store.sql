@@ -35,4 +35,4 @@ SELECT f.message_id, f.run_id::text, f.at, f.digest FROM turntree.trigger_firing
   ORDER BY f.at DESC, f.message_id DESC LIMIT %(limit)b;
 
 -- name: record_firing
-SELECT turntree.record_firing(%(workspace)b, %(trigger)b, %(message)b, %(owner)b, %(digest)b::bytea, %(run)b, %(at)b);
+SELECT turntree.record_firing(%(workspace)b, %(trigger)b, %(message)b, %(owner)b, %(digest)b::bytea, %(run)b::text::uuid, %(at)b);

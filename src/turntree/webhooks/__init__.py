@@ -1,1 +1,1 @@
-"""Webhooks: events and notices that leave by signed HTTP requests, to addresses that people chose."""
+"""Webhooks: events and notices that leave by signed requests, to addresses that people chose."""

@@ -47,7 +47,9 @@ class WebhookChannel:
         now = self.clock.now()
         found = await WebhookStore(source.database).find_endpoint(delivery.address, at=now)
         if found is None or found.owner != delivery.person or found.state == "deleted":
-            return DeliveryAttempt("rejected", f"{delivery.address} is not a webhook of this person")
+            return DeliveryAttempt(
+                "rejected", f"{delivery.address} is not a webhook of this person"
+            )
         if found.state == "paused":
             return DeliveryAttempt("refused", "the webhook is paused")
         body = (

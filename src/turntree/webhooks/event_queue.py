@@ -40,9 +40,7 @@ class EventQueue:
         if _order(end) <= _order(webhook.position):
             return
         owner = store.database.seen_by(Sight(webhook.owner))
-        page = (
-            await Feed(owner).read(webhook.position, limit=PAGE) if webhook.may_hear else []
-        )
+        page = await Feed(owner).read(webhook.position, limit=PAGE) if webhook.may_hear else []
         wanted = [event for _, event in page if matches(webhook.patterns, event.kind)]
         last = page[-1][0] if page else end
         # After a page that is full there may be more; otherwise what is hidden was passed too.

@@ -62,7 +62,7 @@ class Webhooks(Facet):
         patterns, at = check_patterns(events), self.world.now()
         check_url(url, self.permitted)
         await self.members.ensure(at=at)
-        id = f"wh_{hashlib.sha256(self.world.nonce().encode()).hexdigest()[:ID_CHARS]}"
+        id = f"wh-{hashlib.sha256(self.world.nonce().encode()).hexdigest()[:ID_CHARS]}"
         secret = make_secret(self.world.nonce() + self.world.nonce())
         await self.store.create(
             id, as_person(str(acting.principal)), url, patterns, secret, at=at,
@@ -89,9 +89,7 @@ class Webhooks(Facet):
                 return one
         raise NotFound(f"there is no webhook {id[:80]!r}", hint=Hint("webhook.list"))
 
-    async def rotate(
-        self, id: str, *, hours: int = ROTATION_HOURS_DEFAULT
-    ) -> tuple[Webhook, str]:
+    async def rotate(self, id: str, *, hours: int = ROTATION_HOURS_DEFAULT) -> tuple[Webhook, str]:
         """Return a webhook with its new secret; for some hours the one before signs too.
 
         Raises:

@@ -109,7 +109,9 @@ class WebhookStore:
         holders = text_array([row[0] for row in rows])
         # As the system: no other viewer reads the table of secrets.
         everything = self.database.seen_by(EVERYTHING)
-        counts = dict(await everything.fetch(SQL["count_secrets"], holders=holders, at=at))
+        counts: dict[str, int] = dict(
+            await everything.fetch(SQL["count_secrets"], holders=holders, at=at)
+        )
         return [
             Webhook(
                 id, owner, url, tuple(events), state, as_instant(created), counts.get(id, 0),

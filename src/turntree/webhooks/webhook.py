@@ -136,7 +136,7 @@ def read_hosts(text: str) -> frozenset[str]:
 def message_id(webhook: str, event: Event) -> str:
     """Return the id of the message by which a webhook tells of an event."""
     subject = f"{webhook} {event.stream} {event.seq}"
-    return f"msg_{hashlib.sha256(subject.encode()).hexdigest()[:32]}"
+    return f"msg-{hashlib.sha256(subject.encode()).hexdigest()[:32]}"
 
 
 def write_event(workspace: str, body: str) -> bytes:
@@ -145,9 +145,7 @@ def write_event(workspace: str, body: str) -> bytes:
     return _write(event["kind"], event["at"], {"workspace": workspace, "event": event})
 
 
-def write_notices(
-    workspace: str, person: str, notices: Sequence[Notice], at: Timestamp
-) -> bytes:
+def write_notices(workspace: str, person: str, notices: Sequence[Notice], at: Timestamp) -> bytes:
     """Return the message with the unread notices of a person."""
     shown = [
         {

@@ -76,6 +76,10 @@ EITHER: Final = frozenset({
     "conversation list", "conversation show", "conversation create", "conversation log",
     "conversation add", "conversation remove", "conversation leave", "conversation fork",
     "conversation erase", "conversation set-state",
+    "webhook create", "webhook list", "webhook show", "webhook rotate", "webhook pause",
+    "webhook resume", "webhook delete", "webhook deliveries", "webhook resend",
+    "trigger create", "trigger list", "trigger show", "trigger rotate", "trigger pause",
+    "trigger resume", "trigger delete", "trigger firings",
 })  # fmt: skip
 """Commands that ask the server themselves, and take all their options there."""
 _NO_COMMAND: Final = "none"

@@ -16,7 +16,7 @@ CREATE TABLE turntree.webhook_secrets (
 -- feed for which it was decided whether it leaves.
 CREATE TABLE turntree.webhooks (
   workspace_id uuid NOT NULL,
-  id text NOT NULL CHECK (id LIKE 'wh\_%'),
+  id text NOT NULL CHECK (id LIKE 'wh-%'),
   owner text NOT NULL CHECK (owner LIKE 'human:_%'),
   url text NOT NULL CHECK (length(url) BETWEEN 1 AND 2000),
   events text[] NOT NULL,
@@ -36,7 +36,7 @@ CREATE INDEX notice_deliveries_address ON turntree.notice_deliveries (workspace_
 
 CREATE TABLE turntree.triggers (
   workspace_id uuid NOT NULL,
-  id text NOT NULL CHECK (id LIKE 'tr\_%'),
+  id text NOT NULL CHECK (id LIKE 'tr-%'),
   name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
   owner text NOT NULL CHECK (owner LIKE 'human:_%'),
   target text NOT NULL CHECK (target <> ''),

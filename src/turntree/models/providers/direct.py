@@ -27,10 +27,10 @@ from turntree.models.provider import ModelReply, Objects, ReplyDelta
 from turntree.models.providers.connection import CONNECT_TIMEOUT_S, NO_KEY, Connection
 from turntree.models.providers.errors import CAUGHT, failure_of
 from turntree.models.providers.parameters import Api, check_model, settings_of
-from turntree.system.public_addresses import PublicTransport
 from turntree.models.providers.request import VendorRequest, asked, objects_in, vendor_name
 from turntree.models.providers.response import DeltaReader, answer_of
 from turntree.models.providers.vendor_metadata import ReplyAuthor
+from turntree.system.public_addresses import PublicTransport
 
 # Closing waits for the other side, and a command must not hang at its end for that.
 CLOSING_TIMEOUT_S: Final = 2.0

@@ -85,7 +85,9 @@ class HumanKind:
                 "Where notices go: inbox (default), terminal, email, webhook, or none.",
             ),
             Option("--email", "preferences/email", "E-mail address, which counts if you set it."),
-            Option("--webhook", "preferences/webhook", "Webhook of yours, which counts if you set it."),
+            Option(
+                "--webhook", "preferences/webhook", "Webhook of yours, which counts if you set it."
+            ),
             Option("--quiet-hours", "preferences/quiet_hours", "No mail in these: 22:00-07:00."),
             Option("--time-zone", "preferences/time_zone", "Time zone of the quiet hours, or UTC."),
             Option(
