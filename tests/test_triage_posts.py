@@ -4,7 +4,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "proofs/triage"
+FOLDER = Path(__file__).parents[1] / "proofs/triage_data"
 POSTS_MIN = 300
 OF_EACH_MIN = 15
 
