@@ -359,6 +359,12 @@ UPDATE turntree.participants SET removed_by = 'human:ana', removed_at = now() WH
       WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
   RETURNING principal || ' in ' || conversation_id;
 
+-- name: i55
+DELETE FROM turntree.post_decisions WHERE workspace_id = %(workspace)s AND (conversation_id, seq) IN (
+    SELECT conversation_id, seq FROM turntree.post_decisions
+      WHERE workspace_id = %(workspace)s ORDER BY md5(conversation_id::text || seq || %(seed)s) LIMIT %(count)s)
+  RETURNING 'post ' || seq || ' of ' || conversation_id;
+
 -- name: i56
 UPDATE turntree.conversations SET posted_at = posted_at - interval '1 hour' WHERE workspace_id = %(workspace)s AND id IN (
     SELECT id FROM turntree.conversations WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)

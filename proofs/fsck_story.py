@@ -352,3 +352,6 @@ async def tell_conversation(tree: Tree, name: str) -> None:
     await talk.remove(name, f"agent:{name}-bot")
     await talk.fork(name, at=2, name=f"{name}-fork")
     await talk.post(f"{name}-fork", "on we go")
+    await talk.create(f"{name}-open", participants=[f"agent:{name}-bot"], triage=True)
+    for words in ("good morning", "who can look into the failed export?"):
+        await talk.post(f"{name}-open", words)

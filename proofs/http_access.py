@@ -279,6 +279,7 @@ ROWS: Final[Mapping[str, Row]] = {
         lambda vault, _: {"name": f"own-{vault.label}", "title": "A talk"}, hidden=frozenset({409})
     ),
     "POST /conversations/{conversation}/state": _talk(state="archived"),
+    "POST /conversations/{conversation}/triage": _talk(on=True),
     "POST /conversations/{conversation}/posts": _talk(text="hello"),
     "POST /conversations/{conversation}/participants": _act(
         lambda vault, _: {

@@ -1284,11 +1284,13 @@ class _Conversations:
         participants: Sequence[str] = ...,
         visibility: Visibility = ...,
         agent_turns_max: int | None = ...,
+        triage: bool = ...,
     ) -> Conversation:
         """Create a conversation; only its participants read a private one.
 
-        ``participants`` are people and agents, by name or as ``human:ana`` and ``agent:atlas``. Of
-        a name that a person and an agent could have, it is the agent's.
+        With ``triage``, agents may be woken by posts that mention nobody. ``participants`` are
+        people and agents, by name or as ``human:ana`` and ``agent:atlas``. Of a name that a person
+        and an agent could have, it is the agent's.
 
         Raises:
             Conflict: The name is taken.
@@ -1303,6 +1305,15 @@ class _Conversations:
         """
     def set_state(self, conversation: str, state: str) -> Conversation:
         """Archive or delete a conversation, or make it active again; it stays readable.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+            PermissionDenied: This principal did not create it.
+        """
+    def set_triage(self, conversation: str, *, on: bool) -> Conversation:
+        """Have a triage agent decide who answers posts that mention nobody, or no longer.
+
+        What it decides about is said from now on; the posts before stay as they are.
 
         Raises:
             NotFound: There is no such conversation, or it is hidden.

@@ -27,6 +27,8 @@ from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.boot.workbench import OpenWorkbench
 from turntree.conversations.answers import ConversationAnswers
 from turntree.conversations.poster import Poster
+from turntree.conversations.ranker import AgentRanker
+from turntree.conversations.route_tool import route_tools
 from turntree.conversations.store import ConversationStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
@@ -346,11 +348,13 @@ class WorkerRuntime:
                 ledger,
                 lambda started: ThreadStore(database.seen_by(sight_of(reader_of(started)))),
             )
+            talks = ConversationStore(database)
+            routing = route_tools(talks.list_routable)
             files = RunFiles(self._worker_resources(), self.tree.programs.user)
             open_workbench = self.parts.open_workbench
             bench = None if open_workbench is None else open_workbench(programs, files)
             pinning = RequestResolver(
-                programs, ledger, ThreadStore(database), toolsets, tuple(own.specs),
+                programs, ledger, ThreadStore(database), toolsets, tuple(own.specs), (routing,),
                 no_workbench if bench is None else bench.offer,
             )  # fmt: skip
             assembly = RequestBuilder(
@@ -382,19 +386,24 @@ class WorkerRuntime:
                 return await pinning.context_of(started, request, environment_for)
 
             poster = Poster(
-                ConversationStore(database), ledger, self.parts.world, self.tree.runs.model,
+                talks, ledger, self.parts.world, self.tree.runs.model,
                 self.tree.conversations.poster.tokens_daily,
             )  # fmt: skip
             self._runner = Runner(
                 ledger,
                 assembly,
                 asking,
-                ToolCaller((*toolsets, own), redactor=self.tree.runs.redactor),
+                ToolCaller((*toolsets, own, routing), redactor=self.tree.runs.redactor),
                 hub,
                 own_tools=own_tools,
                 context_of=context_of,
                 files=files,
-                answers=ConversationAnswers(poster, self.parts.engine, context_of),
+                answers=ConversationAnswers(
+                    poster,
+                    self.parts.engine,
+                    context_of,
+                    AgentRanker(lambda: self.tree.search.embedder),
+                ),
                 together=database.keep_together,
             )
         return self._runner

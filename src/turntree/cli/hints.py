@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "config.unset": "turntree config unset {key}",
     "conversation.list": "turntree conversation list",
     "conversation.post": "turntree conversation post {conversation} MESSAGE",
+    "conversation.set_triage": "turntree conversation set-triage {conversation} {on}",
     "conversation.show": "turntree conversation show {conversation}",
     "demo": "turntree demo",
     "file.blame": "turntree blame PATH",

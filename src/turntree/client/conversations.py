@@ -34,8 +34,11 @@ class ConversationsApi(Facet):
         participants: Sequence[str] = (),
         visibility: Literal["public", "private"] = "private",
         agent_turns_max: int | None = None,
+        triage: bool = False,
     ) -> ConversationDocument:
         """Create a conversation; only its participants read a private one.
+
+        With ``triage``, agents may be woken by posts that mention nobody.
 
         Raises:
             Conflict: The name is taken.
@@ -44,7 +47,7 @@ class ConversationsApi(Facet):
         """
         body = {
             "name": name, "title": title, "participants": [*participants],
-            "visibility": visibility, "agent_turns_max": agent_turns_max,
+            "visibility": visibility, "agent_turns_max": agent_turns_max, "triage": triage,
         }  # fmt: skip
         return await self.http.post("/conversations", ConversationDocument, body)
 
@@ -71,6 +74,20 @@ class ConversationsApi(Facet):
             "/conversations/{conversation}/state", ConversationDocument, {"state": state},
             conversation=conversation,
         )  # fmt: skip
+
+    async def set_triage(self, conversation: str, *, on: bool) -> ConversationDocument:
+        """Have a triage agent decide who answers posts that mention nobody, or no longer.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+            PermissionDenied: The caller did not create it.
+        """
+        return await self.http.post(
+            "/conversations/{conversation}/triage",
+            ConversationDocument,
+            {"on": on},
+            conversation=conversation,
+        )
 
     async def list_all(self, *, archived: bool = False) -> tuple[ConversationDocument, ...]:
         """Return the conversations that may be read, those with the newest posts first."""

@@ -316,8 +316,11 @@ class _ConversationsApi:
         participants: Sequence[str] = ...,
         visibility: Literal["public", "private"] = ...,
         agent_turns_max: int | None = ...,
+        triage: bool = ...,
     ) -> ConversationDocument:
         """Create a conversation; only its participants read a private one.
+
+        With ``triage``, agents may be woken by posts that mention nobody.
 
         Raises:
             Conflict: The name is taken.
@@ -332,6 +335,13 @@ class _ConversationsApi:
         """
     def set_state(self, conversation: str, state: str) -> ConversationDocument:
         """Archive or delete a conversation, or make it active again; it stays readable.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden.
+            PermissionDenied: The caller did not create it.
+        """
+    def set_triage(self, conversation: str, *, on: bool) -> ConversationDocument:
+        """Have a triage agent decide who answers posts that mention nobody, or no longer.
 
         Raises:
             NotFound: There is no such conversation, or it is hidden.

@@ -31,6 +31,8 @@ class Conversation:
     forked_seq: int | None
     agent_turns_max: int
     """How many turns agents may take after a person's post."""
+    triage: bool = False
+    """Whether a triage agent decides who answers a post that mentions nobody."""
 
 
 @value

@@ -17,6 +17,7 @@ from turntree.conversations.mentions import (
     check_post,
     write_mention,
 )
+from turntree.conversations.triage import TriageCandidate, TriageDecision
 from turntree.core.canonical import Json, canonical
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, ProgramId, SessionId, Timestamp, TurnId
@@ -30,6 +31,10 @@ REASONS: Final = frozenset({"limit", "budget", "unable"})
 """Why an agent that is mentioned is not woken; see ``address_participants`` of the database."""
 TOLD_POSTS_MAX: Final = 200
 """Of more posts that an agent was not told of, it is told the newest."""
+TRIAGED_POSTS_MAX: Final = 10
+"""Posts before the one that is to be decided, with which a triage agent is told of it."""
+TRIAGE: Final = "system:triage"
+"""The owner of the agent that decides who answers, and who brings it into conversations."""
 
 _TAG: Final = "system-reminder"
 _EARLIER_TAG: Final = "earlier-post"
@@ -60,6 +65,10 @@ class Post:
     """The post of a person that led to it; its own position if it is that post."""
     hops: int
     """How many turns of agents lie between that post and this one."""
+    decision: TriageDecision | None = None
+    """Which agents were asked, of a post that mentions nobody, and why."""
+    decision_pending: bool = False
+    """Whether a triage agent has yet to decide that."""
 
 
 @value
@@ -79,6 +88,10 @@ class PostReceipt:
     """Members of the workspace whom it mentions and who do not take part."""
     held_back: tuple[str, ...]
     """Agents that were not addressed; a post of the system says why."""
+    decision: TriageDecision | None = None
+    """Which agents were asked, if it mentions nobody and that was decided already."""
+    decision_pending: bool = False
+    """Whether a triage agent has yet to decide that."""
 
 
 @value
@@ -226,6 +239,32 @@ def post_message(post: Post, name: str, *, is_earlier: bool) -> Message:
 def omitted_message(count: int) -> Message:
     """Return what stands for posts that an agent is not told of."""
     return _note(f"{count} earlier posts are left out")
+
+
+def told_before_message(post: int) -> Message:
+    """Return what tells an agent of a post that it was told of when another one addressed it."""
+    return _note(f"post {post}, which you have been told of, is to be answered by you too")
+
+
+def triage_message(
+    post: Post,
+    names: Mapping[str, str],
+    before: Sequence[Post],
+    candidates: Sequence[TriageCandidate],
+) -> Message:
+    """Return what a triage agent is told of a post: the posts before it, and whom it may name."""
+    told = [post_message(one, names.get(one.author or "", one.author or "")) for one in before]
+    agents = "\n".join(
+        f"- {one.agent}: {' '.join(one.description.split())[:500] or one.name}"
+        for one in candidates
+    )
+    asked = _note(
+        "The next post mentions nobody. Decide which of these agents have to answer it, if any:\n"
+        + agents
+    )
+    last = post_message(post, names.get(post.author or "", post.author or ""))
+    text = "\n\n".join(one.text for one in (*told, asked, last))
+    return Message("user", (Text(text),), "human")
 
 
 def write_reference(principal: str, name: str) -> str:

@@ -7,13 +7,14 @@ a worker seals go through the same lines.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from turntree.conversations import post as posts
 from turntree.conversations.conversation import MentionOutcome, Participant
 from turntree.conversations.mentions import check_post
 from turntree.conversations.post import AddressedAgent, Introduction, Post, PostDraft
 from turntree.conversations.store import ConversationStore
+from turntree.conversations.triage import RecentPost, TriageDecision, decide_plainly
 from turntree.core.clock import Clock
 from turntree.core.ids import RunId, Timestamp
 from turntree.core.message import Message, lift_parts, line_of
@@ -21,6 +22,9 @@ from turntree.core.value import value
 from turntree.db.database import Connection
 from turntree.ledger.store import Ledger
 from turntree.runs.engine import Wake
+
+TRIAGE_STEPS_MAX: Final = 4
+"""Calls of a model in a decision: it names agents, perhaps once more, and is done."""
 
 
 @value
@@ -37,6 +41,10 @@ class PostResult:
     """Agents that were not woken; a post of the system says why."""
     wakes: tuple[Wake, ...] = ()
     """Wake-ups that the caller schedules; the sessions are marked as awake already."""
+    decision: TriageDecision | None = None
+    """Which agents were asked, if it mentions nobody and that was decided already."""
+    decision_pending: bool = False
+    """Whether a triage agent has yet to decide that."""
 
 
 @value
@@ -70,10 +78,58 @@ class Poster:
         if stored is None:
             earlier = await store.list_addressed(connection, draft.conversation, seq)
             answers = tuple(AddressedAgent(*one) for one in earlier)
-            return PostResult(seq, id, repeated=True, answers=answers)
+            (post,) = await store.list_posts(
+                draft.conversation, after=seq - 1, before=seq + 1, limit=1, connection=connection
+            )
+            return PostResult(
+                seq, id, repeated=True, answers=answers, decision=post.decision,
+                decision_pending=post.decision_pending,
+            )  # fmt: skip
         draft = stored
-        if draft.author is None or not wanted:
+        if draft.author is None:
             return PostResult(seq, id)
+        if wanted:
+            return await self._address(connection, draft, seq, id, wanted, agent_turns_max)
+        if draft.author.startswith("human:"):
+            return await self._triage(connection, draft, seq, id, agent_turns_max)
+        return PostResult(seq, id)
+
+    async def decide(
+        self,
+        connection: Connection,
+        draft: PostDraft,
+        seq: int,
+        decision: TriageDecision,
+        *,
+        agent_turns_max: int,
+    ) -> PostResult:
+        """Store the decision about a post that mentions nobody, and ask the agents that it names.
+
+        An agent that no longer takes part is not asked. A post is decided once.
+        """
+        at, store = self.clock.now(), self.store
+        if not await store.decide(connection, draft.conversation, seq, decision, at=at):
+            return PostResult(seq, "")
+        present = await store.list_participants(draft.conversation, connection=connection)
+        here = {one.principal for one in present}
+        wanted = [("agent", one) for one in decision.agents if f"agent:{one}" in here]
+        if not wanted:
+            return PostResult(seq, "", decision=decision)
+        asked = await self._address(connection, draft, seq, "", wanted, agent_turns_max)
+        return replace(asked, decision=decision)
+
+    async def _address(
+        self,
+        connection: Connection,
+        draft: PostDraft,
+        seq: int,
+        id: str,
+        wanted: Sequence[tuple[str, str]],
+        agent_turns_max: int,
+    ) -> PostResult:
+        """Tell those whom a post mentions, or whom a decision names."""
+        assert draft.author is not None, "the system addresses nobody"
+        at, store = self.clock.now(), self.store
         mentioned = await store.address(
             connection, draft.conversation, seq, [*dict.fromkeys(wanted)], author=draft.author,
             hops=draft.hops, hops_max=agent_turns_max, charged=draft.charged or draft.author,
@@ -93,6 +149,89 @@ class Poster:
             if why:
                 await self._say_why(connection, draft, seq, why)
         return PostResult(seq, id, answers=answers, absent=absent, held_back=held_back, wakes=wakes)
+
+    async def _triage(
+        self, connection: Connection, draft: PostDraft, seq: int, id: str, agent_turns_max: int
+    ) -> PostResult:
+        """Decide a plain case of a post that mentions nobody; have the triage agent decide others.
+
+        Only where the conversation wants it: elsewhere such a post sets nothing in motion.
+        """
+        at, store = self.clock.now(), self.store
+        author, charged = str(draft.author), draft.charged or str(draft.author)
+        is_wanted, agent = await store.find_triage(connection, draft.conversation)
+        if not is_wanted:
+            return PostResult(seq, id)
+        candidates = await store.list_triage_candidates(
+            draft.conversation, author=author, charged=charged, connection=connection
+        )
+        present = await store.list_participants(draft.conversation, connection=connection)
+        people = [
+            one.name
+            for one in present
+            if one.principal.startswith("human:") and one.principal != author
+        ]
+        last = await self._find_last(connection, draft, seq)
+        decision = decide_plainly(draft.content, candidates, people, last)
+        if decision is None and agent is None:
+            decision = TriageDecision((), "the agent that decides was not here yet", "rules")
+        if decision is not None:
+            decided = await self.decide(
+                connection, draft, seq, decision, agent_turns_max=agent_turns_max
+            )
+            return replace(decided, id=id)
+        session, told = await store.open_triage_session(
+            connection, draft.conversation, str(agent), at=at
+        )
+        *before, post = await store.list_posts(
+            draft.conversation, after=told, before=seq + 1, limit=posts.TRIAGED_POSTS_MAX + 1,
+            connection=connection,
+        )  # fmt: skip
+        names = {one.principal: one.name for one in present}
+        message = posts.triage_message(post, names, before, candidates)
+        options: dict[str, Any] = {
+            "agent": agent,
+            "max_steps": TRIAGE_STEPS_MAX,
+            "conversation": {
+                "id": draft.conversation, "post": seq, "cause": seq, "hops": 0,
+                "charged_to": charged,
+            },
+            # It decides with rights of its own, which are none; the agents that it names answer
+            # with those of the author.
+            "triage": {
+                "candidates": [one.agent for one in candidates],
+                "chain": None if draft.chain is None else list(draft.chain),
+            },
+        }  # fmt: skip
+        if self.model is not None:
+            options["model"] = self.model
+        _, message_seq, wake = await store.queue_message(
+            connection, session, await self._write(message), by=author, at=at, options=options
+        )
+        await store.record_delivery(
+            connection, draft.conversation, [(one.seq, message_seq) for one in (*before, post)],
+            session, until=seq,
+        )  # fmt: skip
+        wakes = () if wake is None else ((session, wake),)
+        return PostResult(seq, id, wakes=wakes, decision_pending=True)
+
+    async def _find_last(
+        self, connection: Connection, draft: PostDraft, seq: int
+    ) -> RecentPost | None:
+        """Return what was said before a post."""
+
+        async def find(position: int) -> Post | None:
+            found = await self.store.list_posts(
+                draft.conversation, after=position - 1, before=position + 1, limit=1,
+                connection=connection,
+            )  # fmt: skip
+            return found[0] if found else None
+
+        last = await find(seq - 1)
+        if last is None:
+            return None
+        cause = await find(last.cause) if last.turn is not None else None
+        return RecentPost(last.author, cause is not None and cause.author == draft.author)
 
     async def _say_why(self, connection: Connection, draft: PostDraft, seq: int, why: str) -> None:
         """Store a post of the system that explains a post before it."""
@@ -136,8 +275,9 @@ class Poster:
                     wakes.append((one.session, wake))
                 if number is not None:
                     delivered.append((number, message_seq))
+            until = max(seq, one.told_seq or 0)
             await self.store.record_delivery(
-                connection, draft.conversation, delivered, one.session, until=seq
+                connection, draft.conversation, delivered, one.session, until=until
             )
             answers.append(AddressedAgent(_agent(one), one.session, RunId(run)))
         return tuple(answers), tuple(wakes)
@@ -165,7 +305,9 @@ class Poster:
         messages: list[tuple[int | None, Message]] = []
         if one.is_new:
             heading = Introduction(
-                draft.title, one.principal, [(each.principal, each.name) for each in present]
+                draft.title,
+                one.principal,
+                [(each.principal, each.name) for each in present if each.added_by != posts.TRIAGE],
             )
             messages.append((None, posts.heading_message(heading)))
         if (omitted := seq - told - posts.TOLD_POSTS_MAX) > 0:
@@ -173,6 +315,9 @@ class Poster:
         messages += [
             (post.seq, self._told(post, names, is_earlier=post.seq != seq)) for post in untold
         ]
+        if told >= seq:
+            # A later post addressed it while this one was being decided.
+            messages.append((None, posts.told_before_message(seq)))
         return messages
 
     def _told(self, post: Post, names: Mapping[str, str], *, is_earlier: bool) -> Message:

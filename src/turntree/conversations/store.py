@@ -5,11 +5,18 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import orjson
 from psycopg.types.json import Jsonb
 
 from turntree.conversations.conversation import Conversation, MentionOutcome, Participant
 from turntree.conversations.post import AGENT_TURNS_MAX, Post, PostDraft, content_of
 from turntree.conversations.suggestions import MentionCandidate
+from turntree.conversations.triage import (
+    ANSWERED_MAX,
+    TriageCandidate,
+    TriageDecision,
+    read_decision,
+)
 from turntree.core.canonical import digest_from_raw
 from turntree.core.ids import ProgramId, RunId, SessionId, Timestamp, TurnId, find_long_id
 from turntree.core.value import value
@@ -260,6 +267,71 @@ class ConversationStore:
         row = await self.database.fetch_one(SQL["find_question"], turn=UUID(turn))
         return None if row is None else (ProgramId(row[0]), int(row[1]))
 
+    async def find_triage_agent(self) -> str | None:
+        """Return the agent that decides who answers; None if no conversation has wanted one."""
+        row = await self.database.fetch_one(SQL["find_triage_agent"])
+        return None if row is None or row[0] is None else str(row[0])
+
+    async def find_triage(
+        self, connection: Connection, conversation: ProgramId
+    ) -> tuple[bool, str | None]:
+        """Return whether a conversation wants a decision, and the agent that makes it."""
+        row = await self._call(connection, SQL["find_triage"], conversation=UUID(conversation))
+        return bool(row[0]), None if row[1] is None else str(row[1])
+
+    async def open_triage_session(
+        self, connection: Connection, conversation: ProgramId, agent: str, *, at: Timestamp
+    ) -> tuple[SessionId, int]:
+        """Return the session of the agent that decides, and the last post that it was told of."""
+        session, told = await self._call(
+            connection, SQL["open_triage_session"], conversation=UUID(conversation), agent=agent,
+            at=at,
+        )  # fmt: skip
+        return SessionId(session), int(told)
+
+    async def decide(
+        self,
+        connection: Connection,
+        conversation: ProgramId,
+        seq: int,
+        decision: TriageDecision,
+        *,
+        at: Timestamp,
+    ) -> bool:
+        """Store the decision about a post; False if there is one."""
+        (is_new,) = await self._call(
+            connection, SQL["decide_post"], conversation=UUID(conversation), seq=seq,
+            agents=text_array(decision.agents), reason=decision.reason, method=decision.by,
+            turn=as_uuid(decision.turn), at=at,
+        )  # fmt: skip
+        return bool(is_new)
+
+    async def list_triage_candidates(
+        self, conversation: ProgramId, *, author: str, charged: str, connection: Connection
+    ) -> list[TriageCandidate]:
+        """Return the agents that could answer a post, in the order in which they came."""
+        rows = await fetch(
+            connection, SQL["list_triage_candidates"], workspace=self.database.workspace,
+            conversation=UUID(conversation), author=author, charged=charged, limit=ANSWERED_MAX,
+        )  # fmt: skip
+        return [
+            TriageCandidate(
+                agent, name, description,
+                tuple(words for body in answered if (words := content_of(body)) is not None),
+            )
+            for agent, name, description, answered in rows
+        ]  # fmt: skip
+
+    async def list_routable(self, run: RunId) -> list[str]:
+        """Return the agents that the decision of a run may name."""
+        rows = await self.database.fetch(SQL["list_routable"], run=UUID(run))
+        return [agent for (agent,) in rows]
+
+    async def tokens_charged(self, connection: Connection, person: str, *, at: Timestamp) -> int:
+        """Return how many tokens agents have used for a person on the day of a timestamp."""
+        (tokens,) = await self._call(connection, SQL["tokens_charged"], person=person, at=at)
+        return int(tokens)
+
     async def list_candidates(self, conversation: ProgramId, *, by: str) -> list[MentionCandidate]:
         """Return whom a principal could mention in a conversation."""
         rows = await self.database.fetch(
@@ -273,9 +345,13 @@ class ConversationStore:
 
 
 def _post(row: Row) -> Post:
-    conversation, seq, id, kind, author, body, digest, at, turn, turn_digest, cause, hops = row
+    (
+        conversation, seq, id, kind, author, body, digest, at, turn, turn_digest, cause, hops,
+        decided, is_pending,
+    ) = row  # fmt: skip
     return Post(
         ProgramId(conversation), seq, id, kind, author, content_of(body),
         digest_from_raw(bytes(digest)), at, turn,
         None if turn_digest is None else digest_from_raw(bytes(turn_digest)), cause, hops,
+        None if decided is None else read_decision(orjson.loads(decided)), bool(is_pending),
     )  # fmt: skip

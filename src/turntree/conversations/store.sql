@@ -27,7 +27,14 @@ SELECT turntree.record_delivery(%(workspace)b, %(conversation)b, %(seqs)b::int[]
 -- name: list_posts
 SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
     to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turn_id::text,
-    (SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = x.workspace_id AND t.id = x.turn_id), cause_seq, hops
+    (SELECT t.digest FROM turntree.turns t WHERE t.workspace_id = x.workspace_id AND t.id = x.turn_id), cause_seq, hops,
+    (SELECT jsonb_build_object('agents', d.agents, 'reason', d.reason, 'by', d.method, 'turn', d.turn_id)::text
+      FROM turntree.post_decisions d WHERE d.workspace_id = x.workspace_id AND d.conversation_id = x.conversation_id AND d.seq = x.seq),
+    x.author LIKE 'human:%%' AND EXISTS (SELECT FROM turntree.post_deliveries y
+      JOIN turntree.queued_messages q ON q.workspace_id = y.workspace_id AND q.session_id = y.session_id AND q.seq = y.message_seq
+      WHERE y.workspace_id = x.workspace_id AND y.conversation_id = x.conversation_id AND y.seq = x.seq AND q.options ? 'triage'
+        AND (q.options #>> '{conversation,post}')::int = x.seq AND q.canceled_at IS NULL
+        AND NOT EXISTS (SELECT FROM turntree.turn_bodies t WHERE t.workspace_id = q.workspace_id AND t.turn_id = q.run_id))
   FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
   WHERE NOT turntree.is_program_hidden(workspace_id, %(conversation)b, turntree.viewer());
 
@@ -51,7 +58,7 @@ SELECT b.agent, d.session_id::text, q.run_id::text FROM turntree.post_deliveries
   JOIN turntree.bound_sessions b ON b.workspace_id = d.workspace_id AND b.session_id = d.session_id
   JOIN turntree.queued_messages q ON q.workspace_id = d.workspace_id AND q.session_id = d.session_id AND q.seq = d.message_seq
   WHERE d.workspace_id = %(workspace)b AND d.conversation_id = %(conversation)b AND d.seq = %(seq)b::int
-    AND (q.options #>> '{conversation,post}')::int = d.seq
+    AND (q.options #>> '{conversation,post}')::int = d.seq AND NOT q.options ? 'triage'
   ORDER BY d.session_id;
 
 -- name: list_pending
@@ -90,7 +97,7 @@ SELECT p.id::text, p.name, coalesce(d.config ->> 'title', p.name), p.owner, p.st
     (SELECT count(*)::int FROM turntree.participants x WHERE x.workspace_id = c.workspace_id AND x.conversation_id = c.id
       AND x.removed_at IS NULL),
     turntree.is_participant(p.workspace_id, p.id, %(by)b), c.parent_id::text, c.forked_seq,
-    coalesce((d.config ->> 'agent_turns_max')::int, %(agent_turns_max)b::int)
+    coalesce((d.config ->> 'agent_turns_max')::int, %(agent_turns_max)b::int), coalesce((d.config ->> 'triage')::boolean, false)
   FROM turntree.programs p
   JOIN turntree.conversations c ON c.workspace_id = p.workspace_id AND c.id = p.id
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
@@ -113,7 +120,7 @@ WITH people (name) AS (
 ), candidates (kind, principal, id, program_id, state, may_invoke) AS (
   SELECT 'agent', 'agent:' || p.name, p.name, p.id, p.state,
       turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'invoke')
-    FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.kind = 'agent' AND p.state <> 'deleted'
+    FROM turntree.programs p WHERE p.workspace_id = %(workspace)b AND p.kind = 'agent' AND p.state <> 'deleted' AND p.owner <> 'system:triage'
       AND turntree.has_program_access(p.workspace_id, p.id, p.owner, p.visibility, %(by)b, 'read')
   UNION ALL
   SELECT 'user', 'human:' || x.name, x.name, p.id, 'active', true FROM people x
@@ -145,3 +152,44 @@ SELECT turntree.require_post_erasure(%(workspace)b, %(conversation)b, %(seq)b::i
 
 -- name: erase_post
 SELECT turntree.erase_post(%(workspace)b, %(conversation)b, %(seq)b::int, %(reason)b, %(by)b, %(at)b);
+
+-- name: find_triage_agent
+SELECT turntree.find_triage_agent(%(workspace)b);
+
+-- name: find_triage
+-- Whether a conversation wants a decision, and the agent that makes it.
+SELECT turntree.wants_triage(%(workspace)b, %(conversation)b), turntree.find_triage_agent(%(workspace)b);
+
+-- name: open_triage_session
+SELECT session_id::text, told_seq FROM turntree.open_triage_session(%(workspace)b, %(conversation)b, %(agent)b, %(at)b);
+
+-- name: decide_post
+SELECT turntree.decide_post(%(workspace)b, %(conversation)b, %(seq)b::int, %(agents)b::text[], %(reason)b, %(method)b, %(turn)b::uuid, %(at)b);
+
+-- name: tokens_charged
+SELECT turntree.tokens_charged(%(workspace)b, %(person)b, date_trunc('day', %(at)b::timestamptz, 'UTC'));
+
+-- name: list_triage_candidates
+-- The agents that could answer a post: they take part, are able to, and its author and the person who is charged may
+-- invoke them. With the posts of people that each has answered here, the newest first.
+SELECT a.name, coalesce(d.config ->> 'name', a.name), coalesce(d.config ->> 'description', d.config ->> 'system_prompt', ''),
+    ARRAY(SELECT q.body FROM turntree.posts y
+      JOIN turntree.posts q ON q.workspace_id = y.workspace_id AND q.conversation_id = y.conversation_id AND q.seq = y.cause_seq
+      WHERE y.workspace_id = x.workspace_id AND y.conversation_id = x.conversation_id AND y.author = x.principal
+        AND y.turn_id IS NOT NULL AND y.hops = 1 ORDER BY y.seq DESC LIMIT %(limit)b::int)
+  FROM turntree.participants x
+  JOIN turntree.programs a ON a.workspace_id = x.workspace_id AND a.kind = 'agent' AND 'agent:' || a.name = x.principal
+    AND a.state NOT IN ('paused', 'error', 'deleted') AND a.owner <> 'system:triage'
+  JOIN turntree.program_versions v ON v.workspace_id = a.workspace_id AND v.program_id = a.id AND v.version = a.version
+  JOIN turntree.objects o ON o.workspace_id = a.workspace_id AND o.digest = v.digest,
+    LATERAL (SELECT convert_from(o.bytes, 'UTF8')::jsonb AS config) d
+  WHERE x.workspace_id = %(workspace)b AND x.conversation_id = %(conversation)b AND x.removed_at IS NULL
+    AND turntree.has_program_access(a.workspace_id, a.id, a.owner, a.visibility, %(author)b, 'invoke')
+    AND turntree.has_program_access(a.workspace_id, a.id, a.owner, a.visibility, %(charged)b, 'invoke')
+  ORDER BY x.number;
+
+-- name: list_routable
+-- The agents that the decision of a run may name.
+SELECT jsonb_array_elements_text(q.options #> '{triage,candidates}') FROM turntree.runs r
+  JOIN turntree.queued_messages q ON q.workspace_id = r.workspace_id AND q.session_id = r.session_id AND q.run_id = r.id
+  WHERE r.workspace_id = %(workspace)b AND r.id = %(run)b AND q.options ? 'triage';

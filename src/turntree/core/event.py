@@ -56,6 +56,8 @@ KINDS: Mapping[str, Group] = {
     "human.rejected": "observation",
     "code.finished": "observation",
     "post.created": "observation",
+    "post.decided": "observation",
+    "route.chosen": "observation",
     # The state of a thing changed.
     "session.created": "transition",
     "session.head_moved": "transition",

@@ -9,7 +9,8 @@ with newer code.
                            │                                  │           v
                            └──────────────────────────────────┼── tool_call.finished
                                                               └─> run.finished
-    run.parked, run.unparked and run.interrupted may come in between; run.failed ends it.
+    run.parked, run.unparked and run.interrupted may come in between; run.failed ends it. A run of a
+    triage agent may end in route.chosen: the decision was plain, and no model was needed.
 
 A call that was started and never finished is lost: a ``run.interrupted`` that names it, and an
 ``interrupted`` result, let the run continue. A ``run.interrupted`` that names no call ends the run;
@@ -185,6 +186,9 @@ class Run:
                 calls = (usage.from_json(data["call"]),) if "call" in data else ()
                 reply = (*run.reply, *messages)
                 return replace(run, reply=reply, requested=False, calls=(*run.calls, *calls))
+            case "route.chosen":
+                # No model was asked, or the one that was has failed.
+                return replace(run, reply=(*run.reply, *messages), requested=False)
             case "tool_call.started":
                 return replace(run, begun=run.begun | {data["call_id"]})
             case "tool_call.finished":

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 83
-DIGEST: Final = "41685f13c88912c336bd56f3e089d9932b6668d6ae75e4296df00832ee8f490b"
+NUMBER: Final = 82
+DIGEST: Final = "8dda0e6cef26fbb1e8f62442e20349013bc4de3213592bce98603d6edbe5f262"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

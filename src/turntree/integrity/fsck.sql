@@ -501,7 +501,7 @@ SELECT coalesce(e.stream_id || ' at ' || e.seq, p.run_id || ' at ' || p.seq)
     SELECT x.stream_id, x.seq, x.body FROM turntree.events x
       JOIN turntree.runs r ON r.workspace_id = x.workspace_id AND r.id = x.stream_id AND r.status <> 'finished'
       WHERE x.workspace_id = %(workspace)b AND position('"message":"sha256:' IN x.body) > 0
-        AND x.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'run.interrupted')
+        AND x.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'route.chosen', 'run.interrupted')
   ) e
   FULL JOIN (SELECT * FROM turntree.run_payloads WHERE workspace_id = %(workspace)b) p
     ON p.run_id = e.stream_id AND p.seq = e.seq
@@ -832,7 +832,7 @@ SELECT 'message ' || d.message_seq || ' to ' || d.session_id FROM turntree.post_
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i52_answers
--- A turn that ends in such a session has one post, its answer or the reason why there is none.
+-- A turn that ends in such a session has one post, its answer or the reason why there is none; or it is a decision.
 WITH turns AS (
   SELECT DISTINCT b.conversation_id, q.run_id AS turn_id FROM turntree.bound_sessions b
     JOIN turntree.queued_messages q ON q.workspace_id = b.workspace_id AND q.session_id = b.session_id
@@ -841,6 +841,8 @@ WITH turns AS (
 ), posted AS (
   SELECT p.conversation_id, p.turn_id, count(p.author) AS answers FROM turntree.posts p
     WHERE p.workspace_id = %(workspace)b AND p.turn_id IS NOT NULL GROUP BY 1, 2
+  UNION ALL SELECT d.conversation_id, d.turn_id, count(*) FROM turntree.post_decisions d
+    WHERE d.workspace_id = %(workspace)b AND d.turn_id IS NOT NULL GROUP BY 1, 2
 )
 SELECT coalesce(t.turn_id, p.turn_id)::text FROM turns t FULL JOIN posted p ON p.conversation_id = t.conversation_id AND p.turn_id = t.turn_id
   WHERE t.turn_id IS NULL OR p.turn_id IS NULL OR p.answers > 1 ORDER BY 1 LIMIT %(limit)b;
@@ -864,6 +866,60 @@ SELECT x.principal || ' in ' || x.conversation_id FROM turntree.participants x
   JOIN turntree.objects o ON o.workspace_id = a.workspace_id AND o.digest = v.digest
   WHERE x.workspace_id = %(workspace)b AND x.removed_at IS NOT NULL AND a.owner LIKE 'system:%%'
     AND position('"system_agent_kind":"'::bytea IN o.bytes) > 0 ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i55_missing
+-- By the order of events, because clocks differ: the config of then says whether a decision was wanted. The text of a post
+-- that may mention anybody is not read here.
+WITH configs AS MATERIALIZED (
+  SELECT e.stream_id, e.seq, coalesce((convert_from(o.bytes, 'UTF8')::jsonb ->> 'triage')::boolean, false) AS wants
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) #>> '{data,config}' AS config) d
+    JOIN turntree.objects o ON o.workspace_id = %(workspace)b AND o.digest = decode(substr(d.config, 8), 'hex')
+    WHERE e.workspace_id = %(workspace)b AND e.kind IN ('conversation.created', 'conversation.configured') AND d.config LIKE 'sha256:%%'
+), said AS (
+  SELECT e.stream_id, e.seq, (turntree.document(e.body) #>> '{data,post}')::int AS post FROM turntree.events e
+    WHERE e.workspace_id = %(workspace)b AND e.kind = 'post.created' AND e.stream_id IN (SELECT c.stream_id FROM configs c WHERE c.wants)
+)
+SELECT 'post ' || p.seq || ' of ' || p.conversation_id FROM said s
+  JOIN turntree.posts p ON p.workspace_id = %(workspace)b AND p.conversation_id = s.stream_id AND p.seq = s.post
+  WHERE p.author LIKE 'human:%%' AND p.turn_id IS NULL AND p.body NOT LIKE '{"erased":"sha256:%%"}'
+    AND p.body NOT LIKE '%%](agent:%%' AND p.body NOT LIKE '%%](user:%%'
+    AND (SELECT c.wants FROM configs c WHERE c.stream_id = s.stream_id AND c.seq < s.seq ORDER BY c.seq DESC LIMIT 1)
+    AND NOT EXISTS (SELECT FROM turntree.post_decisions d
+      WHERE d.workspace_id = p.workspace_id AND d.conversation_id = p.conversation_id AND d.seq = p.seq)
+    AND NOT EXISTS (SELECT FROM turntree.post_deliveries y
+      JOIN turntree.queued_messages q ON q.workspace_id = y.workspace_id AND q.session_id = y.session_id AND q.seq = y.message_seq
+      WHERE y.workspace_id = p.workspace_id AND y.conversation_id = p.conversation_id AND y.seq = p.seq AND q.options ? 'triage'
+        AND (q.options #>> '{conversation,post}')::int = p.seq AND q.canceled_at IS NULL
+        AND NOT EXISTS (SELECT FROM turntree.turns t WHERE t.workspace_id = q.workspace_id AND t.id = q.run_id))
+    -- An archive is without the messages that waited.
+    AND NOT EXISTS (SELECT FROM turntree.participants x WHERE x.workspace_id = p.workspace_id AND x.conversation_id = p.conversation_id
+      AND x.principal = 'agent:' || turntree.find_triage_agent(p.workspace_id) AND x.told_seq < p.seq)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i55_events
+WITH told AS (
+  SELECT e.stream_id AS conversation, (d.j ->> 'post')::int AS seq, array_agg(d.j) AS told
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind = 'post.decided' GROUP BY 1, 2
+), kept AS (
+  SELECT d.conversation_id AS conversation, d.seq, jsonb_strip_nulls(jsonb_build_object('agents', d.agents, 'by', 'system:triage',
+      'method', d.method, 'post', d.seq, 'turn', d.turn_id)) AS kept
+    FROM turntree.post_decisions d WHERE d.workspace_id = %(workspace)b
+)
+SELECT 'post ' || coalesce(k.seq, t.seq) || ' of ' || coalesce(k.conversation, t.conversation)
+  FROM told t FULL JOIN kept k ON k.conversation = t.conversation AND k.seq = t.seq
+  WHERE t.told IS DISTINCT FROM ARRAY[k.kept] ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i55_turns
+-- A decision that took a turn is that of a turn that was asked for it; all are about posts of people.
+SELECT 'post ' || d.seq || ' of ' || d.conversation_id FROM turntree.post_decisions d
+  JOIN turntree.posts p ON p.workspace_id = d.workspace_id AND p.conversation_id = d.conversation_id AND p.seq = d.seq
+  WHERE d.workspace_id = %(workspace)b AND (p.author IS NULL OR p.author NOT LIKE 'human:%%' OR d.turn_id IS NOT NULL AND NOT EXISTS (
+    SELECT FROM turntree.runs r
+      JOIN turntree.queued_messages q ON q.workspace_id = r.workspace_id AND q.session_id = r.session_id AND q.run_id = r.id
+      WHERE r.workspace_id = d.workspace_id AND r.id = d.turn_id AND q.options ? 'triage'
+        AND q.options #>> '{conversation,id}' = d.conversation_id::text AND (q.options #>> '{conversation,post}')::int = d.seq))
+  ORDER BY 1 LIMIT %(limit)b;
 
 -- name: fsck_i56
 SELECT c.id::text FROM turntree.conversations c LEFT JOIN (

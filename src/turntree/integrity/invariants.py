@@ -98,10 +98,15 @@ INVARIANTS: Final[Mapping[str, str]] = {
     ),
     "I52": (
         "An agent answers in a session of its own, which hears one conversation and is read by "
-        "its readers alone, and each turn there has one post in that conversation."
+        "its readers alone, and each turn there has one post in that conversation, or is a "
+        "decision about one."
     ),
     "I53": "A post is erased only by its author or the creator of the conversation.",
     "I54": "A system agent is never removed from a conversation.",
+    "I55": (
+        "A person's post that mentions nobody, in a conversation with triage, has one decision "
+        "about who answers it, or waits for one."
+    ),
     "I56": "A conversation knows its last post, and its posts have no gap.",
     "I57": "An address names one program, and the stored references match the config.",
     "I58": "A program's state changes only as its lifecycle allows.",
@@ -210,6 +215,9 @@ SESSIONS: Final = (
     Check("fsck_i52_answers", "the turn and the posts of its conversation do not agree"),
     Check("fsck_i53", "the post was erased without an event, or by another than may erase it"),
     Check("fsck_i54", "a system agent was removed"),
+    Check("fsck_i55_missing", "it mentions nobody, and nothing was decided about it"),
+    Check("fsck_i55_events", "the decision about it and the event that describes it differ"),
+    Check("fsck_i55_turns", "the decision is about no person's post, or no turn of triage made it"),
     Check("fsck_i56", "the conversation has another last post, or a gap before it"),
     Check("fsck_i69_members", "the member's role is not the one that the events describe"),
     Check("fsck_i69_invitations", "the invitation did not end as the events describe"),

@@ -197,7 +197,7 @@ class _Journal:
                 return [RunStarted(self.run, () if message is None else (message,))]
             case "message.appended" if message is not None:
                 return [RunStarted(self.run, (message,))]
-            case "model_call.finished":
+            case "model_call.finished" | "route.chosen":
                 return self._answer(fact, message)
             case "tool_call.started":
                 call_id = str(data["call_id"])

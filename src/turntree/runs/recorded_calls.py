@@ -19,7 +19,7 @@ from turntree.core.usage import ModelCall
 from turntree.core.usage import from_json as call_from_json
 from turntree.core.value import value
 
-_REPLIES: Final = ("model_call.finished", "tool_call.finished")
+_REPLIES: Final = ("model_call.finished", "tool_call.finished", "route.chosen")
 
 
 @value

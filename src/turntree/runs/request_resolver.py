@@ -131,6 +131,8 @@ class RequestResolver:
     toolsets: Sequence[Toolset] = ()
     always: Sequence[ToolSpec] = ()
     """Tools of every agent, even if it lists others only, and of models that have other tools."""
+    reserved: Sequence[Toolset] = ()
+    """Tools of system agents."""
     find_workbench: FindWorkbench = no_workbench
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
@@ -156,7 +158,9 @@ class RequestResolver:
         if agent is not None and not _persona_in(agent).permitted.permits(right("action", SPAWN)):
             called = {name: one for name, one in called.items() if one.kind != "agent"}
         bench = WorkbenchOffer() if agent is None else await self.find_workbench(agent, started)
-        tools, lacking = offered(self.toolsets, agent, rights, called, self.always, bench.specs)
+        is_system = agent is not None and agent.is_system
+        toolsets = (*self.toolsets, *self.reserved) if is_system else self.toolsets
+        tools, lacking = offered(toolsets, agent, rights, called, self.always, bench.specs)
         prompts = await self._list_prompts(started, home, settings.prompt, agent)
         entries = await self._pin(
             choice, persona, rights, agent, tools, [*called.values()], prompts

@@ -126,6 +126,13 @@ class AnswerPoster(Protocol):
         """Schedule the wake-ups."""
         ...
 
+    async def choose(self, attempt: Attempt) -> Draft | None:
+        """Return the event that ends a run without a model, if the run can end so.
+
+        Where its data says that it is not clear, a model is better, if there is one.
+        """
+        ...
+
 
 @value
 class Runner:
@@ -227,6 +234,10 @@ class Runner:
     async def _ask(self, attempt: Attempt, *, is_requested: bool) -> None:
         run, (parent, _) = attempt.run, attempt.parent
         before = attempt.requested if is_requested else None
+        choice = await self._choose(attempt)
+        if choice is not None and before is None and choice.data["is_clear"]:
+            await attempt.append(choice)
+            return
         question = PromptInput(
             run, attempt.session, parent, attempt.started,
             None if before is None else before.event.data,
@@ -234,6 +245,9 @@ class Runner:
         try:
             request = await self.assemble(question)
         except (ProviderNotConfigured, InvalidOperation) as error:
+            if choice is not None:
+                await attempt.append(choice)
+                return
             # Retrying cannot help: the configuration has to change. So the run fails, and its
             # reason tells the user what to configure.
             await self.fail(attempt, "no_model", str(error), error.hint)
@@ -262,12 +276,21 @@ class Runner:
                 result = await self._ask_once(attempt, request)
             message = _fit(result.answer.message, attempt)
         except ProviderError as error:
+            if choice is not None:
+                await attempt.append(choice)
+                return
             await self.fail(attempt, f"provider_{error.kind}", str(error), error.hint)
         except (InvalidOperation, NotCanonical) as error:
             # It could not be sealed, so the run fails now, while the reason is known.
             await self.fail(attempt, "unfit_answer", str(error), error.hint)
         else:
             await attempt.append(*replaced, _response(request, result, message, attempt))
+
+    async def _choose(self, attempt: Attempt) -> Draft | None:
+        """Return the event with which a run may end before a model has said anything."""
+        if self.answers is None or attempt.run.reply or "triage" not in _options(attempt.started):
+            return None
+        return await self.answers.choose(attempt)
 
     async def _ask_once(self, attempt: Attempt, request: ModelRequest) -> ModelCallResult:
         position = StreamPosition(attempt.run.seq, attempt.epoch)

@@ -16,6 +16,7 @@ STEPS: Final[Mapping[str, str]] = {
     "config.list": "tell the operator of this server",
     "conversation.list": "GET {prefix}/conversations",
     "conversation.post": 'POST {prefix}/conversations/{/conversation}/posts {{"text": "TEXT"}}',
+    "conversation.set_triage": 'POST {prefix}/conversations/{/conversation}/triage {{"on": false}}',
     "conversation.show": "GET {prefix}/conversations/{/conversation}",
     "key.list": "ask an admin of the workspace",
     "member.list": "ask an admin of the workspace",

@@ -65,6 +65,7 @@ SECTIONS: Final = (
     Section("participant", "participants", ("conversation_id", "number"), stream="conversation_id"),
     Section("post", "posts", ("conversation_id", "seq"), ("digest",)),
     Section("bound_session", "bound_sessions", ("session_id",)),
+    Section("post_decision", "post_decisions", ("conversation_id", "seq")),
     Section(
         "post_delivery",
         "post_deliveries",

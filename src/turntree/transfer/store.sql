@@ -202,6 +202,10 @@ SELECT (to_jsonb(b) - 'workspace_id')::text FROM turntree.bound_sessions b
     AND (%(sees_all)b OR NOT turntree.is_program_hidden(b.workspace_id, b.conversation_id, turntree.viewer()))
   ORDER BY b.session_id;
 
+-- name: export_post_decision
+SELECT (to_jsonb(d) - 'workspace_id')::text FROM turntree.post_decisions d
+  WHERE d.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL ORDER BY d.conversation_id, d.seq;
+
 -- name: export_post_delivery
 SELECT (to_jsonb(d) - 'workspace_id')::text FROM turntree.post_deliveries d
   JOIN turntree.queued_messages q ON q.workspace_id = d.workspace_id AND q.session_id = d.session_id AND q.seq = d.message_seq

@@ -25,6 +25,8 @@ class ConversationDocument:
     """The last post that it has in common with that one."""
     agent_turns_max: int
     """How many turns agents may take after a person's post."""
+    triage: bool
+    """Whether a triage agent decides who answers a post that mentions nobody."""
 
 
 @value
@@ -61,6 +63,19 @@ class ConversationView:
 
 
 @value
+class DecisionDocument:
+    """Which agents were asked to answer a post that mentions nobody, and why."""
+
+    agents: tuple[str, ...]
+    """Their names; none is a decision too."""
+    reason: str
+    by: str
+    """``rules``, ``rank`` or ``model``."""
+    turn: str | None
+    """The turn that the decision was; null if rules decided while the post was stored."""
+
+
+@value
 class PostDocument:
     """What a participant, or the system, said."""
 
@@ -82,6 +97,10 @@ class PostDocument:
     """The post of a person that led to it."""
     hops: int
     """How many turns of agents lie between that post and this one."""
+    decision: DecisionDocument | None = None
+    """Of a person's post that mentions nobody, where the conversation has triage."""
+    decision_pending: bool = False
+    """Whether that decision has yet to be made."""
 
 
 @value
@@ -119,6 +138,10 @@ class PostOutcome:
     """Members whom it mentions and who take no part."""
     held_back: tuple[str, ...]
     """Agents that are not woken; a post of the system says why."""
+    decision: DecisionDocument | None = None
+    """Who was asked, if it mentions nobody and rules have decided that."""
+    decision_pending: bool = False
+    """Whether a triage agent has yet to decide that."""
 
 
 @value

@@ -11,6 +11,7 @@ from turntree.cli.command import Terminal
 from turntree.cli.hints import command_hint
 from turntree.cli.talk.conversation import (
     PostAnswers,
+    is_awaited,
     note_post,
     read_answers,
     tell_answers,
@@ -21,10 +22,12 @@ from turntree.client.conversations import ConversationsApi
 from turntree.conversations.conversation import Conversation, Participant
 from turntree.conversations.post import AddressedAgent, Post, PostReceipt
 from turntree.conversations.suggestions import MentionCandidate
+from turntree.conversations.triage import TriageDecision, read_decision
 from turntree.core.errors import NotFound, TurntreeError
 from turntree.core.ids import RunId, Timestamp
 from turntree.core.program import Visibility
 from turntree.core.value import value
+from turntree.wire.conversations import DecisionDocument
 
 T = TypeVar("T")
 
@@ -43,11 +46,12 @@ class ServedConversations:
         participants: Sequence[str] = (),
         visibility: Visibility = "private",
         agent_turns_max: int | None = None,
+        triage: bool = False,
     ) -> Conversation:
         """Create a conversation."""
         made = await self.api.create(
             name, title=title, participants=participants, visibility=visibility,
-            agent_turns_max=agent_turns_max,
+            agent_turns_max=agent_turns_max, triage=triage,
         )  # fmt: skip
         return _read(Conversation, made)
 
@@ -59,6 +63,10 @@ class ServedConversations:
         """Archive or delete a conversation, or make it active again."""
         return _read(Conversation, await self.api.set_state(conversation, state))
 
+    async def set_triage(self, conversation: str, *, on: bool) -> Conversation:
+        """Have a triage agent decide who answers posts that mention nobody, or no longer."""
+        return _read(Conversation, await self.api.set_triage(conversation, on=on))
+
     async def list_all(self, *, archived: bool = False) -> list[Conversation]:
         """Return the conversations that may be read."""
         return [_read(Conversation, one) for one in await self.api.list_all(archived=archived)]
@@ -67,7 +75,8 @@ class ServedConversations:
         """Say something, and return at once."""
         said = await self.api.post(conversation, text, key=key)
         answers = tuple(_read(AddressedAgent, one) for one in said.answers)
-        fields: dict[str, Any] = {**asdict(said), "answers": answers}
+        decision = _read_decision(said.decision)
+        fields: dict[str, Any] = {**asdict(said), "answers": answers, "decision": decision}
         return PostReceipt(**fields)
 
     async def list_posts(
@@ -75,7 +84,7 @@ class ServedConversations:
     ) -> list[Post]:
         """Return the newest posts between two positions, oldest first."""
         found = await self.api.list_posts(conversation, after=after, before=before, limit=limit)
-        return [_read(Post, one) for one in found]
+        return [Post(**{**asdict(one), "decision": _read_decision(one.decision)}) for one in found]
 
     async def list_pending(self, conversation: str, post: int) -> list[RunId]:
         """Return the runs that are still to answer a post."""
@@ -146,7 +155,7 @@ def post(
         # The commands know the facet of a tree, whose verbs these are.
         talk: Any = ServedConversations(opened.client.conversations)
         posted = await talk.post(name, await write_post(talk, name, text, to), key=key)
-        while wait and posted.answers and (runs := await talk.list_pending(name, posted.seq)):
+        while wait and is_awaited(posted) and (runs := await talk.list_pending(name, posted.seq)):
             for run in runs:
                 # Of one that was canceled before it began there is no turn.
                 with suppress(NotFound):
@@ -155,10 +164,14 @@ def post(
 
     posted, answers = on_server(terminal, act)
     note_post(terminal, name, posted)
-    if wait and posted.answers:
-        tell_answers(terminal, posted, answers)
+    if wait and is_awaited(posted):
+        tell_answers(terminal, name, posted, answers)
     else:
         tell_posted(terminal, name, posted)
+
+
+def _read_decision(document: DecisionDocument | None) -> TriageDecision | None:
+    return None if document is None else read_decision(asdict(document))
 
 
 def _read(kind: Callable[..., T], document: Any) -> T:

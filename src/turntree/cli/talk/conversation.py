@@ -65,6 +65,10 @@ def conversation() -> None:
     "--agent-turns", type=click.IntRange(0, 1000), metavar="NUMBER",
     help="Maximum number of agents' turns after a person's post; by default 8.",
 )  # fmt: skip
+@click.option(
+    "--triage/--no-triage", default=False,
+    help="Decision by a triage agent who answers a post that mentions nobody; by default nobody.",
+)  # fmt: skip
 def create(
     terminal: Terminal,
     name: str,
@@ -73,6 +77,7 @@ def create(
     participants: tuple[str, ...],
     public: bool,
     agent_turns: int | None,
+    triage: bool,
 ) -> None:
     """Create a conversation; without --public only its participants see it."""
 
@@ -80,6 +85,7 @@ def create(
         return await talk.create(
             name, title=title, participants=participants,
             visibility="public" if public else "private", agent_turns_max=agent_turns,
+            triage=triage,
         )  # fmt: skip
 
     made = with_conversations(terminal, act)
@@ -154,7 +160,7 @@ def post(
     """Say something in a conversation, and print the answers.
 
     Agents that are mentioned answer, each in a session of its own; an agent that does not take part
-    is brought in. Without a mention, no agent is woken.
+    is brought in. Without a mention no agent is woken, unless the conversation has triage.
     """
 
     async def act(opened: CliContext) -> PostReceipt:
@@ -173,7 +179,7 @@ def post(
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
         posted = talk.call(act)
         note_post(terminal, name, posted)
-        if not wait or not posted.answers:
+        if not wait or not is_awaited(posted):
             tell_posted(terminal, name, posted)
             return
         # An answer may address further agents.
@@ -181,7 +187,7 @@ def post(
             for run in runs:
                 wait_for(talk, run, nothing)
         answers = talk.call(partial(read, posted=posted))
-    tell_answers(terminal, posted, answers)
+    tell_answers(terminal, name, posted, answers)
 
 
 @verb()
@@ -318,11 +324,39 @@ def set_state(terminal: Terminal, name: str, state: str) -> None:
     )
 
 
+@verb("set-triage")
+@click.argument("name", metavar="CONVERSATION", type=PROGRAM)
+@click.argument("state", metavar="{on|off}", type=click.Choice(("on", "off")))
+def set_triage(terminal: Terminal, name: str, state: str) -> None:
+    """Have a triage agent decide who answers a post that mentions nobody, or no longer."""
+
+    async def act(talk: Talk, _now: Timestamp) -> tuple[Conversation, Conversation]:
+        return await talk.get(name), await talk.set_triage(name, on=state == "on")
+
+    before, after = with_conversations(terminal, act)
+    was = "on" if before.triage else "off"
+    terminal.tell(
+        f"triage of {clean(after.name)} is {state}   (it was {was})",
+        conversation_document(after),
+        undo=f"turntree conversation set-triage {positional(after.name)} {was}",
+    )
+
+
+def is_awaited(posted: PostReceipt) -> bool:
+    """Whether an answer to a post may come."""
+    return bool(posted.answers) or posted.decision_pending
+
+
 def tell_posted(terminal: Terminal, name: str, posted: PostReceipt) -> None:
     done = "was posted before" if posted.repeated else "is posted"
     asked = ", ".join(clean(one.agent) for one in posted.answers)
+    told = f"; {asked} will answer" if asked else ""
+    if posted.decision_pending:
+        told = "; who answers is being decided"
+    elif posted.decision is not None and not asked:
+        told = f"; no agent is asked: {clean(posted.decision.reason)}"
     terminal.tell(
-        f"post {posted.seq} {done}" + (f"; {asked} will answer" if asked else ""),
+        f"post {posted.seq} {done}{told}",
         _posted(posted),
         undo=None,
         then=tuple(f"follow it with: turntree tail -f {one.run}" for one in posted.answers)
@@ -338,6 +372,8 @@ def _posted(posted: PostReceipt) -> dict[str, Any]:
         "answers": [asdict(one) for one in posted.answers],
         "absent": [*posted.absent],
         "held_back": [*posted.held_back],
+        "decision": None if posted.decision is None else asdict(posted.decision),
+        "decision_pending": posted.decision_pending,
     }
 
 
@@ -369,11 +405,15 @@ def note_post(terminal: Terminal, name: str, posted: PostReceipt) -> None:
         terminal.note(f"next: {terminal.address(add_them)}")
 
 
-def tell_answers(terminal: Terminal, posted: PostReceipt, found: PostAnswers) -> None:
+def tell_answers(terminal: Terminal, name: str, posted: PostReceipt, found: PostAnswers) -> None:
     answers, names = found
     if terminal.as_json:
         terminal.document({**_posted(posted), "posts": [post_document(one) for one in answers]})
         return
+    if not answers and posted.decision_pending:
+        terminal.say(f"post {posted.seq} is posted; no agent was asked")
+        why = terminal.address(f"turntree why {positional(f'{name_in(name)}#{posted.seq}')}")
+        terminal.say(f"why: {why}")
     for one in answers:
         for line in draw_post(one, names, terminal):
             terminal.say(line)
@@ -415,7 +455,7 @@ async def _mention(talk: Talk, conversation: str, name: str) -> str:
 
 
 COMMANDS: Sequence[Command | click.Command] = (
-    create, list_, show, post, log, add, remove, leave, fork, erase, set_state,
+    create, list_, show, post, log, add, remove, leave, fork, erase, set_state, set_triage,
 )  # fmt: skip
 for _one in COMMANDS:
     conversation.add_command(_one)

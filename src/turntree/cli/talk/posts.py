@@ -32,7 +32,15 @@ def list_rows(found: Sequence[Conversation], now: Timestamp) -> list[tuple[str, 
             "" if one.title == one.name else clean(one.title),
             counted(one.posts, "post"),
             counted(one.participants, "participant"),
-            one.visibility if one.state == "active" else f"{one.visibility}, {one.state}",
+            ", ".join(
+                word
+                for word in (
+                    one.visibility,
+                    "triage" if one.triage else "",
+                    "" if one.state == "active" else one.state,
+                )
+                if word
+            ),
             "" if one.posted_at is None else age(one.posted_at, now),
         )
         for one in found
@@ -62,6 +70,17 @@ def draw_post(post: Post, names: Mapping[str, str], terminal: Terminal) -> Itera
     words = "(erased)" if post.content is None else _write_words(post.content, names)
     for part in wrap_block(words, terminal.width - len(INDENT)):
         yield f"{INDENT}{part}".rstrip()
+    if (told := _tell_decision(post)) is not None:
+        for part in wrap_block(told, terminal.width - len(INDENT)):
+            yield terminal.paint(f"{INDENT}{part}", "dim")
+
+
+def _tell_decision(post: Post) -> str | None:
+    """Return which agents were asked, of a post that mentions nobody, and why."""
+    if post.decision is None:
+        return "(who answers is being decided)" if post.decision_pending else None
+    asked = " and ".join(clean(one) for one in post.decision.agents) or "no agent"
+    return f"({asked} was asked: {clean(post.decision.reason)})"
 
 
 def _write_words(content: str, names: Mapping[str, str]) -> str:

@@ -597,6 +597,8 @@ END $$;
 CREATE OR REPLACE FUNCTION turntree.cancel_run(
   p_ws uuid, p_run uuid, p_by text, p_at text, p_discard boolean, OUT canceled boolean, OUT session uuid, OUT wake int)
 LANGUAGE plpgsql AS $$
+DECLARE
+  v_conversation uuid;
 BEGIN
   SELECT coalesce(
       (SELECT session_id FROM turntree.runs WHERE workspace_id = p_ws AND id = p_run),
@@ -607,6 +609,11 @@ BEGIN
     RETURN;
   END IF;
   PERFORM turntree.require_session_access(p_ws, session, 'invoke');
+  -- The post that such a run decides about waits for it: its conversation is locked before its session.
+  IF turntree.is_triage_session(p_ws, session) THEN
+    SELECT (b.lock).id INTO v_conversation FROM (SELECT turntree.lock_conversation(p_ws, x.conversation_id) AS lock
+      FROM turntree.bound_sessions x WHERE x.workspace_id = p_ws AND x.session_id = session) b;
+  END IF;
   PERFORM turntree.lock_queue(p_ws, session);
   UPDATE turntree.runs SET discard = discard OR p_discard, cancel_requested = true,
       canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
@@ -619,6 +626,10 @@ BEGIN
   UPDATE turntree.queued_messages SET canceled_by = coalesce(canceled_by, p_by), canceled_at = coalesce(canceled_at, p_at::timestamptz)
     WHERE workspace_id = p_ws AND session_id = session AND run_id = p_run AND payload IS NOT NULL;
   canceled := FOUND;
+  IF canceled AND v_conversation IS NOT NULL THEN
+    PERFORM turntree.decide_post(p_ws, v_conversation, (q.options #>> '{conversation,post}')::int, '{}', 'it was canceled by ' || p_by, 'rules', NULL, p_at)
+      FROM turntree.queued_messages q WHERE q.workspace_id = p_ws AND q.session_id = session AND q.run_id = p_run;
+  END IF;
 END $$;
 
 -- Returns why a run failed, as its events say; null if they do not.

@@ -148,7 +148,9 @@ BEGIN
         LATERAL (SELECT convert_from(o.bytes, 'UTF8')::jsonb AS config) c
       WHERE y.workspace_id = p_ws AND y.kind = 'agent' AND 'agent:' || y.name = p_principal;
     IF a.system_kind IS NOT NULL AND a.owner LIKE 'system:%' THEN
-      RAISE EXCEPTION '@(%) is a system agent and stays in every conversation', substring(p_principal FROM 7) USING ERRCODE = 'TT003';
+      RAISE EXCEPTION '@(%) is a system agent and stays in every conversation', substring(p_principal FROM 7) USING ERRCODE = 'TT003',
+        DETAIL = CASE WHEN turntree.find_triage_agent(p_ws) = substring(p_principal FROM 7) THEN jsonb_build_object('hint',
+          jsonb_build_object('action', 'conversation.set_triage', 'conversation', p.name, 'on', 'off'))::text ELSE '' END;
     ELSIF a.removable_by = 'owner' AND p_by NOT IN (a.owner, p.owner) AND p_by NOT LIKE 'system:%' THEN
       RAISE EXCEPTION 'only % and % remove @(%) from %', a.owner, p.owner, substring(p_principal FROM 7), p.name USING ERRCODE = '42501',
         DETAIL = jsonb_build_object('session', turntree.workspace_stream(), 'by', p_by, 'right', 'configure',
@@ -249,8 +251,8 @@ BEGIN
   RETURN v_session;
 END $$;
 
--- Returns how many tokens agents have used since a time for the answers that a person is charged for, in conversations that
--- the viewer may not read too.
+-- Returns how many tokens agents have used since a time for the answers that a person is charged for, and for deciding who
+-- answers, in conversations that the viewer may not read too.
 CREATE OR REPLACE FUNCTION turntree.tokens_charged(p_ws uuid, p_person text, p_since timestamptz) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   v_viewer constant text := current_setting('turntree.viewer', true);
@@ -258,8 +260,12 @@ DECLARE
 BEGIN
   PERFORM set_config('turntree.viewer', 'system:turntree', true);
   SELECT coalesce(sum(c.input_tokens::bigint + c.cached_input_tokens + c.cache_write_tokens + c.output_tokens), 0) INTO v_tokens
-    FROM turntree.posts p JOIN turntree.model_calls c ON c.workspace_id = p_ws AND c.turn_id = p.turn_id
-    WHERE p.workspace_id = p_ws AND p.charged_to = p_person AND p.posted_at >= p_since AND p.turn_id IS NOT NULL;
+    FROM (SELECT p.turn_id FROM turntree.posts p
+        WHERE p.workspace_id = p_ws AND p.charged_to = p_person AND p.posted_at >= p_since AND p.turn_id IS NOT NULL
+      UNION ALL SELECT d.turn_id FROM turntree.post_decisions d
+        JOIN turntree.posts p ON p.workspace_id = p_ws AND p.conversation_id = d.conversation_id AND p.seq = d.seq
+        WHERE d.workspace_id = p_ws AND p.charged_to = p_person AND d.decided_at >= p_since AND d.method = 'model') x
+    JOIN turntree.model_calls c ON c.workspace_id = p_ws AND c.turn_id = x.turn_id;
   PERFORM set_config('turntree.viewer', v_viewer, true);
   RETURN v_tokens;
 END $$;
@@ -314,7 +320,7 @@ BEGIN
         PERFORM turntree.notice_conversation(p_ws, p_conversation, p_seq, v_owner, 'mention', p_author,
           'mentioned ' || replace(principal, '%', '%%') || ', who takes no part in %s', p_at);
       END IF;
-    ELSIF a.id IS NOT NULL AND a.state <> 'deleted' AND 'agent:' || a.name <> p_author
+    ELSIF a.id IS NOT NULL AND a.state <> 'deleted' AND 'agent:' || a.name <> p_author AND a.owner <> 'system:triage'
         AND turntree.has_program_access(p_ws, a.id, a.owner, a.visibility, p_author, 'invoke')
         AND turntree.has_program_access(p_ws, a.id, a.owner, a.visibility, p_charged, 'invoke') THEN
       principal := 'agent:' || a.name;

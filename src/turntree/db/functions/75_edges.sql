@@ -82,7 +82,7 @@ RETURNS int LANGUAGE sql STABLE AS $$
     WHERE o.workspace_id = p_ws AND o.stream_id = p_stream AND position('"message":"sha256:' IN o.body) > 0
       AND CASE WHEN p_kind IN ('run.started', 'message.appended') THEN o.seq < p_seq AND o.kind IN ('run.started', 'message.appended')
         ELSE o.kind IN ('run.started', 'message.appended')
-          OR o.seq < p_seq AND o.kind IN ('model_call.finished', 'tool_call.finished', 'run.interrupted') END
+          OR o.seq < p_seq AND o.kind IN ('model_call.finished', 'tool_call.finished', 'route.chosen', 'run.interrupted') END
 $$;
 
 -- Returns the lines of a turn's body, as documents.
@@ -144,7 +144,7 @@ SELECT 'EVENT_PRODUCES', 'Event', e.stream_id || '/event/' || e.seq, p.to_kind, 
       WHERE e.kind IN ('model_call.finished', 'run.interrupted')
     UNION ALL SELECT 'ToolResult', '/result/' || (turntree.document(e.body) #>> '{data,call_id}') WHERE e.kind = 'tool_call.finished'
   ) p
-  WHERE e.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'run.interrupted')
+  WHERE e.kind IN ('run.started', 'message.appended', 'model_call.finished', 'tool_call.finished', 'route.chosen', 'run.interrupted')
     AND position('"message":"sha256:' IN e.body) > 0
 UNION ALL
 -- What an imported turn produced: its only event represents all of it.

@@ -44,7 +44,7 @@ BEGIN
         ('program_refs', 'programs', 'program_id'), ('run_payloads', 'sessions', 'run_id'),
         ('queued_messages', 'sessions', 'session_id'), ('session_queues', 'sessions', 'session_id'), ('idempotency_keys', 'sessions', 'session_id'),
         ('session_plans', 'sessions', 'session_id'), ('object_holders', 'sessions', 'turn_id'),
-        ('posts', 'programs', 'conversation_id')) x (relation, every, stream)
+        ('posts', 'programs', 'conversation_id'), ('post_decisions', 'programs', 'conversation_id')) x (relation, every, stream)
     UNION ALL
     SELECT 'visible_to_app', 'objects', 'turntree_app',
       '(SELECT turntree.can_see_all_programs()) OR turntree.reader_can_see_object(workspace_id, digest)'

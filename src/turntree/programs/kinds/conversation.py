@@ -20,6 +20,8 @@ class ConversationConfig(TypedConfig):
     description: str | None = None
     agent_turns_max: Annotated[int, Field(ge=0, le=1000)] | None = None
     """How many turns agents may take after a person's post, each because of the one before."""
+    triage: bool | None = None
+    """Whether a triage agent decides who answers a post that mentions nobody; by default not."""
 
 
 class ConversationKind:
@@ -37,6 +39,12 @@ class ConversationKind:
                 "agent_turns_max",
                 "Maximum number of agents' turns after a person's post; by default 8.",
                 "integer",
+            ),
+            Option(
+                "--triage",
+                "triage",
+                "A triage agent decides who answers a post that mentions nobody.",
+                "flag",
             ),
         ),
     )

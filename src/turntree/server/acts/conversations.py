@@ -15,6 +15,7 @@ from turntree.server.reads.conversations import (
     ConversationName,
     PostNumber,
     conversation_document,
+    decision_document,
 )
 from turntree.server.route import ApiRoute
 from turntree.wire.conversations import (
@@ -41,6 +42,8 @@ class CreateConversation:
     visibility: Literal["public", "private"] = "private"
     agent_turns_max: Annotated[int, Ge(0), Le(AGENT_TURNS_MAX)] | None = None
     """How many turns agents may take after a person's post."""
+    triage: bool = False
+    """Whether a triage agent decides who answers a post that mentions nobody."""
 
 
 @value
@@ -49,6 +52,14 @@ class StateAct:
 
     conversation: ConversationName
     state: Literal["active", "archived", "deleted"]
+
+
+@value
+class TriageAct:
+    """Whether a triage agent is to decide who answers posts that mention nobody."""
+
+    conversation: ConversationName
+    on: bool
 
 
 @value
@@ -109,7 +120,7 @@ async def create_conversation(
     """
     made = await context.tree.conversations.create(
         act.name, title=act.title, participants=act.participants, visibility=act.visibility,
-        agent_turns_max=act.agent_turns_max,
+        agent_turns_max=act.agent_turns_max, triage=act.triage,
     )  # fmt: skip
     return conversation_document(made)
 
@@ -122,6 +133,17 @@ async def set_state(context: ServerContext, act: StateAct) -> ConversationDocume
         PermissionDenied: The caller did not create it.
     """
     changed = await context.tree.conversations.set_state(act.conversation, act.state)
+    return conversation_document(changed)
+
+
+async def set_triage(context: ServerContext, act: TriageAct) -> ConversationDocument:
+    """Have a triage agent decide who answers posts that mention nobody, or no longer.
+
+    Raises:
+        NotFound: There is no such conversation, or it is hidden.
+        PermissionDenied: The caller did not create it.
+    """
+    changed = await context.tree.conversations.set_triage(act.conversation, on=act.on)
     return conversation_document(changed)
 
 
@@ -139,6 +161,7 @@ async def post(context: ServerContext, act: PostAct) -> PostOutcome:
     return PostOutcome(
         said.conversation, said.seq, said.id, said.repeated, said.redacted,
         tuple(PostAnswer(**asdict(one)) for one in said.answers), said.absent, said.held_back,
+        decision_document(said.decision), said.decision_pending,
     )  # fmt: skip
 
 
@@ -202,6 +225,10 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     ApiRoute(
         "POST", "/conversations/{conversation}/state", CONFIGURE, set_state,
         "Archive, delete or restore a conversation.", StateAct, ConversationDocument, "write",
+    ),
+    ApiRoute(
+        "POST", "/conversations/{conversation}/triage", CONFIGURE, set_triage,
+        "Have posts without a mention decided, or not.", TriageAct, ConversationDocument, "write",
     ),
     ApiRoute(
         "POST", "/conversations/{conversation}/posts", INVOKE, post, "Say something.",

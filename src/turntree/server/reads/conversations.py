@@ -9,6 +9,7 @@ from turntree.conversations.conversation import Conversation, Participant
 from turntree.conversations.mentions import write_mention
 from turntree.conversations.post import Post
 from turntree.conversations.suggestions import SUGGESTIONS_MAX, TYPED_CHARS_MAX
+from turntree.conversations.triage import TriageDecision
 from turntree.core.value import value
 from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
@@ -17,6 +18,7 @@ from turntree.wire.conversations import (
     ConversationDocument,
     ConversationPage,
     ConversationView,
+    DecisionDocument,
     MentionSuggestion,
     MentionSuggestions,
     ParticipantDocument,
@@ -145,7 +147,13 @@ def conversation_document(found: Conversation) -> ConversationDocument:
 
 def post_document(post: Post) -> PostDocument:
     """Return a post as it is answered."""
-    return PostDocument(**asdict(post))
+    fields = {**asdict(post), "decision": decision_document(post.decision)}
+    return PostDocument(**fields)
+
+
+def decision_document(decision: TriageDecision | None) -> DecisionDocument | None:
+    """Return a decision as it is answered."""
+    return None if decision is None else DecisionDocument(**asdict(decision))
 
 
 def _participant(one: Participant) -> ParticipantDocument:
