@@ -15,7 +15,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 82
+NUMBER: Final = 84
 DIGEST: Final = "8dda0e6cef26fbb1e8f62442e20349013bc4de3213592bce98603d6edbe5f262"
 
 PACKAGE: Final = "turntree"
