@@ -41,7 +41,8 @@ SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
 -- name: list_untold_posts
 -- Of the posts after the last one that an agent was told of, in order, those that it was not told of: newest first.
 SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
-    to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turn_id::text, NULL::bytea, cause_seq, hops
+    to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turn_id::text, NULL::bytea, cause_seq, hops,
+    NULL, false
   FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
   WHERE NOT turntree.is_post_told(workspace_id, conversation_id, seq, %(session)b);
 
