@@ -107,6 +107,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "POST /conversations/{conversation}/posts/{post}/erase": Verb(
         {"post": 1}, CREATOR, needs=str(CONFIGURE)
     ),
+    "POST /conversations/{conversation}/triage": Verb({"on": True}, CREATOR, needs=str(CONFIGURE)),
     "POST /conversations/{conversation}/state": Verb(
         {"state": "archived"}, CREATOR, needs=str(CONFIGURE)
     ),

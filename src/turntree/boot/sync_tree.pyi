@@ -18,7 +18,7 @@ from turntree.auth.persona_fork import PersonaForkDecision
 from turntree.auth.token import TokenRecord
 from turntree.boot.open import Settings
 from turntree.conversations.conversation import Conversation, Participant
-from turntree.conversations.post import Post, PostReceipt
+from turntree.conversations.post import Post, PostExplanation, PostReceipt
 from turntree.conversations.suggestions import MentionCandidate
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
@@ -1343,6 +1343,12 @@ class _Conversations:
         """
     def find_question(self, turn: TurnId) -> tuple[Conversation, Post] | None:
         """Return the post that a turn answers, with its conversation; None for any other turn."""
+    def explain(self, conversation: str, number: int) -> PostExplanation:
+        """Return a post with what it set in motion: the decision, its scores and the answers.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden, or no such post.
+        """
     def list_pending(self, conversation: str, post: int) -> list[RunId]:
         """Return the runs that are still to answer a person's post, or an answer to it.
 

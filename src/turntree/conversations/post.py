@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from turntree.conversations.conversation import Conversation
 from turntree.conversations.mentions import (
     POST_BYTES_MAX,
     POST_LINES_MAX,
@@ -69,6 +70,18 @@ class Post:
     """Which agents were asked, of a post that mentions nobody, and why."""
     decision_pending: bool = False
     """Whether a triage agent has yet to decide that."""
+
+
+@value
+class PostExplanation:
+    """What a post set in motion."""
+
+    conversation: Conversation
+    post: Post
+    scores: tuple[tuple[str, float], ...]
+    """How well each agent fits it, best first, if they were ranked."""
+    answers: tuple[Post, ...]
+    """The answers that it led to, also those that follow from answers."""
 
 
 @value

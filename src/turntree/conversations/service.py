@@ -5,14 +5,20 @@ which is bound to the conversation, when it is mentioned: a post and the message
 it are one transaction. Each answer is a turn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from turntree.auth.run_rights import links_of_sender
 from turntree.conversations.conversation import Conversation, Participant
-from turntree.conversations.post import AGENT_TURNS_MAX, Post, PostDraft, PostReceipt
+from turntree.conversations.post import (
+    AGENT_TURNS_MAX,
+    Post,
+    PostDraft,
+    PostExplanation,
+    PostReceipt,
+)
 from turntree.conversations.poster import Poster
 from turntree.conversations.store import SEQ_MAX
 from turntree.conversations.suggestions import SUGGESTIONS_MAX, MentionCandidate, suggest
@@ -197,6 +203,31 @@ class Conversations(Facet):
         conversation, seq = found
         posts = await self.list_posts(conversation, after=seq - 1, before=seq + 1)
         return (await self.get(conversation), posts[0]) if posts else None
+
+    async def explain(self, conversation: str, number: int) -> PostExplanation:
+        """Return a post with what it set in motion: the decision, its scores and the answers.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden, or no such post.
+        """
+        found = await self.get(conversation)
+        store = self.poster.store
+        posts = await store.list_posts(found.id, after=number - 1, before=number + 1, limit=1)
+        if not posts:
+            raise NotFound(
+                f"there is no post {number} in {found.name}",
+                hint=Hint("conversation.show", {"conversation": found.name}),
+            )
+        (post,) = posts
+        scores: tuple[tuple[str, float], ...] = ()
+        if post.decision is not None and post.decision.turn is not None:
+            for fact in await self.poster.ledger.facts(RunId(post.decision.turn)):
+                data: Mapping[str, Any] = fact.event.data
+                if fact.event.kind == "route.chosen":
+                    scores = tuple((one["agent"], one["score"]) for one in data["scores"])
+        after = await store.list_posts(found.id, after=number, limit=SEQ_MAX)
+        answers = tuple(one for one in after if one.cause == number and one.turn is not None)
+        return PostExplanation(found, post, scores, answers)
 
     async def list_pending(self, conversation: str, post: int) -> list[RunId]:
         """Return the runs that are still to answer a person's post, or an answer to it.

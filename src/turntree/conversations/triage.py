@@ -35,8 +35,8 @@ TEXT_CHARS_MAX: Final = 2_000
 """More of a post or of a description does not say better what it is about."""
 SHORT_CHARS_MAX: Final = 80
 FOLLOW_UP_CHARS_MAX: Final = 200
-_CLEAR: Final = 0.85
-_WAKES: Final = 0.65
+_CLEAR: Final = 0.9
+_WAKES: Final = 0.75
 _UNCLEAR: Final = 0.35
 """Between these a model is asked, if one is configured; without one, ``_WAKES`` decides."""
 _MARGIN: Final = 0.05

@@ -116,3 +116,53 @@ def test_a_conversation_is_posted_to_and_not_invoked(talk: Call) -> None:
     refused = talk("program", "invoke", "launch", "--message", "hello")
     assert "is not invoked: post to it" in refused.err
     assert "turntree conversation post launch MESSAGE" in refused.err
+
+
+def test_who_answers_is_decided_and_explained(talk: Call, hints: HintRunner) -> None:
+    talk("agent", "configure", "bot", "--description", "Notes when releases ship, and their risks.")
+    made = talk("conversation", "create", "launch", "--with", "bot", "--triage", "--json").document
+    assert made["triage"] is True
+    answer = talk("conversation", "post", "launch", "please note which risks the release has")
+    assert answer.lines[0].startswith("bot  2   ")
+    why = talk("why", "launch#1").lines
+    assert why[0] == "launch#1  please note which risks the release has"
+    assert why[2].startswith("   it mentions nobody, and bot was asked: it asks for something")
+    assert why[-1] == "   bot answered in post 2"
+    told = talk("why", "launch#1", "--json").document
+    assert told["post"]["decision"]["agents"] == ["bot"]
+    assert [one["agent"] for one in told["scores"]] == ["bot"]
+    turn = told["post"]["decision"]["turn"]
+    assert "it answers post 1 of launch" in talk("why", turn).out
+    thanks = talk("conversation", "post", "launch", "thanks!")
+    assert thanks.out == (
+        "post 3 is posted; no agent is asked: it is a greeting, thanks or a short answer\n"
+    )
+    quiet = talk("conversation", "post", "launch", "I am at the dentist and back at noon.")
+    assert quiet.lines == [
+        "post 4 is posted; no agent was asked", "why: turntree why 'launch#4'",
+    ]  # fmt: skip
+    log = talk("conversation", "log", "launch").out
+    assert "(bot was asked: it asks for something" in log
+    assert "(no agent was asked: it is a greeting" in log
+    answered = talk("why", "launch#2").out
+    assert "it is the answer of the turn" in answered
+    missing = talk("why", "launch#99")
+    assert "there is no post 99 in launch" in missing.err
+    hints.follow_in_shell(missing, "turntree conversation show launch")
+
+
+def test_triage_is_turned_on_and_off(talk: Call, hints: HintRunner) -> None:
+    talk("conversation", "create", "launch", "--with", "bot")
+    assert talk("conversation", "post", "launch", "hello?").out == "post 1 is posted\n"
+    assert "the conversation has no triage" in talk("why", "launch#1").out
+    on = talk("conversation", "set-triage", "launch", "on")
+    assert on.out == "triage of launch is on   (it was off)\n"
+    waiting = talk("conversation", "post", "launch", "who ships the release?", "--no-wait")
+    assert waiting.out == "post 2 is posted; who answers is being decided\n"
+    assert "who answers is being decided" in talk("why", "launch#2").out
+    assert "private, triage" in talk("conversation", "list").out
+    stays = talk("conversation", "remove", "launch", "triage")
+    assert "is a system agent and stays" in stays.err
+    hints.follow_in_shell(stays, "turntree conversation set-triage launch off")
+    hints.follow_in_shell(on, "turntree conversation set-triage launch off")
+    assert talk("conversation", "show", "launch", "--json").document["triage"] is False

@@ -550,6 +550,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/conversations/{conversation}/triage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have posts without a mention decided, or not. */
+        post: operations["set_triage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/costs": {
         parameters: {
             query?: never;
@@ -1911,6 +1928,8 @@ export interface components {
             forked_seq: number | null;
             /** Agent Turns Max */
             agent_turns_max: number;
+            /** Triage */
+            triage: boolean;
         };
         /**
          * ConversationPage
@@ -1966,6 +1985,20 @@ export interface components {
             unknown: components["schemas"]["UnknownPrice"][];
             /** Prices */
             prices: string | null;
+        };
+        /**
+         * DecisionDocument
+         * @description Which agents were asked to answer a post that mentions nobody, and why.
+         */
+        DecisionDocument: {
+            /** Agents */
+            agents: string[];
+            /** Reason */
+            reason: string;
+            /** By */
+            by: string;
+            /** Turn */
+            turn: string | null;
         };
         /**
          * DemoShown
@@ -2772,6 +2805,13 @@ export interface components {
             cause: number;
             /** Hops */
             hops: number;
+            /** @default null */
+            decision: components["schemas"]["DecisionDocument"] | null;
+            /**
+             * Decision Pending
+             * @default false
+             */
+            decision_pending: boolean;
         };
         /**
          * PostOutcome
@@ -2794,6 +2834,13 @@ export interface components {
             absent: string[];
             /** Held Back */
             held_back: string[];
+            /** @default null */
+            decision: components["schemas"]["DecisionDocument"] | null;
+            /**
+             * Decision Pending
+             * @default false
+             */
+            decision_pending: boolean;
         };
         /**
          * PostPage
@@ -5023,6 +5070,11 @@ export interface operations {
                      * @default null
                      */
                     agent_turns_max?: number | null;
+                    /**
+                     * Triage
+                     * @default false
+                     */
+                    triage?: boolean;
                 };
             };
         };
@@ -5468,6 +5520,48 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["UnprocessableEntity"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    set_triage: {
+        parameters: {
+            query?: never;
+            header: {
+                "idempotency-key": string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** On */
+                    on: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationDocument"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["UnprocessableEntity"];
             503: components["responses"]["ServiceUnavailable"];

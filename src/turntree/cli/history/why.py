@@ -3,8 +3,10 @@
 Gathers the data; ``cli.output.why`` prints it.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +20,13 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.graph.causes import DEPTH_DEFAULT, LIMIT_DEFAULT, Cause
 
+if TYPE_CHECKING:
+    from turntree.conversations.post import PostExplanation
+    from turntree.core.ids import Timestamp
+
 DEPTH_MAX = 100
+_POST = re.compile(r"(.+)#([1-9]\d{0,8})")
+"""A post of a conversation. No revision has a #."""
 LIMIT_MAX = 1000
 
 
@@ -46,8 +54,12 @@ def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
     """Show what led to a turn, step by step.
 
     REV:tool/2 starts at a tool call of a turn, REV:msg/0 at a message. A turn follows another, was
-    forked from it, was spawned by one of its tool calls, or retries it.
+    forked from it, was spawned by one of its tool calls, or retries it. CONVERSATION#12 is a post:
+    it shows which agents were asked to answer it, and why.
     """
+    if (post := _POST.fullmatch(revision)) is not None:
+        _why_post(terminal, post[1], int(post[2]))
+        return
     told = with_ledger(terminal, partial(_read, asked=_WhyArgs(revision, depth, limit)))
     if terminal.as_json:
         terminal.document(why_document(told))
@@ -55,6 +67,22 @@ def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
         terminal.page(draw_why(told, terminal))
         if (end := end_of(told)) is not None:
             terminal.note(end)
+
+
+def _why_post(terminal: Terminal, conversation: str, number: int) -> None:
+    """Show what a post of a conversation set in motion."""
+
+    async def read(opened: CliContext) -> "tuple[PostExplanation, Timestamp]":
+        return await opened.tree.conversations.explain(conversation, number), opened.now
+
+    # Loads the parser of mentions, which no other explanation needs.
+    from turntree.cli.output.post_why import draw_post_why, post_why_document
+
+    found, now = with_ledger(terminal, read)
+    if terminal.as_json:
+        terminal.document(post_why_document(found))
+    else:
+        terminal.page(draw_post_why(found, now, terminal))
 
 
 async def _read(opened: CliContext, *, asked: _WhyArgs) -> WhyOutput:
