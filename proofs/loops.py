@@ -7,7 +7,8 @@ how to go on, and the next post of a person is answered. What they use is charge
 whose post led to it, and ends at that person's tokens for a day. An agent that is paused stops
 no other. Faults are planted, each in a database of its own, to see that they would be found.
 
-Not here: what a triage agent would wake, because there is none yet.
+Where triage decides who answers a person, it decides nothing about what agents say: agents that
+mention nobody are done after one turn, and those that mention each other have the same limit.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -62,6 +63,8 @@ async def prove(proof: Proof) -> None:
                     await _let_loose(proof, tree, name, mentions, limit)
             await _charge(proof, tree)
             await _pause(proof, tree)
+            for limit in limits[:2]:
+                await _triage(proof, tree, limit)
         async with _opened(conninfo, Path(folder) / "home", tokens=1) as tree:
             await _run_out(proof, tree)
         for number, plant in enumerate(PLANTS):
@@ -140,6 +143,25 @@ async def _pause(proof: Proof, tree: Tree) -> None:
     proof.at_least("answers that mention an agent which is paused", turns, "turns", 1)
     told = sum("bea did not answer: an agent that is paused" in _words(one) for one in posts)
     proof.at_least("posts that say so", told, "posts", 1)
+
+
+async def _triage(proof: Proof, tree: Tree, limit: int) -> None:
+    """Show that agents which triage has asked come to the same end."""
+    label = f"triage-{limit}"
+    await tree.conversations.create(label, participants=[*PAIR], agent_turns_max=limit, triage=True)
+    for mentions, most in ((PAIR, limit), ({}, 1)):
+        await _instruct(tree, mentions)
+        posted = await tree.conversations.post(label, "Ada, begin.")
+        turns = await _await_answers(tree, label, posted.seq, enough=limit + 1 + BEYOND)
+        whom = "each other" if mentions else "nobody"
+        what = f"triage, {limit}: turns of agents that mention {whom}"
+        proof.at_most(what, turns, "turns", most)
+        proof.at_least(f"{what}, at least", turns, "turns", min(most, limit))
+    posts = await tree.conversations.list_posts(label, limit=500)
+    decided = [one for one in posts if one.decision is not None or one.decision_pending]
+    wrong = sum(not (one.author or "").startswith("human:") for one in decided)
+    proof.at_most(f"triage, {limit}: decisions about posts of agents", wrong, "posts", 0)
+    proof.at_least(f"triage, {limit}: decisions about posts of people", len(decided), "posts", 2)
 
 
 async def _run_out(proof: Proof, tree: Tree) -> None:

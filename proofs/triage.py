@@ -7,7 +7,7 @@ says whether the difference may be chance.
 
 Then workers are killed while posts wait for their decisions. Each post has exactly one decision, an
 event of it, and each agent that was asked answered once. Faults are planted to see that they would
-be found. ``--quick`` kills fewer workers. No model is asked anywhere: what one adds is not measured.
+be found. ``--quick`` kills fewer workers. No model is asked anywhere: what one adds is not shown.
 """
 
 import random
@@ -48,18 +48,15 @@ READY_S, DONE_S, LOOK_S = 60.0, 180.0, 0.1
 POSTS_A_KILL: Final = 3
 Choices = Sequence[frozenset[str]]
 """Of each post, the agents that answer it."""
+_STORES: Final = (
+    r"(RETURNS boolean LANGUAGE plpgsql AS \$\$\nBEGIN\n)(  INSERT INTO turntree\.post_decisions)"
+)
+_TELLS: Final = r"(?s)(PERFORM turntree\.record_conversation_event\([^;]*'post\.decided'[^;]*;\n)"
+_NO_TURN: Final = r"\1  IF p_method <> 'rules' THEN RETURN false; END IF;\n\2"
 PLANTS: Final = (
-    Plant(
-        "decisions that are not stored",
-        ((r"(RETURNS boolean LANGUAGE plpgsql AS \$\$\nBEGIN\n)(  INSERT INTO turntree\.post_decisions)",
-          r"\1  IF p_method <> 'rules' THEN RETURN false; END IF;\n\2"),),
-    ),
-    Plant(
-        "a decision that is told twice",
-        ((r"(?s)(PERFORM turntree\.record_conversation_event\(p_ws, p_conversation, 'post\.decided'.*?;\n)",
-          r"\1  \1"),),
-    ),
-)  # fmt: skip
+    Plant("decisions that are not stored", ((_STORES, _NO_TURN),)),
+    Plant("a decision that is told twice", ((_TELLS, r"\1  \1"),)),
+)
 
 
 @value
@@ -287,11 +284,13 @@ def _start(conninfo: str, folder: Path) -> "subprocess.Popen[str]":
 
 async def _finish(tree: Tree, names: Sequence[str]) -> None:
     """Wait until nothing is left to decide or to answer; a planted fault may leave it so."""
+    waiting = [(name, seq) for name in names for seq in range(1, POSTS_A_KILL + 1)]
     with anyio.move_on_after(DONE_S):
-        for name in names:
-            for seq in range(1, POSTS_A_KILL + 1):
-                while await _is_pending(tree, name, seq):
-                    await anyio.sleep(LOOK_S)
+        while True:
+            waiting = [one for one in waiting if await _is_pending(tree, *one)]
+            if not waiting:
+                return
+            await anyio.sleep(LOOK_S)
 
 
 async def _is_pending(tree: Tree, name: str, seq: int) -> bool:

@@ -1,7 +1,8 @@
-"""A worker of the proof of triage, which is killed: ``python -m proofs.triage_worker CONNINFO HOME``.
+"""A worker of the proof of triage, which is killed.
 
-It says ``ready`` when it serves. It takes over what a dead worker left after a second, where a
-worker otherwise waits longer: the proof has many deaths and little time.
+``python -m proofs.triage_worker CONNINFO HOME``. It says ``ready`` when it serves. It takes over
+what a dead worker left after a second, where a worker otherwise waits longer: the proof has many
+deaths and little time.
 """
 
 import sys
