@@ -156,13 +156,27 @@ class ConversationStore:
         )  # fmt: skip
 
     async def list_posts(
-        self, conversation: ProgramId, *, after: int = 0, before: int = SEQ_MAX, limit: int
+        self,
+        conversation: ProgramId,
+        *,
+        after: int = 0,
+        before: int = SEQ_MAX,
+        limit: int,
+        connection: Connection | None = None,
     ) -> list[Post]:
         """Return the newest posts between two positions, oldest first."""
-        rows = await self.database.fetch(
-            SQL["list_posts"], conversation=UUID(conversation), after=after, before=before,
-            limit=limit,
-        )  # fmt: skip
+        params = {
+            "conversation": UUID(conversation),
+            "after": after,
+            "before": before,
+            "limit": limit,
+        }
+        if connection is None:
+            rows = await self.database.fetch(SQL["list_posts"], **params)
+        else:
+            rows = await fetch(
+                connection, SQL["list_posts"], workspace=self.database.workspace, **params
+            )
         return [_post(row) for row in reversed(rows)]
 
     async def list_untold_posts(
