@@ -1,4 +1,4 @@
-"""Who answers a post that mentions nobody: decided once, by rules, by rank or by a model."""
+"""Who answers a post without a mention: decided once, by rules, by rank or by a model."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack

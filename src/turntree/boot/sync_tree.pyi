@@ -1288,7 +1288,7 @@ class _Conversations:
     ) -> Conversation:
         """Create a conversation; only its participants read a private one.
 
-        With ``triage``, agents may be woken by posts that mention nobody. ``participants`` are
+        With ``triage``, agents may be woken by posts without a mention. ``participants`` are
         people and agents, by name or as ``human:ana`` and ``agent:atlas``. Of a name that a person
         and an agent could have, it is the agent's.
 
@@ -1311,7 +1311,7 @@ class _Conversations:
             PermissionDenied: This principal did not create it.
         """
     def set_triage(self, conversation: str, *, on: bool) -> Conversation:
-        """Have a triage agent decide who answers posts that mention nobody, or no longer.
+        """Have a triage agent decide who answers posts without a mention, or no longer.
 
         What it decides about is said from now on; the posts before stay as they are.
 

@@ -38,7 +38,7 @@ class ConversationsApi(Facet):
     ) -> ConversationDocument:
         """Create a conversation; only its participants read a private one.
 
-        With ``triage``, agents may be woken by posts that mention nobody.
+        With ``triage``, agents may be woken by posts without a mention.
 
         Raises:
             Conflict: The name is taken.
@@ -76,7 +76,7 @@ class ConversationsApi(Facet):
         )  # fmt: skip
 
     async def set_triage(self, conversation: str, *, on: bool) -> ConversationDocument:
-        """Have a triage agent decide who answers posts that mention nobody, or no longer.
+        """Have a triage agent decide who answers posts without a mention, or no longer.
 
         Raises:
             NotFound: There is no such conversation, or it is hidden.

@@ -32,7 +32,7 @@ class Conversation:
     agent_turns_max: int
     """How many turns agents may take after a person's post."""
     triage: bool = False
-    """Whether a triage agent decides who answers a post that mentions nobody."""
+    """Whether a triage agent decides who answers a post without a mention."""
 
 
 @value

@@ -67,7 +67,7 @@ class Post:
     hops: int
     """How many turns of agents lie between that post and this one."""
     decision: TriageDecision | None = None
-    """Which agents were asked, of a post that mentions nobody, and why."""
+    """Which agents were asked, of a post without a mention, and why."""
     decision_pending: bool = False
     """Whether a triage agent has yet to decide that."""
 
@@ -102,7 +102,7 @@ class PostReceipt:
     held_back: tuple[str, ...]
     """Agents that were not addressed; a post of the system says why."""
     decision: TriageDecision | None = None
-    """Which agents were asked, if it mentions nobody and that was decided already."""
+    """Which agents were asked, if it has no mention and that was decided already."""
     decision_pending: bool = False
     """Whether a triage agent has yet to decide that."""
 
@@ -272,7 +272,7 @@ def triage_message(
         for one in candidates
     )
     asked = _note(
-        "The next post mentions nobody. Decide which of these agents have to answer it, if any:\n"
+        "The next post has no mention. Decide which of these agents have to answer it, if any:\n"
         + agents
     )
     last = post_message(post, names.get(post.author or "", post.author or ""))

@@ -42,7 +42,7 @@ class PostResult:
     wakes: tuple[Wake, ...] = ()
     """Wake-ups that the caller schedules; the sessions are marked as awake already."""
     decision: TriageDecision | None = None
-    """Which agents were asked, if it mentions nobody and that was decided already."""
+    """Which agents were asked, if it has no mention and that was decided already."""
     decision_pending: bool = False
     """Whether a triage agent has yet to decide that."""
 
@@ -103,7 +103,7 @@ class Poster:
         *,
         agent_turns_max: int,
     ) -> PostResult:
-        """Store the decision about a post that mentions nobody, and ask the agents that it names.
+        """Store the decision about a post without a mention, and ask the agents that it names.
 
         An agent that no longer takes part is not asked. A post is decided once.
         """
@@ -128,7 +128,7 @@ class Poster:
         agent_turns_max: int,
     ) -> PostResult:
         """Tell those whom a post mentions, or whom a decision names."""
-        assert draft.author is not None, "the system addresses nobody"
+        assert draft.author is not None, "the system addresses no agent"
         at, store = self.clock.now(), self.store
         mentioned = await store.address(
             connection, draft.conversation, seq, [*dict.fromkeys(wanted)], author=draft.author,
@@ -153,7 +153,7 @@ class Poster:
     async def _triage(
         self, connection: Connection, draft: PostDraft, seq: int, id: str, agent_turns_max: int
     ) -> PostResult:
-        """Decide a plain case of a post that mentions nobody; have the triage agent decide others.
+        """Decide a plain case of a post without a mention; have the triage agent decide others.
 
         Only where the conversation wants it: elsewhere such a post sets nothing in motion.
         """

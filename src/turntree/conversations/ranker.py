@@ -10,7 +10,7 @@ from turntree.conversations.triage import (
     REQUESTS,
     SMALL_TALK,
     TEXT_CHARS_MAX,
-    Ranking,
+    RankResult,
     TriageCandidate,
     TriageVectors,
     parts_of_description,
@@ -35,7 +35,7 @@ class AgentRanker:
         default_factory=dict[tuple[str, TextKind, str], Vector]
     )
 
-    async def rank(self, text: str, candidates: Sequence[TriageCandidate]) -> Ranking:
+    async def rank(self, text: str, candidates: Sequence[TriageCandidate]) -> RankResult:
         """Return the agents that a post concerns, best first."""
         cut = text[:TEXT_CHARS_MAX]
         vectors = None

@@ -1,4 +1,4 @@
-"""Who answers a post that mentions nobody: rules for the plain cases, and a ranking of the agents.
+"""Who answers a post without a mention: rules for the plain cases, and a ranking of the agents.
 
 Pure: it knows texts and vectors, not a database, a model or a turn.
 
@@ -6,9 +6,9 @@ Two questions are answered apart, because they fail apart. *Does the post ask fo
 form says most of that: a question mark, a request, a verb in front; or thanks, good news and what
 its author has done already. Vectors add whether it is closer to requests or to small talk. *Whom
 does it concern?* The words and the vector of each agent's description say that, and posts much like
-this one that the agent has answered before. To wake nobody is the cheaper mistake: a person who is
-not answered mentions an agent, while an agent that was not asked has cost money and attention. So
-an agent is woken only where both answers are clear.
+this one that the agent has answered before. To wake no agent is the cheaper mistake: who is not
+answered mentions one, while an agent that was not asked has cost money and attention. So an agent
+is woken only where both answers are clear.
 
 The weights were fitted to the first half of the posts in ``proofs/triage_data``; ``proofs.triage``
 measures them on the other half. English alone has words in here: in another language the vectors
@@ -57,13 +57,13 @@ _THANKS: Final = re.compile(
     r"(?:ok(?:ay)?|great|cool|nice|perfect|super|wow|yes|no|yep|nope|sure|noted|done|agreed|same|"
     r"thanks?(?: you)?|thx|ty|cheers|well done|good (?:job|work|catch|point|morning|evening|night)|"
     r"hi|hello|hey|bye|welcome|congratulations|congrats|haha|lol|"
-    r"(?:a lot|so much|very much|all|everyone|everybody|team|folks|again|then)|\W)+",
+    r"(?:a lot|so much|very much|all|every(?:one|body)|team|folks|again|then)|\W)+",
     re.IGNORECASE,
 )
 _EMOJI: Final = re.compile(r"(?::[+\-\w]+:\s*)+")
 _QUESTION: Final = re.compile(r"\?")
 _REQUEST: Final = re.compile(
-    r"\b(?:please|can|could|would|may|should) (?:you|we|one of you|somebody|someone|anybody)\b"
+    r"\b(?:please|can|could|would|may|should) (?:you|we|one of you|some(?:body|one)|any(?:body))\b"
     r"|\bplease\b(?! ignore| carry)"
     r"|\b(?:i|we) (?:need|want|would like|cannot|can't|lost|found)\b"
     r"|\bneeds? to\b|\bhas to\b"
@@ -170,7 +170,7 @@ class TriageVectors:
 
 
 @value
-class Ranking:
+class RankResult:
     """The best agents for a post, and whether they are to be woken."""
 
     decision: TriageDecision
@@ -218,7 +218,7 @@ def parts_of_description(text: str) -> list[str]:
 
 def rank_agents(
     text: str, candidates: Sequence[TriageCandidate], vectors: TriageVectors | None
-) -> Ranking:
+) -> RankResult:
     """Return the agents that a post concerns, best first; without vectors its words decide."""
     words = _score_words(text, candidates)
     if vectors is None:
@@ -252,7 +252,7 @@ def rank_agents(
     else:
         reason = f"it hardly asks an agent for anything ({asks:.2f})"
     is_clear = asks <= _UNCLEAR or (asks >= _CLEAR and fits and lead >= _MARGIN)
-    return Ranking(TriageDecision(agents, reason, "rank"), is_clear, round(asks, 3), ranked)
+    return RankResult(TriageDecision(agents, reason, "rank"), is_clear, round(asks, 3), ranked)
 
 
 def _told(asks: float, ranked: Sequence[tuple[str, float]]) -> str:
@@ -262,7 +262,7 @@ def _told(asks: float, ranked: Sequence[tuple[str, float]]) -> str:
 
 
 def _named_first(text: str, names: Sequence[str]) -> str | None:
-    """Return the name that a text begins with, as one calls somebody: ``Eva, please …``."""
+    """Return the name that a text begins with, as in ``Eva, please …``."""
     for name in names:
         called = rf"(?:hey |hi |hello |@)?{re.escape(name)}\s*[,:!]"
         if name and re.match(called, text, re.IGNORECASE):

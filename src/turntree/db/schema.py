@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 84
-DIGEST: Final = "8dda0e6cef26fbb1e8f62442e20349013bc4de3213592bce98603d6edbe5f262"
+NUMBER: Final = 85
+DIGEST: Final = "84826f656320cdde66288b14078f52214c4b804e65d705bd8a10a26457aa2dd4"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -869,7 +869,7 @@ SELECT x.principal || ' in ' || x.conversation_id FROM turntree.participants x
 
 -- name: fsck_i55_missing
 -- By the order of events, because clocks differ: the config of then says whether a decision was wanted. The text of a post
--- that may mention anybody is not read here.
+-- that may have a mention is not read here.
 WITH configs AS MATERIALIZED (
   SELECT e.stream_id, e.seq, coalesce((convert_from(o.bytes, 'UTF8')::jsonb ->> 'triage')::boolean, false) AS wants
     FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) #>> '{data,config}' AS config) d

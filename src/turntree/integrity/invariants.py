@@ -104,7 +104,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I53": "A post is erased only by its author or the creator of the conversation.",
     "I54": "A system agent is never removed from a conversation.",
     "I55": (
-        "A person's post that mentions nobody, in a conversation with triage, has one decision "
+        "A person's post without a mention, in a conversation with triage, has one decision "
         "about who answers it, or waits for one."
     ),
     "I56": "A conversation knows its last post, and its posts have no gap.",
@@ -215,7 +215,7 @@ SESSIONS: Final = (
     Check("fsck_i52_answers", "the turn and the posts of its conversation do not agree"),
     Check("fsck_i53", "the post was erased without an event, or by another than may erase it"),
     Check("fsck_i54", "a system agent was removed"),
-    Check("fsck_i55_missing", "it mentions nobody, and nothing was decided about it"),
+    Check("fsck_i55_missing", "it has no mention, and nothing was decided about it"),
     Check("fsck_i55_events", "the decision about it and the event that describes it differ"),
     Check("fsck_i55_turns", "the decision is about no person's post, or no turn of triage made it"),
     Check("fsck_i56", "the conversation has another last post, or a gap before it"),

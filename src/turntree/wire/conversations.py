@@ -26,7 +26,7 @@ class ConversationDocument:
     agent_turns_max: int
     """How many turns agents may take after a person's post."""
     triage: bool
-    """Whether a triage agent decides who answers a post that mentions nobody."""
+    """Whether a triage agent decides who answers a post without a mention."""
 
 
 @value
@@ -64,7 +64,7 @@ class ConversationView:
 
 @value
 class DecisionDocument:
-    """Which agents were asked to answer a post that mentions nobody, and why."""
+    """Which agents were asked to answer a post without a mention, and why."""
 
     agents: tuple[str, ...]
     """Their names; none is a decision too."""
@@ -98,7 +98,7 @@ class PostDocument:
     hops: int
     """How many turns of agents lie between that post and this one."""
     decision: DecisionDocument | None = None
-    """Of a person's post that mentions nobody, where the conversation has triage."""
+    """Of a person's post without a mention, where the conversation has triage."""
     decision_pending: bool = False
     """Whether that decision has yet to be made."""
 
@@ -139,7 +139,7 @@ class PostOutcome:
     held_back: tuple[str, ...]
     """Agents that are not woken; a post of the system says why."""
     decision: DecisionDocument | None = None
-    """Who was asked, if it mentions nobody and rules have decided that."""
+    """Who was asked, if it has no mention and rules have decided that."""
     decision_pending: bool = False
     """Whether a triage agent has yet to decide that."""
 

@@ -126,7 +126,7 @@ def test_who_answers_is_decided_and_explained(talk: Call, hints: HintRunner) -> 
     assert answer.lines[0].startswith("bot  2   ")
     why = talk("why", "launch#1").lines
     assert why[0] == "launch#1  please note which risks the release has"
-    assert why[2].startswith("   it mentions nobody, and bot was asked: it asks for something")
+    assert why[2].startswith("   it has no mention, and bot was asked: it asks for something")
     assert why[-1] == "   bot answered in post 2"
     told = talk("why", "launch#1", "--json").document
     assert told["post"]["decision"]["agents"] == ["bot"]

@@ -1988,7 +1988,7 @@ export interface components {
         };
         /**
          * DecisionDocument
-         * @description Which agents were asked to answer a post that mentions nobody, and why.
+         * @description Which agents were asked to answer a post without a mention, and why.
          */
         DecisionDocument: {
             /** Agents */

@@ -64,7 +64,7 @@ class ServedConversations:
         return _read(Conversation, await self.api.set_state(conversation, state))
 
     async def set_triage(self, conversation: str, *, on: bool) -> Conversation:
-        """Have a triage agent decide who answers posts that mention nobody, or no longer."""
+        """Have a triage agent decide who answers posts without a mention, or no longer."""
         return _read(Conversation, await self.api.set_triage(conversation, on=on))
 
     async def list_all(self, *, archived: bool = False) -> list[Conversation]:

@@ -55,11 +55,11 @@ def _facts(found: "PostExplanation", now: "Timestamp") -> Iterator[str]:
         yield f"it is the answer of the turn {post.turn} to post {post.cause}"
     elif decision is not None:
         asked = " and ".join(map(clean, decision.agents)) or "no agent"
-        yield f"it mentions nobody, and {asked} was asked: {clean(decision.reason)}"
+        yield f"it has no mention, and {asked} was asked: {clean(decision.reason)}"
         turn = "" if decision.turn is None else f", in the turn {decision.turn}"
         yield f"that was decided {_METHODS[decision.by]}{turn}"
     elif post.decision_pending:
-        yield "it mentions nobody, and who answers is being decided"
+        yield "it has no mention, and who answers is being decided"
     elif called := dict.fromkeys(one.id for one in find_mentions(post.content or "") if one.calls):
         yield f"it mentions {' and '.join(map(clean, called))}"
     else:

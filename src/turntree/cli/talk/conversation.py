@@ -67,7 +67,7 @@ def conversation() -> None:
 )  # fmt: skip
 @click.option(
     "--triage/--no-triage", default=False,
-    help="Decision by a triage agent who answers a post that mentions nobody; by default nobody.",
+    help="Decision by a triage agent who answers a post without a mention; by default none.",
 )  # fmt: skip
 def create(
     terminal: Terminal,
@@ -328,7 +328,7 @@ def set_state(terminal: Terminal, name: str, state: str) -> None:
 @click.argument("name", metavar="CONVERSATION", type=PROGRAM)
 @click.argument("state", metavar="{on|off}", type=click.Choice(("on", "off")))
 def set_triage(terminal: Terminal, name: str, state: str) -> None:
-    """Have a triage agent decide who answers a post that mentions nobody, or no longer."""
+    """Have a triage agent decide who answers a post without a mention, or no longer."""
 
     async def act(talk: Talk, _now: Timestamp) -> tuple[Conversation, Conversation]:
         return await talk.get(name), await talk.set_triage(name, on=state == "on")

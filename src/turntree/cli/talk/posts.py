@@ -76,7 +76,7 @@ def draw_post(post: Post, names: Mapping[str, str], terminal: Terminal) -> Itera
 
 
 def _tell_decision(post: Post) -> str | None:
-    """Return which agents were asked, of a post that mentions nobody, and why."""
+    """Return which agents were asked, of a post without a mention, and why."""
     if post.decision is None:
         return "(who answers is being decided)" if post.decision_pending else None
     asked = " and ".join(clean(one) for one in post.decision.agents) or "no agent"

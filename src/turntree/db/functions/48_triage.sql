@@ -1,4 +1,4 @@
--- Triage: a system agent that decides which agents answer a post of a person that mentions nobody. All of it happens while
+-- Triage: a system agent that decides which agents answer a post of a person without a mention. All of it happens while
 -- the conversation is locked, in the transaction of the post or in the one that seals the turn of the decision.
 
 -- Whether a conversation wants decisions, as its newest config says.

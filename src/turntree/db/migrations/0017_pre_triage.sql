@@ -1,4 +1,4 @@
--- Triage: which agents answer a post that mentions nobody. One decision for each such post of a person, where the
+-- Triage: which agents answer a post without a mention. One decision for each such post of a person, where the
 -- conversation wants it; turn_id is the turn that it was, and null where rules decided while the post was stored.
 CREATE TABLE turntree.post_decisions (
   workspace_id uuid NOT NULL,

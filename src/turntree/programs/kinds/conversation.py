@@ -21,7 +21,7 @@ class ConversationConfig(TypedConfig):
     agent_turns_max: Annotated[int, Field(ge=0, le=1000)] | None = None
     """How many turns agents may take after a person's post, each because of the one before."""
     triage: bool | None = None
-    """Whether a triage agent decides who answers a post that mentions nobody; by default not."""
+    """Whether a triage agent decides who answers a post without a mention; by default not."""
 
 
 class ConversationKind:
@@ -43,7 +43,7 @@ class ConversationKind:
             Option(
                 "--triage",
                 "triage",
-                "A triage agent decides who answers a post that mentions nobody.",
+                "A triage agent decides who answers a post without a mention.",
                 "flag",
             ),
         ),

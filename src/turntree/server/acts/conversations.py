@@ -43,7 +43,7 @@ class CreateConversation:
     agent_turns_max: Annotated[int, Ge(0), Le(AGENT_TURNS_MAX)] | None = None
     """How many turns agents may take after a person's post."""
     triage: bool = False
-    """Whether a triage agent decides who answers a post that mentions nobody."""
+    """Whether a triage agent decides who answers a post without a mention."""
 
 
 @value
@@ -56,7 +56,7 @@ class StateAct:
 
 @value
 class TriageAct:
-    """Whether a triage agent is to decide who answers posts that mention nobody."""
+    """Whether a triage agent is to decide who answers posts without a mention."""
 
     conversation: ConversationName
     on: bool
@@ -137,7 +137,7 @@ async def set_state(context: ServerContext, act: StateAct) -> ConversationDocume
 
 
 async def set_triage(context: ServerContext, act: TriageAct) -> ConversationDocument:
-    """Have a triage agent decide who answers posts that mention nobody, or no longer.
+    """Have a triage agent decide who answers posts without a mention, or no longer.
 
     Raises:
         NotFound: There is no such conversation, or it is hidden.
