@@ -266,7 +266,10 @@ def triage_message(
     candidates: Sequence[TriageCandidate],
 ) -> Message:
     """Return what a triage agent is told of a post: the posts before it, and whom it may name."""
-    told = [post_message(one, names.get(one.author or "", one.author or "")) for one in before]
+    told = [
+        post_message(one, names.get(one.author or "", one.author or ""), is_earlier=True)
+        for one in before
+    ]
     agents = "\n".join(
         f"- {one.agent}: {' '.join(one.description.split())[:500] or one.name}"
         for one in candidates
@@ -275,7 +278,7 @@ def triage_message(
         "The next post has no mention. Decide which of these agents have to answer it, if any:\n"
         + agents
     )
-    last = post_message(post, names.get(post.author or "", post.author or ""))
+    last = post_message(post, names.get(post.author or "", post.author or ""), is_earlier=False)
     text = "\n\n".join(one.text for one in (*told, asked, last))
     return Message("user", (Text(text),), "human")
 
