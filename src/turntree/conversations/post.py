@@ -37,6 +37,9 @@ TRIAGED_POSTS_MAX: Final = 10
 TRIAGE: Final = "system:triage"
 """The owner of the agent that decides who answers, and who brings it into conversations."""
 
+NAMED_MAX: Final = 50
+"""Of more participants, an agent is told the names of those who came first."""
+
 _TAG: Final = "system-reminder"
 _EARLIER_TAG: Final = "earlier-post"
 _OUR_TAGS: Final = re.compile(r"(?<=system)[-_](?=reminder)|(?<=earlier)-(?=post)", re.IGNORECASE)
@@ -222,13 +225,15 @@ def heading_message(heading: Introduction) -> Message:
 
     It comes as a message and not in the prompt, which all sessions of the agent share.
     """
-    others = ", ".join(
+    others = [
         write_reference(principal, name)
         for principal, name in heading.participants
         if principal != heading.agent
-    )
+    ]
+    more = len(others) - NAMED_MAX
+    with_whom = ", ".join(others[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
     return _note(
-        f"You take part in the conversation {heading.title!r} with {others}. Posts that you have"
+        f"You take part in the conversation {heading.title!r} with {with_whom}. Posts that you have"
         " not seen yet follow, each with its number and its author; the last one calls you. Your"
         " reply becomes a post that all of them read. To have a participant answer, write their"
         " mention as it stands above; leave it out if nothing has to be answered."

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from turntree.conversations import post as posts
-from turntree.conversations.conversation import MentionOutcome, Participant
+from turntree.conversations.conversation import MentionOutcome
 from turntree.conversations.mentions import check_post
 from turntree.conversations.post import AddressedAgent, Introduction, Post, PostDraft
 from turntree.conversations.store import ConversationStore
@@ -254,13 +254,11 @@ class Poster:
         addressed = [one for one in mentioned if one.became == "addressed"]
         if not addressed:
             return (), ()
-        present = await self.store.list_participants(draft.conversation, connection=connection)
-        names = {one.principal: one.name for one in present}
         answers: list[AddressedAgent] = []
         wakes: list[Wake] = []
         for one in addressed:
             assert one.session is not None, "an agent is addressed in its session"
-            messages = await self._list_messages(connection, draft, seq, one, present, names)
+            messages = await self._list_messages(connection, draft, seq, one)
             options = self._options(draft, one, seq)
             delivered: list[tuple[int, int]] = []
             run = ""
@@ -288,8 +286,6 @@ class Poster:
         draft: PostDraft,
         seq: int,
         one: MentionOutcome,
-        present: Sequence[Participant],
-        names: Mapping[str, str],
     ) -> list[tuple[int | None, Message]]:
         """Return what an agent was not told of yet, each with the position of its post."""
         told = one.told_seq or 0
@@ -302,8 +298,12 @@ class Poster:
             )
             if post.author != one.principal
         ]  # fmt: skip
+        authors = {post.author for post in untold if post.author is not None}
+        # Not of all who take part: there may be a thousand, and each post is told.
+        names = await self.store.list_names(connection, sorted(authors))
         messages: list[tuple[int | None, Message]] = []
         if one.is_new:
+            present = await self.store.list_participants(draft.conversation, connection=connection)
             heading = Introduction(
                 draft.title,
                 one.principal,

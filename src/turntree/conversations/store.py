@@ -265,6 +265,14 @@ class ConversationStore:
             )
         return [Participant(*row) for row in rows]
 
+    async def list_names(self, connection: Connection, principals: Sequence[str]) -> dict[str, str]:
+        """Return how people and agents are shown, by principal."""
+        rows = await fetch(
+            connection, SQL["list_names"], workspace=self.database.workspace,
+            principals=text_array([*principals]),
+        )  # fmt: skip
+        return {principal: name for principal, name in rows}
+
     async def list_conversations(
         self, *, by: str, only: ProgramId | None = None, archived: bool = False
     ) -> list[Conversation]:

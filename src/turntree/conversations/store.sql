@@ -36,7 +36,7 @@ SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
         AND (q.options #>> '{conversation,post}')::int = x.seq AND q.canceled_at IS NULL
         AND NOT EXISTS (SELECT FROM turntree.turn_bodies t WHERE t.workspace_id = q.workspace_id AND t.turn_id = q.run_id))
   FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
-  WHERE NOT turntree.is_program_hidden(workspace_id, %(conversation)b, turntree.viewer());
+  WHERE (SELECT NOT turntree.is_program_hidden(%(workspace)b, %(conversation)b, turntree.viewer()));
 
 -- name: list_untold_posts
 -- Of the posts after the last one that an agent was told of, in order, those that it was not told of: newest first.
@@ -90,6 +90,14 @@ SELECT x.principal, coalesce(c.name, substring(x.principal FROM position(':' IN 
     AND (%(all)b::boolean OR x.removed_at IS NULL)
     AND NOT turntree.is_program_hidden(x.workspace_id, x.conversation_id, turntree.viewer())
   ORDER BY x.number;
+
+-- name: list_names
+SELECT x.principal, coalesce(convert_from(o.bytes, 'UTF8')::jsonb ->> 'name', p.name)
+  FROM unnest(%(principals)b::text[]) x (principal)
+  JOIN turntree.programs p ON p.workspace_id = %(workspace)b AND p.kind || ':' || p.name = x.principal
+    AND p.name = substring(x.principal FROM position(':' IN x.principal) + 1)
+  JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
+  JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest;
 
 -- name: list_conversations
 -- Those of which a principal is told first where something was said last.

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 85
-DIGEST: Final = "84826f656320cdde66288b14078f52214c4b804e65d705bd8a10a26457aa2dd4"
+NUMBER: Final = 86
+DIGEST: Final = "e570cbc5e14e4d33b8cb0b9c0c3465ccd2c5625d54fde72bf62e5d2eb218d661"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
