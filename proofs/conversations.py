@@ -234,7 +234,7 @@ async def tell(world: World, told: Told) -> None:
     """Do what a story says, and compare what comes of each act with the model."""
     story = told.story
     name = f"story-{story.number}"
-    talk = Talk(name, story.creator, story.is_public, story.limit)
+    talk = Talk(name, story.creator, story.is_public, story.limit, story.has_triage)
     talk.join(story.creator)
     for one in story.participants:
         talk.present[one] = f"human:{story.creator}"
@@ -243,6 +243,7 @@ async def tell(world: World, told: Told) -> None:
         lambda: world.voices[story.creator].create(
             name, title=f"Story {story.number}", participants=story.participants,
             visibility="public" if story.is_public else "private", agent_turns_max=story.limit,
+            triage=story.has_triage,
         ),
         repeated=Conflict,
     )  # fmt: skip
@@ -259,8 +260,8 @@ async def _do(world: World, told: Told, act: Act) -> None:
     said = talk.list_said()
     match act.kind:
         case "post":
-            word, text, calls = act.saying
-            saying = Saying(word, act.person, text, calls)
+            word, text, calls, is_unaddressed = act.saying
+            saying = Saying(word, act.person, text, calls, is_unaddressed)
             # Without the word, which is searched for once it was erased.
             key = f"{told.story.number}:{told.acts}"
             expected = talk.say(saying)
@@ -379,6 +380,7 @@ def show(
     proof.at_least("mentions that were answered", audit.answered, "mentions", stories / 2)
     proof.at_least("mentions that were refused, with the reason", audit.refused, "mentions", 1)
     proof.at_least("answers that failed, with the reason", audit.failed, "mentions", 1)
+    proof.at_least("posts that triage decided", audit.decided, "posts", stories / 8)
     for figure, problems in list_problems(told, audit).items():
         for problem in problems[:SHOWN_MAX]:
             say(f"  {figure}: {problem}")
@@ -390,6 +392,7 @@ def list_problems(told: Sequence[Told], audit: Audit) -> Mapping[str, Sequence[s
     return {
         "acts that came otherwise than the model says": [it for one in told for it in one.wrong],
         "mentions without one answer or refusal": audit.unanswered,
+        "posts that mention nobody, without one decision": audit.undecided,
         "answers that nobody asked for": audit.unasked,
         "conversations with other posts, or in another order": audit.posts,
         "turns told of too little, twice or in disorder": audit.told,

@@ -29,6 +29,7 @@ from turntree.ledger.thread_store import ThreadStore
 
 POSTS_MAX: Final = 500
 TOLD: Final = re.compile(r"<system-reminder>post (\d+) by ")
+RECALLED: Final = re.compile(r"<system-reminder>post (\d+), which you have been told of")
 
 
 @dataclass(slots=True)
@@ -37,12 +38,14 @@ class Audit:
 
     unanswered: list[str] = field(default_factory=list[str])
     unasked: list[str] = field(default_factory=list[str])
+    undecided: list[str] = field(default_factory=list[str])
     posts: list[str] = field(default_factory=list[str])
     told: list[str] = field(default_factory=list[str])
     people: list[str] = field(default_factory=list[str])
     erased: list[str] = field(default_factory=list[str])
     findings: list[str] = field(default_factory=list[str])
     answered: int = 0
+    decided: int = 0
     refused: int = 0
     failed: int = 0
 
@@ -53,7 +56,8 @@ class TurnView:
 
     parent: TurnId | None
     told: tuple[int, ...]
-    texts: tuple[str, ...]
+    recalled: tuple[int, ...]
+    """Posts that it was told of before, and has to answer now: triage decided so meanwhile."""
     is_completed: bool
 
 
@@ -88,7 +92,7 @@ async def _audit_talk(world: World, audit: Audit, talk: Talk, turns: dict[str, T
     posts = {one.seq: one for one in await voice.list_posts(talk.name, limit=POSTS_MAX)}
     present = {one.principal for one in await voice.list_participants(talk.name)}
     wanted = set(talk.present)
-    if differs := (present ^ wanted) - {f"agent:{RELAYED}"}:
+    if differs := (present ^ wanted) - {f"agent:{RELAYED}", "agent:triage"}:
         audit.people.append(
             f"{talk.name}: {sorted(differs)} in one of {sorted(present)} and {sorted(wanted)}"
         )
@@ -117,7 +121,8 @@ async def _view(world: World, turn: str) -> TurnView:
     if any(isinstance(one, ErasedMessage) for one in placed.turn.query):
         # Which post stood there follows from those around it; the words are what counts.
         told = await _delivered(world, turn)
-    return TurnView(placed.parent, told, texts, placed.turn.header.outcome == "completed")
+    recalled = tuple(int(match[1]) for text in texts if (match := RECALLED.match(text)))
+    return TurnView(placed.parent, told, recalled, placed.turn.header.outcome == "completed")
 
 
 async def _delivered(world: World, turn: str) -> tuple[int, ...]:
@@ -143,8 +148,17 @@ def _audit_answers(
     """By agent, the posts that it has to answer."""
     for seq, post in sorted(own.items()):
         saying = sayings.get(seq)
-        if saying is not None:
+        if saying is not None and talk.has_triage and saying.is_unaddressed:
+            audit.decided += 1
+            if post.decision is None or post.decision_pending:
+                audit.undecided.append(f"{talk.name}: {seq}")
+                continue
+            # Who was removed before the decision was made is not asked.
+            calls = [one for one in post.decision.agents if f"agent:{one}" not in talk.removed_by]
+        elif saying is not None:
             calls = [one for one in saying.calls if may_call(one, saying.author)]
+            if post.decision is not None or post.decision_pending:
+                audit.undecided.append(f"{talk.name}: {seq} needed no decision")
         elif post.author == "agent:bravo" and RELAY in (post.content or ""):
             calls = [RELAYED]
         else:
@@ -173,8 +187,10 @@ def _audit_answers(
     for agent, seqs in asked.items():
         for seq in sorted(seqs):
             # It may be told of a post again, when the turn that should have answered it failed.
-            taken = [post for post in own.values() if post.turn is not None
-                     and _is_by(post, agent) and seq in turns[str(post.turn)].told]  # fmt: skip
+            own_turns = [post for post in own.values()
+                         if post.turn is not None and _is_by(post, agent)]  # fmt: skip
+            taken = [post for post in own_turns if seq in turns[str(post.turn)].recalled]
+            taken = taken or [post for post in own_turns if seq in turns[str(post.turn)].told]
             if not taken:
                 audit.unanswered.append(f"{talk.name}: {agent} answered {seq} never")
                 continue
@@ -191,7 +207,7 @@ def _audit_answers(
             continue
         agent = next((one for one in OWNERS if _is_by(post, one)), "")
         view = turns[str(post.turn)]
-        if not asked[agent].intersection(view.told):
+        if not asked[agent].intersection((*view.told, *view.recalled)):
             audit.unasked.append(
                 f"{talk.name}: {agent} answered in {post.seq}, told of {view.told}"
             )

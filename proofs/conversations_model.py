@@ -34,6 +34,8 @@ class Saying:
     text: str
     calls: Sequence[str]
     """The agents that it mentions."""
+    is_unaddressed: bool
+    """It mentions nobody: a triage agent decides who answers, where there is one."""
     seq: int = 0
     is_erased: bool = False
 
@@ -46,6 +48,7 @@ class Talk:
     creator: str
     is_public: bool
     limit: int
+    has_triage: bool = False
     parent: "Talk | None" = None
     forked_at: int = 0
     present: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,7 +147,10 @@ class Talk:
         """Return the fork that a person makes; None if they may not read it."""
         if not self.can_read(person):
             return None
-        made = Talk(name, person, is_public=False, limit=self.limit, parent=self, forked_at=at)
+        made = Talk(
+            name, person, is_public=False, limit=self.limit, has_triage=self.has_triage,
+            parent=self, forked_at=at,
+        )  # fmt: skip
         made.join(person)
         for principal in self.present:
             if principal.startswith("agent:"):
@@ -168,8 +174,8 @@ class Act:
     at: float
     """Where, from the first post to the last."""
     principal: str = ""
-    saying: tuple[str, str, tuple[str, ...]] = ("", "", ())
-    """The word, the text and the agents mentioned."""
+    saying: tuple[str, str, tuple[str, ...], bool] = ("", "", (), False)
+    """The word, the text, the agents mentioned, and whether it mentions nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +186,7 @@ class Story:
     creator: str
     is_public: bool
     limit: int
+    has_triage: bool
     participants: Sequence[str]
     acts: Sequence[Act]
 
@@ -194,7 +201,8 @@ def random_story(number: int, seed: int, acts: int) -> Story:
         present.append("agent:atlas")
     story = [_random_act(chance, number, step) for step in range(acts)]
     limit = chance.choice((0, 1, 1, 2, 8, 8, 8))
-    return Story(number, creator, chance.random() < 0.2, limit, present, story)
+    is_public, has_triage = chance.random() < 0.2, chance.random() < 0.4
+    return Story(number, creator, is_public, limit, has_triage, present, story)
 
 
 def _random_act(chance: random.Random, number: int, step: int) -> Act:
@@ -209,14 +217,15 @@ def _random_act(chance: random.Random, number: int, step: int) -> Act:
     return Act(kind, person, talk, at, principal, _random_saying(chance, f"w{number}x{step}y"))
 
 
-def _random_saying(chance: random.Random, word: str) -> tuple[str, str, tuple[str, ...]]:
+def _random_saying(chance: random.Random, word: str) -> tuple[str, str, tuple[str, ...], bool]:
     called = chance.sample(("atlas", "bravo", PRIVATE), chance.choice((0, 1, 1, 1, 2)))
     words = [word, *[f"@[{one.title()}](agent:{one})" for one in called]]
     words.append(chance.choice(("well?", "well?", "please relay", "relay it badly", "stumble")))
     if chance.random() < 0.2:
         # Code mentions nobody, and a silent mention calls nobody.
         words.append(chance.choice(("`@[Atlas](agent:atlas)`", "@_[Bravo](agent:bravo)")))
-    if chance.random() < 0.2:
+    is_to_person = chance.random() < 0.2
+    if is_to_person:
         person = chance.choice(PEOPLE)
         words.append(f"and @[{person.title()}](user:{person})?")
-    return word, " ".join(words), tuple(called)
+    return word, " ".join(words), tuple(called), not called and not is_to_person
