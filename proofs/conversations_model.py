@@ -206,7 +206,8 @@ def random_story(number: int, seed: int, acts: int) -> Story:
 
 
 def _random_act(chance: random.Random, number: int, step: int) -> Act:
-    kind: ActKind = chance.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
+    kinds: list[ActKind] = [*WEIGHTS]
+    (kind,) = chance.choices(kinds, [*WEIGHTS.values()])
     person = chance.choice(PEOPLE)
     principal = chance.choice(
         [f"human:{one}" for one in PEOPLE] + ["agent:atlas", "agent:bravo", f"agent:{PRIVATE}"]
