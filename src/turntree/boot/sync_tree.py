@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from turntree.boot.blocking import BlockingTree
 from turntree.boot.open import Settings, open_tree
+from turntree.system.blocking import BlockingTree
 
 
 class SyncTree(BlockingTree):

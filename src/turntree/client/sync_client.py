@@ -1,7 +1,7 @@
 """A client without ``async``; ``sync_client.pyi`` has its types, generated from ``Client``."""
 
-from turntree.boot.blocking import BlockingTree
 from turntree.client.client import Client
+from turntree.system.blocking import BlockingTree
 
 
 class SyncClient(BlockingTree):
