@@ -110,6 +110,9 @@ class Listener(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what was sent; a message that is not whole yet counts for nothing."""
+        if data.startswith(b"HTTP/1.1 503"):
+            self.transport.abort()
+            return
         if not self.is_read:
             self.frames += data.count(b"event: changed")
             if not self.greeted.done() and b"event: hello" in data:
@@ -167,6 +170,20 @@ async def listen(
     listener.transport.write(("\r\n".join(lines) + "\r\n\r\n").encode())
     await asyncio.wait_for(asyncio.shield(listener.greeted), SOON_S)
     return listener
+
+
+async def resume(port: int, key: dict[str, str], turns: list[str], after: str) -> Listener:
+    """Return a connection that goes on where another one was cut.
+
+    Its server may say that the database does not answer, on a machine that is too busy: then it
+    is asked again, as a client does.
+    """
+    async with asyncio.timeout(SOON_S):
+        while True:
+            try:
+                return await listen(port, key, turns, after=after)
+            except ConnectionError:
+                await asyncio.sleep(STEP_S)
 
 
 async def open_many(
@@ -332,7 +349,7 @@ async def prove_cuts(proof: Proof, place: Place, streams: int) -> None:
             # A message may be halfway: the cut is not aligned with them.
             listener.transport.abort()
             async with opening:
-                listener = await listen(place.port, key, heard[number], after=listener.position)
+                listener = await resume(place.port, key, heard[number], listener.position)
         last[number] = listener
 
     opening, last = asyncio.Semaphore(OPENING), dict[int, Listener]()

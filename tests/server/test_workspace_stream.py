@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,14 @@ import pytest
 from proofs.http_world import OWNER, TEAM, Team, a_team, serving_here
 from tests.databases import as_owner
 from turntree.auth.identities.identity import ProvenAccount
+from turntree.core.errors import DatabaseUnavailable
 from turntree.core.event import BEGINNING, FeedPosition
 from turntree.core.message import assistant, user
 from turntree.core.viewer import Sight
+from turntree.db import pool as pools
 from turntree.server import workspace_stream
+from turntree.server.context import StreamHandle
+from turntree.server.reads.stream import WorkspaceStreamResponse
 from turntree.server.workspace_stream import StreamReader, WorkspaceStream
 
 pytestmark = pytest.mark.anyio
@@ -312,6 +316,46 @@ async def test_reader_who_is_refused_while_joining_gets_nothing(team: Team) -> N
     async with asyncio.timeout(SOON_S):
         await stream.serve(reader, BEGINNING, connection.receive, send, send)
     assert (connection.text, stream.clients) == ("", 0)
+
+
+async def test_reader_of_whom_nothing_is_known_while_joining_is_sent_the_end(team: Team) -> None:
+    stream, connection = WorkspaceStream(team.database, "proof"), SlowConnection()
+
+    async def is_admitted() -> bool:
+        raise DatabaseUnavailable("all 10 connections are in use")
+
+    reader = StreamReader("key", "human:mia", Sight("human:mia"), is_admitted)
+    send = connection.send
+    async with asyncio.timeout(SOON_S):
+        await stream.serve(reader, BEGINNING, connection.receive, send, send)
+    assert (connection.text, stream.clients) == ("", 0)
+
+
+async def test_stream_that_cannot_begin_without_the_database_says_so(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "CONNECT_TIMEOUT_S", 0.05)
+    stream, sent = WorkspaceStream(team.database, "proof"), list[MutableMapping[str, Any]]()
+
+    async def is_admitted() -> bool:
+        return True
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    reader = StreamReader("key", "human:mia", Sight("human:mia"), is_admitted)
+    response = WorkspaceStreamResponse(StreamHandle(stream, reader), BEGINNING)
+    async with AsyncExitStack() as stack:
+        for _ in range(pools.CONNECTIONS_MAX):
+            await stack.enter_async_context(team.database.connection())
+        async with asyncio.timeout(SOON_S):
+            await response({"type": "http"}, receive, send)
+    begins, body = sent
+    assert (begins["status"], stream.clients) == (503, 0)
+    assert b"database-unavailable" in body["body"]
 
 
 async def test_server_that_drains_ends_its_streams(team: Team) -> None:

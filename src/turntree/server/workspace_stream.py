@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from turntree.core.errors import TurntreeError
+from turntree.core.errors import DatabaseUnavailable, TurntreeError
 from turntree.core.event import Event, FeedPosition
 from turntree.core.viewer import EVERYTHING, PUBLIC, Sight
 from turntree.db.database import Database
@@ -132,13 +132,20 @@ class WorkspaceStream:
 
         ``new`` was verified just now. ``send`` writes to the connection itself, and ``send_start``
         past the layers that add headers.
+
+        Raises:
+            DatabaseUnavailable: It does not answer, and nothing was sent yet.
         """
         client, greeting = await self._join(new, after, send)
         try:
             await send_start({**_START})
             # Once more, now that every later event comes here: a key that was revoked between its
-            # verification and this point would be missed by both.
-            if not await client.reader.is_admitted():
+            # verification and this point would be missed by both. Where that is not known because
+            # the database does not answer, the stream ends too, and its client comes back.
+            is_admitted = False
+            with contextlib.suppress(DatabaseUnavailable):
+                is_admitted = await client.reader.is_admitted()
+            if not is_admitted:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
             client.waiting = client.waiting or deque[bytes]()

@@ -5,11 +5,12 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from turntree.core.errors import InvalidOperation, Unsupported
+from turntree.core.errors import DatabaseUnavailable, InvalidOperation, Unsupported
 from turntree.core.event import FeedPosition
 from turntree.core.value import value
 from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext, StreamHandle
+from turntree.server.problems import problem_of, problem_response
 from turntree.server.route import OWN_SEND, ApiRoute
 from turntree.server.stream import Stream
 
@@ -49,9 +50,14 @@ class WorkspaceStreamResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what happens, past the layers that add headers: they have no part in a body."""
         heard = self._listening
-        await heard.stream.serve(
-            heard.reader, self._after, receive, scope.get(OWN_SEND, send), send
-        )
+        try:
+            await heard.stream.serve(
+                heard.reader, self._after, receive, scope.get(OWN_SEND, send), send
+            )
+        except DatabaseUnavailable as error:
+            # Nothing was sent yet. The table of routes has answered already, so it cannot do this.
+            problem = problem_of(error, lambda _: None, is_local=False)
+            await problem_response(problem)(scope, receive, send)
 
 
 async def get_stream(
