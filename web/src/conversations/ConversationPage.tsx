@@ -58,7 +58,9 @@ export default function ConversationPage() {
   const view = useQuery(conversationView(name));
   const title = view.data?.conversation.title ?? name;
   useTitle(visible(title));
-  if (view.data && me)
+  const isMissing = view.isError && asProblem(view.error).isMissing;
+  // One who was removed reads nothing more, not even what is on the page already.
+  if (view.data && me && !isMissing)
     return (
       <Talk
         key={view.data.conversation.id}
@@ -71,7 +73,7 @@ export default function ConversationPage() {
     <div className="page">
       <h1 className="visually-hidden">Conversation</h1>
       {view.isError ? (
-        asProblem(view.error).isMissing ? (
+        isMissing ? (
           <Empty
             title="There is no such conversation"
             icon={<MessagesSquare aria-hidden="true" />}
@@ -115,6 +117,7 @@ function Talk({ me, conversation, participants }: TalkProps) {
 
   const names = useMemo(() => namesOf(participants), [participants]);
   const present = useMemo(() => presentIn(participants), [participants]);
+  const here = useMemo(() => new Set(present.map((one) => one.principal)), [present]);
   // A fork shows the posts of what it was forked from.
   const ids = useMemo(
     () => new Set([conversation.id, ...(conversation.parent ? [conversation.parent] : [])]),
@@ -294,6 +297,7 @@ function Talk({ me, conversation, participants }: TalkProps) {
               conversation={conversation}
               person={me.user}
               names={names}
+              present={here}
               field={field}
               onPost={() => {
                 if (shown.isAtEnd) void posts.refresh().then(toEnd);

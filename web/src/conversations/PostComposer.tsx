@@ -40,6 +40,8 @@ interface Props {
   conversation: ConversationDocument;
   person: string;
   names: ReadonlyMap<string, string>;
+  /** The principals of those who take part. */
+  present: ReadonlySet<string>;
   field: Ref<HTMLTextAreaElement>;
   /** Called when a post was stored. */
   onPost: (outcome: PostOutcome) => void;
@@ -60,6 +62,9 @@ export function PostComposer(props: Props) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [outcome, setOutcome] = useState<PostOutcome | null>(null);
   const attempt = useRef({ body: "", key: "" });
+  /** The `@` whose list was closed because the field lost the focus. */
+  const blurredAt = useRef<number | null>(null);
+  const picking = useRef<Promise<void> | null>(null);
   const own = useRef<HTMLTextAreaElement>(null);
   const workspace = useWorkspace();
   const client = useQueryClient();
@@ -98,6 +103,11 @@ export function PostComposer(props: Props) {
     own.current?.setSelectionRange(wishedCaret.current, wishedCaret.current);
     wishedCaret.current = null;
   });
+  const isTyping = typed !== null;
+  // The next `@` opens the list again.
+  useEffect(() => {
+    if (!isTyping) setDismissed(null);
+  }, [isTyping]);
   // Another beginning has another best fit.
   // biome-ignore lint/correctness/useExhaustiveDependencies: only new words move the choice.
   useEffect(() => setActive(0), [asked]);
@@ -106,28 +116,40 @@ export function PostComposer(props: Props) {
   const canPost = words !== "" && !busy && tooLong === 0;
   const called = isOpen ? [] : mentionsOf(words);
 
-  const pick = (option: MentionSuggestion) => {
-    if (!typed) return;
-    const next = withMention(draft, typed, caret, option);
-    wishedCaret.current = next.caret;
-    gapAt.current = next.caret;
+  /** Puts a mention in place of what was typed up to `end`; the caret may be further on already. */
+  const take = (option: MentionSuggestion, from: TypedMention, end: number, beyond = 0) => {
+    const next = withMention(latest.current, from, end, option);
+    const to = next.caret + beyond;
+    wishedCaret.current = to;
+    gapAt.current = beyond === 0 ? to : null;
+    latest.current = next.draft;
     setDraft(next.draft);
-    setCaret(next.caret);
-    setDismissed(null);
+    setCaret(to);
+    // The name that was taken is followed by a space, and begins no other name.
+    setDismissed(from.start);
     own.current?.focus();
   };
+  const pick = (option: MentionSuggestion) => {
+    if (typed) take(option, typed, caret);
+  };
 
-  /** What a person who types fast meant: the list on the page is still that of fewer letters. */
+  /**
+   * What a person who types fast meant: the list on the page is still that of fewer letters. They go on to type while
+   * the right one is asked for, and a second Enter posts what they see then.
+   */
   async function pickLate(before: TypedMention): Promise<void> {
     const query = mentionSuggestions(conversation.name, before.typed);
     const found = await client.fetchQuery(query).catch((): MentionSuggestion[] => []);
-    const still = typedMention(latest.current.text, own.current?.selectionStart ?? 0);
-    if (still?.start !== before.start || still.typed !== before.typed) return;
-    if (found[0]) pick(found[0]);
-    else if (words) void post();
+    const end = before.start + 1 + before.typed.length;
+    const { text } = latest.current;
+    if (text.slice(before.start, end) !== `@${before.typed}`) return;
+    if (found[0]) take(found[0], before, end, (own.current?.selectionStart ?? end) - end);
+    else if (text.length === end) void post();
   }
 
   async function post(): Promise<void> {
+    if (picking.current) await picking.current;
+    const words = toPost(latest.current).trim();
     const names = { conversation: conversation.name };
     const line = JSON.stringify([conversation.id, words]);
     if (attempt.current.body !== line) attempt.current = { body: line, key: crypto.randomUUID() };
@@ -160,7 +182,9 @@ export function PostComposer(props: Props) {
     const isStale = typed !== null && (asked !== typed.typed || answer.isFetching);
     if (typed && typed.start !== dismissed && isStale && isPlain && event.key === "Enter") {
       event.preventDefault();
-      void pickLate(typed);
+      picking.current = pickLate(typed).finally(() => {
+        picking.current = null;
+      });
       return;
     }
     if (isOpen) {
@@ -205,6 +229,7 @@ export function PostComposer(props: Props) {
           <Outcome
             outcome={outcome}
             names={props.names}
+            present={props.present}
             isOwn={conversation.owner === `human:${props.person}`}
             add={props.add}
           />
@@ -251,8 +276,11 @@ export function PostComposer(props: Props) {
             }}
             onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
             onKeyDown={onKey}
-            onBlur={() => setDismissed(typed?.start ?? null)}
-            onFocus={() => setDismissed(null)}
+            onBlur={() => {
+              blurredAt.current = typed && dismissed === null ? typed.start : null;
+              if (blurredAt.current !== null) setDismissed(blurredAt.current);
+            }}
+            onFocus={() => setDismissed((before) => (before === blurredAt.current ? null : before))}
             dir="auto"
             autoComplete="off"
           />
@@ -301,20 +329,20 @@ export function PostComposer(props: Props) {
 function Outcome(props: {
   outcome: PostOutcome;
   names: ReadonlyMap<string, string>;
+  present: ReadonlySet<string>;
   /** Whether the writer created the conversation. */
   isOwn: boolean;
   add: (principal: string, name: string) => void;
 }) {
   const { outcome } = props;
-  const absent = outcome.absent.map((name) => {
-    const principal = name.includes(":") ? name : `human:${name}`;
-    return { principal, name: visible(personOf(principal, props.names).name) };
-  });
+  const absent = outcome.absent
+    .filter((principal) => !props.present.has(principal))
+    .map((principal) => ({ principal, name: visible(personOf(principal, props.names).name) }));
   return (
     <>
       {outcome.redacted > 0 ? (
         <p className="composer-note" role="status">
-          {count(outcome.redacted, "secret")} was removed before the post was stored.
+          {count(outcome.redacted, "secret")} removed before the post was stored.
         </p>
       ) : null}
       {absent.length > 0 ? (
