@@ -29,12 +29,16 @@ from proofs.hostile_texts import ADDRESSES, EVIL, LABELS, LONG_CHARS, hostile_te
 from proofs.ui_world import RunningUi, UiWorld, ui_world
 from proofs.weakened import SLOW_S, HarmfulSite, WeakenedServer, harmful_site, weakened
 from turntree.api import Tree
-from turntree.core.errors import InvalidRevision
+from turntree.core.errors import InvalidOperation, InvalidRevision
 from turntree.core.message import Reasoning, ToolResult, ToolUse, assistant, tool, user
 from turntree.testing.fakes import FakeClock
 
 WITH_FILES = "hostile/files"
 TEXTS_PER_TURN = 10
+POSTS_PER_TALK = 40
+"""No more than a page of a conversation shows at first."""
+TALKS = 5
+LABELLED = "<b class=hostile>\u202eAtlas</b>"
 TOOLS = ("Read", "Edit", "Bash", "Grep", "Task", "<b class=hostile>tool</b>")
 TEXT_S_MAX = 20.0
 DOM_CHARS_MAX = 2_000_000
@@ -104,6 +108,7 @@ async def show_texts(proof: Proof, world: UiWorld, site: HarmfulSite, browser: B
 
     async def record(tree: Tree) -> None:
         await plant(tree, texts, labels)
+        await plant_talk(tree, texts)
         await plant_files(tree, folder, texts)
 
     await world.plant(record, FakeClock(3, tick_ms=60_000))
@@ -216,6 +221,18 @@ async def plant(tree: Tree, texts: Sequence[str], labels: list[str]) -> None:
             labels.append(label)
 
 
+async def plant_talk(tree: Tree, texts: Sequence[str]) -> None:
+    """Say the texts in conversations that have them as titles, with an agent of such a name."""
+    await tree.programs.create("agent", "hostile-agent", {"name": LABELLED})
+    for number, start in enumerate(range(0, len(texts), POSTS_PER_TALK)):
+        name, said = f"hostile-{number}", texts[start : start + POSTS_PER_TALK]
+        title = " ".join(said[0].split())[:200] or name
+        await tree.conversations.create(name, title=title, participants=["agent:hostile-agent"])
+        for text in said:
+            with contextlib.suppress(InvalidOperation):
+                await tree.conversations.post(name, text)
+
+
 async def plant_files(tree: Tree, folder: Path, texts: Sequence[str]) -> None:
     """Take two turns: one writes files that are named by the texts, the next one changes some."""
     await tree.sessions.get_or_create(WITH_FILES)
@@ -241,11 +258,12 @@ def paths_to_look_at(labels: Sequence[str], *, quick: bool) -> list[str]:
     """Return every page that shows a text, and addresses that are hostile themselves."""
     pages = ["/", "/graph", "/sessions", "/costs", "/search?q=hostile", "/search?q=pwned"]
     threads = [f"/s/{quote(label, safe='')}" for label in labels]
+    talks = ["/conversations", *(f"/c/hostile-{number}" for number in range(TALKS))]
     pair = "hostile%2F00...hostile%2F01"
     if quick:
         hostile = [one for one in threads if "hostile%2F" in one]
-        return [*pages[:3], *hostile, f"/compare/{pair}", *ADDRESSES[:2]]
-    return [*pages, *threads, f"/compare/{pair}", *ADDRESSES]
+        return [*pages[:3], *talks[:2], *hostile, f"/compare/{pair}", *ADDRESSES[:2]]
+    return [*pages, *talks, *threads, f"/compare/{pair}", *ADDRESSES]
 
 
 async def look(

@@ -2,7 +2,7 @@
 
 A real Chromium, no pointer: search, open a hit, fork with the name typed in one go, compare two
 turns, rewind with files, undo, revert one turn, undo that, share a thread, write a message and a
-fork, stop an answer. After every key there is
+fork, stop an answer, begin a conversation and mention an agent in it. After every key there is
 a visible element that has the focus, and what has the focus has a name. Every row, link and button
 of every page has an accessible name, as the browser's own accessibility tree tells it. The files on
 the disk go back and come again byte by byte.
@@ -146,6 +146,7 @@ async def prove(proof: Proof) -> None:
             await walk(proof, world, watched, hands, folder, turns[1])
             await revert_and_share(proof, watched, hands, folder, turns[2])
             await write_and_stop(proof, watched, hands)
+            await talk(proof, watched, hands)
             await look_around(proof, watched, hands)
     for line in (*hands.losses, *hands.nameless[:20], *watched.errors):
         print(line, file=sys.stderr)
@@ -303,6 +304,36 @@ async def look_around(proof: Proof, watched: Watched, hands: Hands) -> None:
         await hands.press("Tab")
 
 
+async def talk(proof: Proof, watched: Watched, hands: Hands) -> None:
+    """Begin a conversation, have an agent answer in it, and look into the inbox."""
+    page = hands.page
+    await watched.go("/conversations")
+    await hands.press("Tab", "n")
+    await page.locator("#talk-title").wait_for(timeout=WAIT_S * 1000)
+    await hands.check_names()
+    await hands.type("The cent")
+    await hands.press("Enter")
+    await expect(page).to_have_url(re.compile("/c/the-cent$"), timeout=WAIT_S * 1000)
+    await page.locator(".talk-scroller").wait_for(timeout=WAIT_S * 1000)
+    await page.locator(".talk-scroller").focus()
+    await hands.press("m")
+    # The name is taken before the list of names has come.
+    await hands.type("Is it gone, @help")
+    await hands.press("Enter")
+    field = page.locator(".composer textarea")
+    await expect(field).to_have_value("Is it gone, @Helper ", timeout=WAIT_S * 1000)
+    await hands.press("?", "Enter")
+    answer = page.locator("article.post").filter(has_text="It is.")
+    await expect(answer).to_be_visible(timeout=WAIT_S * 1000)
+    await hands.look("an answer in a conversation")
+    await hands.check_names()
+    posts = await page.locator("article.post").count()
+    proof.at_least("posts of a conversation that was held by keys", posts, "posts", 2)
+    await hands.press("Escape", "g", "i")
+    await expect(page).to_have_url(re.compile("/inbox$"), timeout=WAIT_S * 1000)
+    await hands.check_names()
+
+
 async def plant(tree: Tree, folder: Path, turns: list[TurnId], *, with_demo: bool) -> None:
     """Take turns that change files, pin what each found and left, and note them in a list."""
     if with_demo:
@@ -318,6 +349,8 @@ async def plant(tree: Tree, folder: Path, turns: list[TurnId], *, with_demo: boo
     }
     await tree.programs.create("provider", "script", script)
     await tree.programs.create("model", "teller", {"model_id": "scripted-1", "provider": "script"})
+    helper: dict[str, Json] = {"default_model": "@(teller)", "name": "Helper"}
+    await tree.programs.create("agent", "helper", helper)
     await tree.sessions.get_or_create(LABEL)
     resource = await tree.resources.ensure_directory(str(folder), LABEL)
     keeper, clock = tree.resources.keeper_of(resource), tree.revisions.world

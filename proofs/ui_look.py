@@ -36,6 +36,7 @@ from proofs.figures import Proof, run
 from proofs.stopped_ui import NOW_MS
 from proofs.ui_world import RunningUi, UiWorld, ui_world
 from turntree.api import Tree
+from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions, actions
 from turntree.core.canonical import Json
 from turntree.core.ids import instant
@@ -58,6 +59,7 @@ SESSION = "demo/shop/discount"
 FORK = "demo/shop/discount-other-way"
 ERASED = "notes/password"
 EMPTY, ANSWERING, FAILED, UNWIRED = (f"notes/{name}" for name in ("new", "plan", "refused", "mute"))
+TALK = "invoices"
 STOPPED_S = 290
 """How long the reply pauses in the middle of its words: longer than this takes."""
 ANSWER = (
@@ -108,6 +110,9 @@ LAST_TO_COME = {
     "answering": ".live-text >> text=keep exact",
     "failed": ".composer-end",
     "mute": ".composer-cannot .command",
+    "conversations": ".talk-row",
+    "notices": ".notice",
+    "talk": ".talk-thinking >> text=thinking",
 }
 """What a route shows last. A server that has just started can take longer for it than a page that
 loads is silent: the canopy asks for costs only after its picture."""
@@ -280,7 +285,32 @@ async def plant_team(world: UiWorld) -> tuple[str, str]:
         begin = partial(tree.login_sessions.begin, ana, method="invitation")
         await begin(verified_at=clock.now())
         _, code = await begin(verified_at=clock.now())
+        await talk(tree)
     return cookie_name("login", f"127.0.0.1:{TEAM_PORT}", TEAM), code
+
+
+async def talk(tree: Tree) -> None:
+    """Let people and agents talk, and leave one of them at work."""
+    bo = tree.act_as(ExecutionContext.begin(Principal("human", "bo")))
+    await tree.programs.create("provider", "script", SCRIPT)
+    model = {"model_id": "claude-sonnet-4-5", "provider": "script"}
+    await tree.programs.create("model", "claude", model)
+    for name in ("Atlas", "Planner"):
+        agent: dict[str, Json] = {"default_model": "@(claude)", "name": name}
+        await tree.programs.create("agent", name.lower(), agent)
+    said = tree.conversations.post
+    about = "Why the cart and the invoice differ"
+    await tree.conversations.create(TALK, title=about, participants=["bo", "planner"])
+    await said(
+        TALK, "Since Tuesday the cart and the invoice differ by a cent. Does someone know why?"
+    )
+    await bo.conversations.post(TALK, "I saw it in `total.ts`. @[Ana](user:ana) shall I change it?")
+    secret = await said(TALK, "My password is hunter2.")
+    await tree.conversations.erase(TALK, secret.seq, reason="a secret was pasted")
+    await said(TALK, "> I saw it in `total.ts`\n\n@[Carl](user:carl@example.org) wrote that.")
+    await bo.conversations.post(TALK, "@[Atlas](agent:atlas) where do we **round**?")
+    await tree.conversations.create("depot", title="Where the depot moves", visibility="public")
+    await bo.conversations.post("depot", "@[Ana](user:ana), have you heard?")
 
 
 @contextmanager
@@ -368,7 +398,12 @@ def list_routes(ui: RunningUi) -> Mapping[str, str]:
 
 TEAM_ROUTES: Mapping[str, str] = {
     "team": f"/w/{TEAM}/",
-    **{name: f"/w/{TEAM}/{name}" for name in ("members", "invitations", "keys", "account")},
+    **{
+        name: f"/w/{TEAM}/{name}"
+        for name in ("members", "invitations", "keys", "account", "conversations")
+    },
+    "notices": f"/w/{TEAM}/inbox?view=all",
+    "talk": f"/w/{TEAM}/c/{TALK}",
 }
 
 
