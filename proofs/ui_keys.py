@@ -329,7 +329,8 @@ async def talk(proof: Proof, watched: Watched, hands: Hands) -> None:
     await hands.check_names()
     posts = await page.locator("article.post").count()
     proof.at_least("posts of a conversation that was held by keys", posts, "posts", 2)
-    await hands.press("Escape", "g", "i")
+    await hands.press("Escape")
+    await hands.type("gi")
     await expect(page).to_have_url(re.compile("/inbox$"), timeout=WAIT_S * 1000)
     await hands.check_names()
 

@@ -4,18 +4,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { read } from "./client.ts";
 import type { MentionSuggestion, PostDocument } from "./types.ts";
 
-/** Whom the triage chose to answer a post that mentions nobody; a server without triage sends none. */
-export interface TriageDecision {
-  agents: readonly string[];
-  reason: string;
-  by: string;
-  turn: string | null;
-}
-
-export type Post = PostDocument & {
-  decision?: TriageDecision | null;
-  decision_pending?: boolean;
-};
+export type Post = PostDocument;
 
 export const POSTS_PAGE = 50;
 const WINDOW_READ_MAX = 500;

@@ -3,7 +3,7 @@ import { Eraser, GitFork, Info, Link2 } from "lucide-react";
 import { memo } from "react";
 import { actStore } from "../act/acts.ts";
 import { useOffered } from "../act/offers.ts";
-import type { Post, TriageDecision } from "../api/conversations.ts";
+import type { Post } from "../api/conversations.ts";
 import { joinWords, shortId } from "../core/format.ts";
 import { Time } from "../parts/Figures.tsx";
 import { Markdown } from "../thread/markdown/Markdown.tsx";
@@ -147,7 +147,7 @@ const BY: Record<string, string> = {
 /** Who was chosen to answer a post that mentions nobody, and why. */
 function Decision({ post, names }: { post: Post; names: ReadonlyMap<string, string> }) {
   if (post.decision_pending) return <p className="post-decision">Deciding who answers…</p>;
-  const decision: TriageDecision | null | undefined = post.decision;
+  const { decision } = post;
   if (!decision) return null;
   const agents = decision.agents.map((agent) => {
     const principal = agent.startsWith("agent:") ? agent : `agent:${agent}`;

@@ -26,6 +26,8 @@ function post(seq: number, content: string | null = `post ${seq}`): Post {
     turn_digest: null,
     cause: seq,
     hops: 0,
+    decision: null,
+    decision_pending: false,
   };
 }
 
