@@ -173,7 +173,9 @@ async def _talking_team(conninfo: str, home: Path) -> AsyncGenerator[Team, None]
         ana, alice = team.of("ana"), team.of("alice")
         provider: dict[str, Json] = {"provider_type": "scripted", "rules": SCRIPT}
         await ana.programs.create("provider", "script", provider)
-        await ana.programs.create("model", "keen", {"model_id": "scripted-1", "provider": "@(script)"})
+        await ana.programs.create(
+            "model", "keen", {"model_id": "scripted-1", "provider": "@(script)"}
+        )
         for name in ("Atlas", "Planner", "Echo"):
             config: dict[str, Json] = {"default_model": "@(keen)", "name": name}
             await ana.programs.create("agent", name.lower(), config)
