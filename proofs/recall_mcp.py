@@ -49,7 +49,7 @@ from turntree.boot.open import Settings, open_tree
 from turntree.core.ids import Label, TurnId
 from turntree.core.message import ErasedMessage, Text, ToolResult, ToolUse, assistant, user
 from turntree.db.database import ensure_database
-from turntree.mcp.answer import TOKENS_MAX
+from turntree.memory.answer import TOKENS_MAX
 from turntree.models.token_estimate import estimate_text, estimate_value
 from turntree.search.tokenizer import lexemes_of
 

@@ -19,8 +19,8 @@ from turntree.boot.open import Settings, tree_on
 from turntree.core.message import ToolResult, ToolUse, assistant, tool, user
 from turntree.core.message_context import TouchedFile
 from turntree.db.database import Database
-from turntree.mcp.answer import TOKENS_MAX
 from turntree.mcp.server import make_server
+from turntree.memory.answer import TOKENS_MAX
 from turntree.models.token_estimate import estimate_text, estimate_value
 from turntree.testing.fakes import FakeClock
 

@@ -44,6 +44,7 @@ from turntree.db.database import Database
 from turntree.ledger.session_store import SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
+from turntree.memory.history_tools import history_tools
 from turntree.models.prompt import ToolSpec
 from turntree.models.provider import Provider
 from turntree.models.providers.factory import ProviderCache, load_library
@@ -350,12 +351,13 @@ class WorkerRuntime:
             )
             talks = ConversationStore(database)
             routing = route_tools(talks.list_routable)
+            history = history_tools(self.tree.act_as)
             files = RunFiles(self._worker_resources(), self.tree.programs.user)
             open_workbench = self.parts.open_workbench
             bench = None if open_workbench is None else open_workbench(programs, files)
             pinning = RequestResolver(
                 programs, ledger, ThreadStore(database), toolsets, tuple(own.specs), (routing,),
-                no_workbench if bench is None else bench.offer,
+                no_workbench if bench is None else bench.offer, tuple(history.specs),
             )  # fmt: skip
             assembly = RequestBuilder(
                 pinning, ledger, ThreadStore(database), self.providers.build, database.keep_together
@@ -393,7 +395,7 @@ class WorkerRuntime:
                 ledger,
                 assembly,
                 asking,
-                ToolCaller((*toolsets, own, routing), redactor=self.tree.runs.redactor),
+                ToolCaller((*toolsets, own, routing, history), redactor=self.tree.runs.redactor),
                 hub,
                 own_tools=own_tools,
                 context_of=context_of,

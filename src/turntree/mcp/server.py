@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from turntree.core.errors import TurntreeError
-from turntree.mcp.memory import Memory, OpenTree
+from turntree.memory.memory import Memory, OpenTree
 
 P = ParamSpec("P")
 INSTRUCTIONS: Final = (

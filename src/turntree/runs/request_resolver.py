@@ -134,6 +134,8 @@ class RequestResolver:
     reserved: Sequence[Toolset] = ()
     """Tools of system agents."""
     find_workbench: FindWorkbench = no_workbench
+    on_request: Sequence[ToolSpec] = ()
+    """Tools of managers, and of other agents only if they list them."""
     _objects: dict[Digest, bytes] = field(default_factory=dict[Digest, bytes])
 
     async def choose(
@@ -160,7 +162,12 @@ class RequestResolver:
         bench = WorkbenchOffer() if agent is None else await self.find_workbench(agent, started)
         is_system = agent is not None and agent.is_system
         toolsets = (*self.toolsets, *self.reserved) if is_system else self.toolsets
-        tools, lacking = offered(toolsets, agent, rights, called, self.always, bench.specs)
+        is_manager = agent is not None and _persona_in(agent).role == "manager"
+        asked = () if agent is None or is_manager else _among(self.on_request, _listed(agent) or ())
+        tools, lacking = offered(
+            toolsets, agent, rights, called,
+            (*self.always, *(self.on_request if is_manager else ())), (*bench.specs, *asked),
+        )  # fmt: skip
         prompts = await self._list_prompts(started, home, settings.prompt, agent)
         entries = await self._pin(
             choice, persona, rights, agent, tools, [*called.values()], prompts
@@ -468,8 +475,14 @@ def offered(
     if agent is not None or offered_specs:
         offered_specs += always
     offered_specs = [spec for spec in offered_specs if rights.permits(right("tool", spec.name))]
-    lacking = [one for one in listed or () if not any(names_tool(one, name) for name in specs)]
+    known = {*specs, *(spec.name for spec in always)}
+    lacking = [one for one in listed or () if not any(names_tool(one, name) for name in known)]
     return offered_specs, lacking
+
+
+def _among(specs: Iterable[ToolSpec], listed: Iterable[str]) -> list[ToolSpec]:
+    names = [*listed]
+    return [spec for spec in specs if any(names_tool(one, spec.name) for one in names)]
 
 
 def names_tool(listed: str, tool: str) -> bool:

@@ -26,7 +26,7 @@ from turntree.core.message import (
 from turntree.core.thread import ThreadTurn
 from turntree.core.value import value
 from turntree.ledger.graph.causes import Cause
-from turntree.mcp.answer import cite, join_blocks, minute, page, short, title
+from turntree.memory.answer import cite, join_blocks, minute, page, short, title
 from turntree.resources.files import pair_states
 from turntree.search.passages import find_window
 from turntree.search.query import parse_query
