@@ -308,7 +308,11 @@ async def _absolute(scene: Scene) -> str | None:
 
 async def _parents(scene: Scene) -> str | None:
     up = "../" * 12
-    for path in (f"{up}{scene.host.secret}", f"/work/{up}{scene.host.secret}", f"./x/{up}etc"):
+    for path in (
+        f"{up}{scene.host.secret}",
+        f"{work_folder.INSIDE}/{up}{scene.host.secret}",
+        f"./x/{up}etc",
+    ):
         if (got := await scene.read(path)) is not None:
             return got
     return None
@@ -395,7 +399,8 @@ async def _race(scene: Scene) -> str | None:
 
 async def _exec_reads(scene: Scene) -> str | None:
     secret = scene.host.secret
-    return await scene.exec(f"cat {secret} /work/../{secret} /proc/1/root/{secret}; cat ~/.ssh/*")
+    up = f"{work_folder.INSIDE}/.."
+    return await scene.exec(f"cat {secret} {up}{secret} /proc/1/root{secret}; cat ~/.ssh/*")
 
 
 async def _exec_link(scene: Scene) -> str | None:

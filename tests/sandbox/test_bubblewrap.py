@@ -103,9 +103,15 @@ class Bare:
         return answer
 
     async def run_command(
-        self, command: Sequence[str], folder: str, *, writes: bool = False, limits: object = None
+        self,
+        command: Sequence[str],
+        folder: str,
+        *,
+        writes: bool = False,
+        limits: object = None,
+        view: object = None,
     ) -> CommandResult:
-        raise NotImplementedError(command, folder, writes, limits)
+        raise NotImplementedError(command, folder, writes, limits, view)
 
 
 @pytest.mark.parametrize("name", HARMLESS)

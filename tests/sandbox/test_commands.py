@@ -278,7 +278,7 @@ async def test_a_view_gives_folders_variables_and_a_place_to_start(
     )
     script = f'pwd; echo "$WORD"; cat {shelf}/book; echo x > {desk}/new; echo x > {shelf}/new'
     ended = await look(folder, script, view)
-    assert ended.stdout == "/work/sub\ntwo words\nlore\n"
+    assert ended.stdout == f"{walls.WORK}/sub\ntwo words\nlore\n"
     assert (desk / "new").exists()
     assert not (shelf / "new").exists()
     lost = await look(folder, "true", CommandView(working="nowhere"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turntree.core.errors import InvalidOperation, NotFound
-from turntree.workbench.folder import FILE_BYTES_MAX, WorkFolder
+from turntree.workbench.folder import FILE_BYTES_MAX, INSIDE, WorkFolder
 from turntree.workbench.profile import FOLDER, GUARDED, PLAIN, SandboxProfile, read_profiles
 
 
@@ -24,7 +24,7 @@ def at(folder: WorkFolder, path: str) -> Path:
 def test_a_file_is_written_read_and_replaced_whole(folder: WorkFolder) -> None:
     assert folder.write("a/b/c.txt", "one\n")
     at(folder, "a/b/c.txt").chmod(0o4750)
-    known = folder.read("/work/a/b/c.txt")
+    known = folder.read(f"{INSIDE}/a/b/c.txt")
     assert known.text == "one\n"
     assert not folder.write("a/b/c.txt", "two\n", state=known.state)
     # The permissions stay, and the rights of the owner do not.
@@ -36,7 +36,16 @@ def test_a_file_is_written_read_and_replaced_whole(folder: WorkFolder) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "../secret", "a/../../secret", "/work/../secret", "", ".", "a\0b", "\ud800"],
+    [
+        "/etc/passwd",
+        "../secret",
+        "a/../../secret",
+        f"{INSIDE}/../secret",
+        "",
+        ".",
+        "a\0b",
+        "\ud800",
+    ],
 )
 def test_a_path_that_leads_out_or_nowhere_is_refused(folder: WorkFolder, path: str) -> None:
     with pytest.raises(InvalidOperation):

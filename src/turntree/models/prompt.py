@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
+from turntree.auth.effects import EFFECTS, Effect, read_effects
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.effects import EFFECTS, Effect, read_effects
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest
 from turntree.core.manifest import MESSAGE_PROMPT, SESSION_PROMPT, Manifest

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from turntree.auth.effects import Effect, read_effects
 from turntree.core.canonical import Json
-from turntree.core.effects import Effect, read_effects
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.ids import Digest
 from turntree.core.message import ToolResult, ToolUse

@@ -101,10 +101,10 @@ class WorkFolder:
                 # Renamed and not written into: a file that is linked elsewhere stays as it was
                 # there, and a reader sees all of it or nothing.
                 os.replace(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
+            finally:
+                # Unless it took the other one's place.
                 with suppress(FileNotFoundError):
                     os.unlink(fresh, dir_fd=folder)
-                raise
             return before is None
 
     def list_below(self, path: str, depth: int, limit: int) -> tuple[list[ListedFile], bool]:

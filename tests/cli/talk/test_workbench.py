@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Answer, Call
 from tests.cli.talker import furnish
 from turntree.boot.open import find_sandboxes
+from turntree.workbench.folder import INSIDE
 
 FAULT = find_sandboxes()["code"].find_fault()
 pytestmark = pytest.mark.skipif(FAULT is not None, reason=f"no sandbox here: {FAULT}")
@@ -32,7 +33,7 @@ RULES = [
         "mend",
         [
             ("fs.edit", {"path": "src/add.py", "old": "a - b", "new": "a + b"}),
-            ("fs.read", {"path": "/work/src/add.py"}),
+            ("fs.read", {"path": f"{INSIDE}/src/add.py"}),
             ("shell.exec", {"cmd": ["rm", "answer.txt"]}),
             ("fs.list", {"depth": 2}),
             ("fs.grep", {"pattern": "retur[n]", "files": "*.py"}),

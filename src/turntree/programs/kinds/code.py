@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
+from turntree.auth.effects import EFFECTS, Effect
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.effects import EFFECTS, Effect
 from turntree.core.errors import Hint, InvalidOperation
 from turntree.programs.json_schema import check_schema, find_faults
 from turntree.programs.kind import Kind, Option

@@ -2,8 +2,8 @@
 
 import pytest
 
+from turntree.auth.effects import EFFECTS, read_effects
 from turntree.core.canonical import canonical, digest_bytes
-from turntree.core.effects import EFFECTS, read_effects
 from turntree.core.errors import InvalidOperation
 from turntree.models.prompt import ToolSpec
 from turntree.tools.functions import FunctionTools, tool
