@@ -105,6 +105,7 @@ CALLERS: Final = ("owner",) * 12 + ("admin",) * 4 + (
     "other workspace", "revoked", "anonymous",
 )  # fmt: skip
 """Who sends a case, drawn at random."""
+CHOICES: Final = {"role": ROLES, "url": ("https://example.net/hook",)}
 REVISIONS: Final = ("revision", "a", "b", "at", "to", "expected_head", "if-match")
 SESSIONS: Final = ("session",)
 RUNS: Final = ("run",)
@@ -186,14 +187,12 @@ class World:
             return by.choice(self.files)[1]
         if name == "turns":
             return ",".join(by.sample(list(self.turns), 2))
-        if name == "role":
-            return by.choice(ROLES)
+        if name in CHOICES:
+            return by.choice(CHOICES[name])
         if name in {"message", "part", "low", "high"}:
             return by.choice((0, 0, 1, 2))
         if name in LISTS:
             return by.choice(self.accounts[name]) if self.accounts.get(name) else None
-        if name == "url":
-            return "https://example.net/hook"
         if name == "idempotency-key":
             # A key of an earlier request now and then, which then has another body.
             return f"{by.randrange(500)}"

@@ -8,18 +8,18 @@ Message-ID, in a digest, outside of quiet hours, and to its person alone.
 
 Then a story is told with one clock that is moved by hand, step by step. Faults are planted in the
 functions of the database to see that the story finds them.
+
+The same is done with events that leave by webhooks: ``proofs.notify_webhooks``.
 """
 
 import asyncio
 import random
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email import message_from_bytes, policy
@@ -33,6 +33,8 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from proofs.drills.plants import Plant, install
 from proofs.figures import Proof, run, temporary_server
+from proofs.notify_crew import Crew
+from proofs.notify_webhooks import show_webhook_story, show_webhooks
 from proofs.notify_worker import QuickClock
 from turntree.api import Tree
 from turntree.boot.open import Settings, tree_on
@@ -41,10 +43,10 @@ from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.value import value
 from turntree.core.viewer import EVERYTHING, Sight
 from turntree.db.database import Database, ensure_database, open_database, prepare_database
-from turntree.notifications.delivery import Delivery, DeliveryAttempt
-from turntree.notifications.notice import UNREAD_MAX, Notice
+from turntree.notifications.delivery import Claim, Delivery, DeliveryAttempt
+from turntree.notifications.notice import UNREAD_MAX
 from turntree.notifications.preferences import EMAIL
-from turntree.notifications.sender import NoticeSender
+from turntree.notifications.sender import DeliverySource, NoticeSender
 from turntree.notifications.store import DeliveryStore
 from turntree.system.clock import SystemClock
 from turntree.testing.fakes import FakeClock
@@ -94,6 +96,10 @@ async def prove(proof: Proof) -> None:
                 await install(conninfo, plant)
                 found = await tell(conninfo, plant.name)
                 proof.at_least(f"planted and found: {plant.name}", bool(found), "of 1", 1)
+        if proof.wants("webhooks"):
+            conninfo = await ensure_database(server, "hooked")
+            await show_webhooks(proof, conninfo)
+            await show_webhook_story(proof, conninfo)
 
 
 @value
@@ -149,34 +155,6 @@ def _read_mail(content: bytes, to: str, at: Timestamp, answer: str, is_accepted:
     assert not _TOKEN.search(headers), "a header has the text of a notice"
     tokens = tuple((found[1], found[2]) for found in _TOKEN.finditer(body))
     return Taken(at, to.partition("@")[0], str(mail["Message-ID"]), tokens, is_accepted, answer)
-
-
-@dataclass(slots=True)
-class Crew:
-    """The workers, which are killed."""
-
-    command: Sequence[str]
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
-    killed: int = 0
-
-    def hire(self) -> None:
-        """Start another worker."""
-        self.processes.append(subprocess.Popen(self.command, stdout=subprocess.PIPE))
-
-    def kill(self, die: random.Random) -> None:
-        """Kill one of them without warning, and start another."""
-        process = die.choice(self.processes)
-        process.kill()
-        process.wait()
-        self.processes.remove(process)
-        self.killed += 1
-        self.hire()
-
-    def dismiss(self) -> None:
-        """End all of them."""
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 async def show_chaos(proof: Proof, conninfo: str) -> None:
@@ -412,8 +390,10 @@ class Story:
         await self._add("four")
         self.clock.ms += HOUR_MS
         self.answers = ["killed"]
-        with suppress(StoppedError):
+        try:
             await here()
+        except* StoppedError:
+            pass
         self.clock.ms += MINUTE_MS
         await here()
         self._expect("a claim that lasts", [("four",)])
@@ -437,10 +417,10 @@ class Story:
         self.clock.ms += 1
 
     async def _send(
-        self, delivery: Delivery, notices: Sequence[Notice], name: str
+        self, delivery: Delivery, claim: Claim, source: DeliverySource
     ) -> DeliveryAttempt:
-        del name
-        self.sent.append((delivery.id, tuple(one.text for one in notices)))
+        del source
+        self.sent.append((delivery.id, tuple(one.text for one in claim.notices)))
         match self.answers.pop(0) if self.answers else "delivered":
             case "killed":
                 raise StoppedError

@@ -1,7 +1,7 @@
 """A worker of the proof of notices: it sends them as ``turntree worker`` does, by a quick clock.
 
-``python -m proofs.notify_worker CONNINFO WORKSPACE PORT BEGAN SPEED``. It says ``ready`` when it
-sends. It has no runs to work on.
+``python -m proofs.notify_worker CONNINFO WORKSPACE PORT BEGAN SPEED [HOST]``. It says ``ready``
+when it sends. It has no runs to work on. ``HOST`` is a receiver of webhooks on this machine.
 """
 
 import sys
@@ -13,8 +13,11 @@ from turntree.core.ids import Timestamp, WorkspaceId, instant
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database
 from turntree.notifications.mail import MailServer
+from turntree.notifications.preferences import WEBHOOK
 from turntree.notifications.sender import NoticeSender, make_channels
 from turntree.system.clock import SystemClock
+from turntree.webhooks.channel import WebhookChannel
+from turntree.webhooks.event_queue import EventQueue
 
 LOOK_S = 0.05
 MAIL_S_MAX = 1.0
@@ -36,11 +39,16 @@ class QuickClock(SystemClock):
         return instant(self._began_ms + round(passed * self._speed))
 
 
-async def work(conninfo: str, workspace: str, port: int, clock: QuickClock) -> None:
+async def work(
+    conninfo: str, workspace: str, port: int, clock: QuickClock, hosts: frozenset[str]
+) -> None:
     """Send what has to leave, until the process is ended."""
     server = MailServer("127.0.0.1", port, "none", "turntree@example.net", timeout_s=MAIL_S_MAX)
     async with open_database(conninfo, WorkspaceId(workspace)) as database:
-        sender = NoticeSender(database.seen_by(EVERYTHING), clock, make_channels(server))
+        webhooks = WebhookChannel(clock, hosts, timeout_s=MAIL_S_MAX)
+        channels = {**make_channels(server), WEBHOOK: webhooks.send}
+        begin = EventQueue(clock).begin
+        sender = NoticeSender(database.seen_by(EVERYTHING), clock, channels, begin)
         print("ready", flush=True)
         while True:
             await sender.look()
@@ -48,5 +56,6 @@ async def work(conninfo: str, workspace: str, port: int, clock: QuickClock) -> N
 
 
 if __name__ == "__main__":
-    _, CONNINFO, WORKSPACE, PORT, BEGAN, SPEED = sys.argv
-    anyio.run(work, CONNINFO, WORKSPACE, int(PORT), QuickClock(int(BEGAN), float(SPEED)))
+    _, CONNINFO, WORKSPACE, PORT, BEGAN, SPEED, *HOSTS = sys.argv
+    CLOCK = QuickClock(int(BEGAN), float(SPEED))
+    anyio.run(work, CONNINFO, WORKSPACE, int(PORT), CLOCK, frozenset(HOSTS))

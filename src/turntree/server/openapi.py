@@ -179,8 +179,7 @@ def _describe(route: ApiRoute, asks: dict[str, Any]) -> dict[str, Any]:
         ]
     elif route.is_raw:
         # Of any shape: its sender decides.
-        content = {JSON: {"schema": {}}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": {}}}}
     elif route.asks is not NoValues:
         body = {
             "type": "object",

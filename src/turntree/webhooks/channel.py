@@ -98,8 +98,8 @@ async def _judge(reply: httpx2.Response) -> DeliveryAttempt:
     said = "".join(
         char for char in text[:ERROR_BYTES_MAX].decode(errors="replace") if char.isprintable()
     )
-    result = "rejected" if reply.status_code == GONE else "refused"
-    return DeliveryAttempt(result, f"{reply.status_code}: {said}".removesuffix(": "))
+    error = f"{reply.status_code}: {said}".removesuffix(": ")
+    return DeliveryAttempt("rejected" if reply.status_code == GONE else "refused", error)
 
 
 @cache
