@@ -166,7 +166,7 @@ def _read_decision(attempt: Attempt, outcome: Outcome, triage: Mapping[str, Any]
         if fact.event.kind == "route.chosen":
             data: Mapping[str, Any] = fact.event.data
             return TriageDecision(tuple(data["agents"]), data["reason"], "rank", turn)
-    reply = [message for message in attempt.run.reply if isinstance(message, Message)]
+    reply = attempt.run.reply
     accepted = {
         result.call_id
         for message in reply

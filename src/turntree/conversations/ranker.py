@@ -76,7 +76,7 @@ class AgentRanker:
     async def _embed(
         self, embedder: Embedder, texts: Sequence[str], kind: TextKind
     ) -> list[Vector]:
-        keys = [(embedder.id, kind, text) for text in texts]
+        keys: list[tuple[str, TextKind, str]] = [(embedder.id, kind, text) for text in texts]
         missing = [key for key in dict.fromkeys(keys) if key not in self._known]
         if missing:
             while self._known and len(self._known) + len(missing) > VECTORS_MAX:
