@@ -52,6 +52,7 @@ def test_the_table_says_who_may_do_what() -> None:
     """The whole table, once more: a change of it is on purpose."""
     wanted = (
         "read", "invoke", "key.create", "configure", "fork", "key.manage", "member.manage",
+        "webhook.create", "webhook.manage", "trigger.create", "trigger.manage",
     )  # fmt: skip
     may = {
         role: {name for name in wanted if RIGHTS[role].permits(right("action", name))}
@@ -59,7 +60,15 @@ def test_the_table_says_who_may_do_what() -> None:
     }
     assert may == {
         "admin": {*wanted},
-        "member": {"read", "invoke", "key.create", "configure", "fork"},
+        "member": {
+            "read",
+            "invoke",
+            "key.create",
+            "configure",
+            "fork",
+            "webhook.create",
+            "trigger.create",
+        },
         "guest": {"read", "invoke", "key.create"},
     }
     assert roles_with(right("action", "member.manage")) == ["admin"]

@@ -65,7 +65,8 @@ FACTS = {
     "message_files", "model_calls", "object_writers", "objects", "post_deliveries", "posts",
     "program_refs",
     "program_versions", "raw_blocks", "resources", "segments", "session_history",
-    "session_plans", "snapshots", "spawns", "tool_calls", "transcripts", "turn_bodies",
+    "session_plans", "snapshots", "spawns", "tool_calls", "transcripts", "trigger_firings",
+    "turn_bodies",
     "turn_snapshots", "turn_sources", "turns",
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
@@ -75,9 +76,9 @@ MOVING = {
     "participants", "passwords", "plans", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
-    "tags", "trigger_firings", "triggers", "webhook_secrets", "webhooks", "workers",
+    "tags", "triggers", "webhook_secrets", "webhooks", "workers",
 }  # fmt: skip
-UNCHANGED = {"delivered_notices", "identities", "login_states", "trigger_firings"}
+UNCHANGED = {"delivered_notices", "identities", "login_states"}
 """Of those, what is made and deleted, and not even the application may change."""
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 86
-DIGEST: Final = "e570cbc5e14e4d33b8cb0b9c0c3465ccd2c5625d54fde72bf62e5d2eb218d661"
+NUMBER: Final = 87
+DIGEST: Final = "650d3f488f3b4dc08a2839aa8de98645e1954fef6ec84ab4ed6f6648dd6c3aa0"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -7,14 +7,14 @@ from tests.cli.conftest import Call, forging
 from tests.cli.project import Project
 from turntree.boot.open import open_tree
 
-FAIL = """
+FAIL = b"""
 INSERT INTO turntree.notice_deliveries (workspace_id, id, person, channel, address, created_at,
     next_attempt_at, event_stream, event_seq, outcome, ended_at, error, attempts)
   SELECT e.workspace_id, 'msg-' || md5(e.seq::text), 'human:ana', 'webhook', %s, now(), now(),
       e.stream_id, e.seq, 'failed', now(), '500: no', 90
     FROM turntree.events e ORDER BY e.n DESC LIMIT 1
 """
-FIRE = """
+FIRE = b"""
 INSERT INTO turntree.trigger_firings
     (workspace_id, trigger_id, message_id, owner, digest, run_id, at)
   SELECT t.workspace_id, t.id, 'msg-1', t.owner, sha256('x'), %s::uuid, now()
@@ -28,7 +28,7 @@ async def post(project: Project) -> str:
         return str((await tree.runs.post("main", "hello")).run)
 
 
-def forge(statement: str, value: str) -> None:
+def forge(statement: bytes, value: str) -> None:
     """Change the database of the command line as a worker or a server would."""
     with psycopg.connect(forging(), autocommit=True) as owner:
         owner.execute(statement, (value,))

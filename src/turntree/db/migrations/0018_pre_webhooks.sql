@@ -61,10 +61,10 @@ CREATE TABLE turntree.trigger_firings (
 );
 CREATE INDEX trigger_firings_order ON turntree.trigger_firings (workspace_id, trigger_id, at);
 
-SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['webhook_secrets', 'webhooks', 'triggers', 'trigger_firings']) t;
+SELECT turntree.enable_row_security(t) FROM unnest(ARRAY['webhook_secrets', 'webhooks', 'triggers']) t;
+SELECT turntree.make_append_only('trigger_firings', false);
 -- People who query with SQL have no use for it, and an import adds none.
 REVOKE SELECT ON turntree.webhook_secrets, turntree.webhooks, turntree.triggers, turntree.trigger_firings
   FROM turntree_reader, turntree_importer;
 GRANT INSERT, UPDATE ON turntree.webhook_secrets, turntree.webhooks, turntree.triggers TO turntree_app;
 GRANT DELETE ON turntree.webhook_secrets TO turntree_app;
-GRANT INSERT ON turntree.trigger_firings TO turntree_app;
