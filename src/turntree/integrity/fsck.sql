@@ -208,7 +208,7 @@ SELECT coalesce(t.id, b.turn_id)::text
 -- A trigger with a condition would refuse some changes only.
 SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
-    'session_history', 'spawns', 'events', 'event_links', 'idempotency_keys', 'message_files', 'raw_blocks', 'transcripts',
+    'session_history', 'spawns', 'events', 'event_links', 'idempotency_keys', 'message_files', 'raw_blocks', 'transcripts', 'trigger_firings',
     'turn_sources', 'handoffs', 'resources', 'snapshots', 'handles', 'turn_snapshots', 'session_plans',
     'program_versions', 'program_refs', 'object_writers', 'posts', 'post_deliveries', 'bound_sessions']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
