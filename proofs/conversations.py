@@ -203,7 +203,9 @@ async def prove_stories(
     async with asyncio.TaskGroup() as group:
         group.create_task(tell_all())
         chance = random.Random(proof.seed)
-        killing = group.create_task(_kill(world, members, database, extent, chance, told))
+        killing = group.create_task(
+            _kill(world, members, database, extent, chance, told, len(numbers))
+        )
         await done.wait()
         await killing
     await until_quiet(world)
@@ -332,6 +334,7 @@ async def _kill(
     extent: Extent,
     chance: random.Random,
     told: Sequence[Told],
+    stories: int,
 ) -> None:
     """Kill processes at random while stories are told, and start them again."""
     blows = ["server"] * extent.servers + ["worker"] * extent.workers
@@ -339,7 +342,7 @@ async def _kill(
     chance.shuffle(blows)
     for number, blow in enumerate(blows, start=1):
         # Spread over the stories: each hits while some are told.
-        wanted = (number * extent.stories) // (len(blows) + 1)
+        wanted = number * stories // (len(blows) + 1)
         while len(told) < wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         for member in members:
