@@ -271,7 +271,7 @@ class ConversationStore:
             connection, SQL["list_names"], workspace=self.database.workspace,
             principals=text_array([*principals]),
         )  # fmt: skip
-        return {principal: name for principal, name in rows}
+        return {str(principal): str(name) for principal, name in rows}
 
     async def list_conversations(
         self, *, by: str, only: ProgramId | None = None, archived: bool = False
