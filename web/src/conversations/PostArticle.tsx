@@ -144,7 +144,7 @@ const BY: Record<string, string> = {
   model: "by a model",
 };
 
-/** Who was chosen to answer a post that mentions nobody, and why. */
+/** Who was chosen to answer a post without a mention, and why. */
 function Decision({ post, names }: { post: Post; names: ReadonlyMap<string, string> }) {
   if (post.decision_pending) return <p className="post-decision">Deciding who answers…</p>;
   const { decision } = post;

@@ -131,7 +131,7 @@ export function CreateDialog(props: { close: () => void; created: (made: Convers
           <label>
             <input type="radio" name="visibility" checked={isPublic} onChange={() => setPublic(true)} />
             <span>
-              Public<small>Everyone in the workspace reads it, and joins by a first post.</small>
+              Public<small>The whole workspace reads it, and members join by a first post.</small>
             </span>
           </label>
         </fieldset>
@@ -153,7 +153,7 @@ export function AddDialog({ conversation, close, finish }: Asked) {
   const options = (answer.data ?? []).filter((one) => !one.is_present);
   const isCurrent = asked === text.trim() && !answer.isFetching;
   const chosen = Math.min(active, options.length - 1);
-  // Whoever stands first is chosen by a few letters, or by a key, and never by Enter alone.
+  // The first one is chosen by a few letters, or by a key, and never by Enter alone.
   useEffect(() => setActive(asked ? 0 : -1), [asked]);
   const add = async (principal: string, name: string) => {
     const done = await act.run(() => membership(workspace, conversation).add(principal, name));
@@ -210,7 +210,7 @@ export function AddDialog({ conversation, close, finish }: Asked) {
             {answer.isFetching
               ? "Looking…"
               : text.trim()
-                ? "Nobody of this name whom you may add. A private agent is added by its owner."
+                ? "You may add no person or agent of this name. A private agent is added by its owner."
                 : "All whom you may add take part already."}
           </p>
         )}

@@ -1,4 +1,4 @@
-/** Who someone is: principals, names and how they are shown. Pure. */
+/** Principals as people and agents: their names, and how they are shown. Pure. */
 
 import type { ParticipantDocument } from "../api/types.ts";
 import { TONES, toneOf } from "../core/agents.ts";

@@ -97,7 +97,7 @@ export default function InboxPage() {
       ))}
       {answer.isSuccess && notices.length === 0 ? (
         <Empty
-          title={isAll ? "Nobody told you anything yet" : "Nothing waits for you"}
+          title={isAll ? "You were told nothing yet" : "Nothing waits for you"}
           icon={<Inbox aria-hidden="true" />}
         >
           Mentions, invitations to conversations, questions of agents, and failures of what you started come
