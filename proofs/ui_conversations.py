@@ -364,7 +364,7 @@ async def ask_own_agent(proof: Proof, team: Team, bob: Reader, alice: Reader) ->
     await alice.write("@diar", f"what did I write of the {WORDS}?")
     await alice.sees("by the harbour", name="Diary")
     await bob.sees("by the harbour", name="Diary")
-    await bob.write(f"@[Diary](agent:{PRIVATE}) and of the other {WORDS}?")
+    await bob.write(f"So, @[Diary](agent:{PRIVATE}), and of the other {WORDS}?")
     await alice.sees("and of the other", name="bob")
     tree = team.of("ana")
     posts = await tree.conversations.list_posts(NAME, limit=500)
