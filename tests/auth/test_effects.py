@@ -2,7 +2,7 @@
 
 import pytest
 
-from turntree.auth.effects import EFFECTS, read_effects
+from turntree.auth.permissions import EFFECTS, read_effects
 from turntree.core.canonical import canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
 from turntree.models.prompt import ToolSpec

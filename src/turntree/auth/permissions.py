@@ -24,6 +24,11 @@ Pattern = NewType("Pattern", str)
 
 RightKind = Literal["tool", "credential", "action"]
 KINDS: Final[tuple[RightKind, ...]] = get_args(RightKind)
+Effect = Literal["reads_private", "untrusted_output", "external_write", "exec", "destructive"]
+"""What calling a tool may do, as the tool declares: it returns what only some may read; it returns
+text that others wrote, in which instructions may be hidden; it changes or tells something outside
+of the conversation; it runs commands; it overwrites or deletes."""
+EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
 NAME_CHARS_MAX: Final = 200
 PATTERNS_MAX: Final = 1000
 """Maximum number of patterns in a set, allow and deny together."""
@@ -203,6 +208,18 @@ class Permissions:
             allow += _patterns(kind, given.get("allow", ()))
             deny += _patterns(kind, given.get("deny", ()))
         return cls(tuple(allow), tuple(deny))
+
+
+def read_effects(names: Iterable[object]) -> tuple[Effect, ...]:
+    """Return effects in their order, each once.
+
+    Raises:
+        InvalidOperation: One of the names is not an effect.
+    """
+    given = list(names)
+    if strangers := [name for name in given if name not in EFFECTS]:
+        raise InvalidOperation(f"{strangers[0]!r} is not an effect; there are {', '.join(EFFECTS)}")
+    return tuple(effect for effect in EFFECTS if effect in given)
 
 
 def tools(*names: str) -> tuple[Pattern, ...]:

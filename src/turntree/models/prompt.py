@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
-from turntree.auth.effects import EFFECTS, Effect, read_effects
+from turntree.auth.permissions import EFFECTS, Effect, read_effects
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import InvalidOperation

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_typ
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
-from turntree.auth.effects import Effect, read_effects
+from turntree.auth.permissions import Effect, read_effects
 from turntree.core.canonical import Json, tidy
 from turntree.core.errors import InvalidOperation
 from turntree.core.message import ToolResult, ToolUse

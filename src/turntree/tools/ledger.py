@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import anyio.to_thread
 import orjson
 
-from turntree.auth.effects import Effect
+from turntree.auth.permissions import Effect
 from turntree.core.canonical import Json, as_text
 from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Digest, RunId, TurnId

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from turntree.auth.effects import Effect, read_effects
+from turntree.auth.permissions import Effect, read_effects
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.ids import Digest

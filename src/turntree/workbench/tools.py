@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import anyio.to_thread
 
-from turntree.auth.effects import Effect
+from turntree.auth.permissions import Effect
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import RunId
 from turntree.core.message import ToolResult, ToolUse

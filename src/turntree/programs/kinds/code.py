@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from turntree.auth.effects import EFFECTS, Effect
+from turntree.auth.permissions import EFFECTS, Effect
 from turntree.core.canonical import Json, canonical, digest_bytes
 from turntree.core.errors import Hint, InvalidOperation
 from turntree.programs.json_schema import check_schema, find_faults
