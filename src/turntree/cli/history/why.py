@@ -76,7 +76,7 @@ def _why_post(terminal: Terminal, conversation: str, number: int) -> None:
         return await opened.tree.conversations.explain(conversation, number), opened.now
 
     # Loads the parser of mentions, which no other explanation needs.
-    from turntree.cli.output.post_why import draw_post_why, post_why_document
+    from turntree.cli.history.post_why import draw_post_why, post_why_document
 
     found, now = with_ledger(terminal, read)
     if terminal.as_json:

@@ -34,7 +34,7 @@ ROLE_COLUMNS: Final = 10
 
 
 @value
-class Addressed:
+class ErasureTarget:
     """A message, and where it is."""
 
     turn: Turn
@@ -114,7 +114,7 @@ def erase(terminal: Terminal, message: str, reason: str, yes: bool) -> None:
     terminal.note(f"next: turntree verify {digits(asked.turn.digest)}")
 
 
-async def _read(opened: CliContext, *, revision: str) -> Addressed:
+async def _read(opened: CliContext, *, revision: str) -> ErasureTarget:
     tree = opened.tree
     place = await tree.resolve(revision)
     stored = await tree.turns.get(place.turn)
@@ -134,10 +134,10 @@ async def _read(opened: CliContext, *, revision: str) -> Addressed:
     find_part(readable.turn, place.part)
     message = readable.turn.messages[place.part.n]
     # Sealed bytes, not the restored ones, give the digest that stays.
-    return Addressed(stored.turn, place.part.n, message, sessions)
+    return ErasureTarget(stored.turn, place.part.n, message, sessions)
 
 
-async def _erase(opened: CliContext, *, asked: Addressed, reason: str) -> tuple[bool, Event]:
+async def _erase(opened: CliContext, *, asked: ErasureTarget, reason: str) -> tuple[bool, Event]:
     tree = opened.tree
     changed = await tree.turns.erase(asked.turn.id, asked.number, reason=reason)
     # They hold the titles of turns. The next turn of each folder writes its replica again.
@@ -155,7 +155,7 @@ def _words(message: Message | ErasedMessage) -> str:
     return clean(" ".join(words_of(part, "full") for part in message.parts)) or "(no text)"
 
 
-def _list_left(asked: Addressed) -> list[str]:
+def _list_left(asked: ErasureTarget) -> list[str]:
     """Return what an erasure does not reach, one sentence each."""
     tools = sorted({s.origin.tool for s in asked.held_by if s.origin is not None})
     transcripts = [f"the transcript that {clean(tool)} keeps in its own files" for tool in tools]
