@@ -67,10 +67,6 @@ PLANTS: Final = (
         ((r"THEN (turntree\.has_shared_access\(p_ws,)", r"THEN p_right = 'read' OR \1"),),
     ),
     Plant(
-        "each member wakes a private agent",
-        ((r"AND turntree\.has_program_access\([^)]*p_(author|charged), 'invoke'\)", ""),),
-    ),
-    Plant(
         "a mention is not told",
         ((r"IF became = 'person' THEN", "IF false THEN"),),
     ),
