@@ -105,10 +105,12 @@ def _read_profile(name: str, given: Mapping[str, Any]) -> SandboxProfile:
 
 
 def _read_folders(member: str, given: object) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list):
         raise InvalidOperation(f"{member} = {given!r} is not a list of folders")
     folders: list[str] = []
-    for text in cast("list[str]", given):
+    for text in cast("list[object]", given):
+        if not isinstance(text, str):
+            raise InvalidOperation(f"{member}: {text!r} is not the path of a folder")
         path = Path(text).expanduser()
         if not path.is_absolute() or ".." in path.parts or len(path.parts) < 2:  # noqa: PLR2004
             raise InvalidOperation(f"{member}: {text!r} is not an absolute path of a folder")
