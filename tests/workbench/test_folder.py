@@ -127,7 +127,8 @@ def test_profiles_are_read_from_a_file(tmp_path: Path) -> None:
     "text",
     [
         "[folder]\n", "[code]\n", "[Build]\n", "build = 1\n", "[build]\nsecond = 1\n", "[build",
-        '[build]\nread = "/opt"\n', "[build]\nread = [1]\n", '[build]\nread = ["opt"]\n', '[build]\nread = ["/"]\n',
+        '[build]\nread = "/opt"\n', "[build]\nread = [1]\n",
+        '[build]\nread = ["opt"]\n', '[build]\nread = ["/"]\n',
         '[build]\nwrite = ["/etc"]\n', '[build]\nwrite = ["/tmp"]\n', '[build]\nnetwork = "yes"\n',
         "[build]\nseconds = 0\n", "[build]\nseconds = true\n", '[build]\nread = ["/a/../b"]\n',
     ],
