@@ -33,10 +33,10 @@ from proofs.notify_crew import Crew
 from proofs.notify_worker import QuickClock
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.webhook_signature import sign
 from turntree.boot.open import Settings, tree_on
 from turntree.core.principal import Principal
 from turntree.core.viewer import EVERYTHING
-from turntree.core.webhook_signature import sign
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.notifications.delivery import Claim, Delivery, DeliveryAttempt
 from turntree.notifications.preferences import WEBHOOK, NoticePreferences

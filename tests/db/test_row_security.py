@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 from proofs.fsck_story import tell_resources
 from turntree.api import Tree
 from turntree.auth.identities.identity import ProvenAccount
+from turntree.auth.webhook_signature import sign
 from turntree.boot.open import Settings, tree_on
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction
@@ -39,7 +40,6 @@ from turntree.core.session import Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.viewer import EVERYTHING, Sight
-from turntree.core.webhook_signature import sign
 from turntree.db.database import Database, open_database, prepare_database
 from turntree.integrity.fsck import SQL as FSCK_SQL
 from turntree.ledger.raw_codec import RawRecord

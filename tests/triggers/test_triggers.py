@@ -13,11 +13,11 @@ from standardwebhooks import Webhook as StandardWebhook
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Permissions
+from turntree.auth.webhook_signature import TOLERANCE_S, check_secret, make_secret, sign, verify
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import Conflict, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.principal import Principal
 from turntree.core.viewer import EVERYTHING
-from turntree.core.webhook_signature import TOLERANCE_S, check_secret, make_secret, sign, verify
 from turntree.db.database import Database
 from turntree.runs.engines.inline import InlineEngine
 from turntree.testing.fakes import FakeClock

@@ -18,11 +18,11 @@ from turntree.auth.member import (
 from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
 from turntree.auth.permissions import Permissions, right
+from turntree.auth.webhook_signature import check_secret, make_secret, verify
 from turntree.core.clock import Clock
 from turntree.core.errors import Conflict, Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import instant, unix_ms
 from turntree.core.value import Facet, value
-from turntree.core.webhook_signature import check_secret, make_secret, verify
 from turntree.runs.service import Runs
 from turntree.triggers.store import TriggerStore
 from turntree.triggers.trigger import (

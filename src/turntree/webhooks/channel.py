@@ -11,10 +11,10 @@ from typing import Final
 import anyio
 import httpx2
 
+from turntree.auth.webhook_signature import sign
 from turntree.core.clock import Clock
 from turntree.core.ids import unix_ms
 from turntree.core.value import value
-from turntree.core.webhook_signature import sign
 from turntree.notifications.delivery import Claim, Delivery, DeliveryAttempt
 from turntree.notifications.sender import DeliverySource
 from turntree.system.public_addresses import NotPublicError, PublicTransport, Resolve, resolve

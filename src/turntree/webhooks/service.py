@@ -12,11 +12,11 @@ from turntree.auth.execution_context import ExecutionContext, find_current
 from turntree.auth.member import CREATE_WEBHOOKS, MANAGE_WEBHOOKS, as_person, roles_with
 from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
+from turntree.auth.webhook_signature import make_secret
 from turntree.core.clock import Clock
 from turntree.core.errors import Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import instant, unix_ms
 from turntree.core.value import Facet, value
-from turntree.core.webhook_signature import make_secret
 from turntree.webhooks.store import WebhookStore
 from turntree.webhooks.webhook import (
     ROTATION_HOURS_DEFAULT,

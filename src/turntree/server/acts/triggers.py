@@ -11,9 +11,9 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 
 from turntree.auth.member import CREATE_TRIGGERS
 from turntree.auth.permissions import Permissions
+from turntree.auth.webhook_signature import ID_HEADER, SIGNATURE_HEADER, TIME_HEADER
 from turntree.core.errors import PermissionDenied
 from turntree.core.value import value
-from turntree.core.webhook_signature import ID_HEADER, SIGNATURE_HEADER, TIME_HEADER
 from turntree.server.access.visitor import Visitor
 from turntree.server.context import ServerContext
 from turntree.server.problems import Refusal
