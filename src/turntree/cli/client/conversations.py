@@ -27,7 +27,7 @@ from turntree.core.errors import NotFound, TurntreeError
 from turntree.core.ids import RunId, Timestamp
 from turntree.core.program import Visibility
 from turntree.core.value import value
-from turntree.wire.conversations import DecisionDocument
+from turntree.wire.conversations import DecisionDocument, PostDocument
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class ServedConversations:
     ) -> list[Post]:
         """Return the newest posts between two positions, oldest first."""
         found = await self.api.list_posts(conversation, after=after, before=before, limit=limit)
-        return [Post(**{**asdict(one), "decision": _read_decision(one.decision)}) for one in found]
+        return [_read_post(one) for one in found]
 
     async def list_pending(self, conversation: str, post: int) -> list[RunId]:
         """Return the runs that are still to answer a post."""
@@ -172,6 +172,13 @@ def post(
 
 def _read_decision(document: DecisionDocument | None) -> TriageDecision | None:
     return None if document is None else read_decision(asdict(document))
+
+
+def _read_post(document: PostDocument) -> Post:
+    fields: dict[str, Any] = {
+        **asdict(document), "decision": _read_decision(document.decision),
+    }  # fmt: skip
+    return Post(**fields)
 
 
 def _read(kind: Callable[..., T], document: Any) -> T:

@@ -1,7 +1,7 @@
 """``/conversations``: who takes part, what is said, and whom to mention."""
 
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
@@ -147,7 +147,7 @@ def conversation_document(found: Conversation) -> ConversationDocument:
 
 def post_document(post: Post) -> PostDocument:
     """Return a post as it is answered."""
-    fields = {**asdict(post), "decision": decision_document(post.decision)}
+    fields: dict[str, Any] = {**asdict(post), "decision": decision_document(post.decision)}
     return PostDocument(**fields)
 
 
