@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from turntree.auth.execution_context import ExecutionContext
     from turntree.auth.identities.service import Identities
     from turntree.auth.invitations import Invitations
+    from turntree.auth.logins.passwords import Passwords
     from turntree.auth.logins.service import LoginSessions
     from turntree.auth.members import Members
-    from turntree.auth.passwords import Passwords
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
     from turntree.conversations.service import Conversations
@@ -469,7 +469,7 @@ class Tree:
     @cached_property
     def passwords(self) -> Passwords:
         """Passwords of admins."""
-        from turntree.auth.passwords import Passwords
+        from turntree.auth.logins.passwords import Passwords
 
         return Passwords(self.members.store, self._on.clock, self.authority.own)
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from turntree.api import Tree
-from turntree.auth import password as passwords
+from turntree.auth.logins import password as passwords
 from turntree.boot.open import Settings, tree_on
 from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.principal import Principal

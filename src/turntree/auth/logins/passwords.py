@@ -7,10 +7,10 @@ invited. A hash never leaves the database, and no event has one.
 from typing import Final
 
 from turntree.auth.execution_context import ExecutionContext, find_current
+from turntree.auth.logins.password import hash_password, is_password
 from turntree.auth.member import MANAGE_MEMBERS, as_person, roles_with
 from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
-from turntree.auth.password import hash_password, is_password
 from turntree.core.clock import Clock
 from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.core.principal import SYSTEM, Principal
