@@ -34,10 +34,19 @@ def test_a_profile_has_a_picture_an_owner_and_the_time_of_the_last_turn(atlas: C
     assert atlas("agent", "configure", "atlas", "--avatar", "not an address").code == 1
 
 
-def test_a_sandbox_that_cannot_be_given_is_refused(atlas: Call) -> None:
-    assert atlas("agent", "configure", "atlas", "--sandbox", "code").code == 0
-    refused = atlas("agent", "configure", "atlas", "--sandbox", "jail")
-    assert (refused.code, "sandbox" in refused.err, "'code'" in refused.err) == (1, True, True)
+def test_a_sandbox_that_no_profile_can_have_is_refused(atlas: Call) -> None:
+    refused = atlas("agent", "configure", "atlas", "--sandbox", "a jail")
+    assert (refused.code, "sandbox" in refused.err) == (1, True)
+
+
+def test_a_sandbox_that_this_machine_lacks_is_noted_with_those_it_has(atlas: Call) -> None:
+    known = atlas("agent", "configure", "atlas", "--sandbox", "code")
+    assert (known.code, "no sandbox profile" in known.err) == (0, False)
+    unknown = atlas("agent", "configure", "atlas", "--sandbox", "jail")
+    assert unknown.code == 0
+    assert "no sandbox profile 'jail' on this machine: there are code, folder" in unknown.err
+    made = atlas("agent", "create", "scribe", "--sandbox", "jail")
+    assert (made.code, "no sandbox profile 'jail'" in made.err) == (0, True)
 
 
 def test_everyone_reads_a_public_profile_and_only_its_owner_changes_it(

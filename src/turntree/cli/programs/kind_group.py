@@ -245,7 +245,7 @@ def _config(base: dict[str, Json], kind: "Kind", given: dict[str, Any]) -> dict[
 
 def _tell_begun(terminal: Terminal, program: Program) -> None:
     from turntree.cli.output.program import program_document
-    from turntree.cli.programs.program import note_type
+    from turntree.cli.programs.program import note_absent
     from turntree.cli.programs.secret_hosts import settle_hosts
 
     terminal.tell(
@@ -255,5 +255,5 @@ def _tell_begun(terminal: Terminal, program: Program) -> None:
         undo=None,
         then=(f"see it with: turntree program show {program.name}",),
     )
-    note_type(terminal, program)
+    note_absent(terminal, program)
     settle_hosts(terminal, program, is_new=True)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from turntree.cli.command import Terminal, verb
-from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.program import (
     answer_lines,
     called,
@@ -149,17 +149,22 @@ def configure_program(
         undo=None,
         then=(f"see it with: turntree program show {word}",),
     )
-    note_type(terminal, after)
+    note_absent(terminal, after)
     settle_hosts(terminal, after, is_new=False)
 
 
-def note_type(terminal: Terminal, program: Program) -> None:
-    """Print a note if no installed package provides a provider's type.
+def note_absent(terminal: Terminal, program: Program) -> None:
+    """Print a note if this machine lacks a provider's type or a sandbox profile that a config names.
 
-    That is not an error: a worker elsewhere may have the package.
+    That is not an error: a worker on another machine may have it.
     """
-    if program.kind != "provider":
-        return
+    if program.kind == "provider":
+        _note_type(terminal, program)
+    elif program.kind == "agent" and (profile := program.config.get("sandbox")) is not None:
+        _note_profile(terminal, program, str(profile))
+
+
+def _note_type(terminal: Terminal, program: Program) -> None:
     from turntree.models.providers.factory import provider_types
 
     type, known = str(program.config.get("provider_type")), provider_types()
@@ -169,6 +174,18 @@ def note_type(terminal: Terminal, program: Program) -> None:
             "a worker needs the package that provides it"
         )
         terminal.note(f"next: turntree provider configure {program.name} --type TYPE")
+
+
+def _note_profile(terminal: Terminal, program: Program, profile: str) -> None:
+    from turntree.workbench.profile import CODE, FOLDER, read_profiles
+
+    known = sorted({CODE, *read_profiles(load_settings().sandbox_profiles)})
+    if profile not in known:
+        terminal.note(
+            f"no sandbox profile {profile!r} on this machine: there are {', '.join(known)}; "
+            "a worker without it gives the agent no tools for folders"
+        )
+        terminal.note(f"next: turntree agent configure {program.name} --sandbox {FOLDER}")
 
 
 def invoke_program(
@@ -261,7 +278,7 @@ def create(
         program_document(made),
         undo=None,
     )
-    note_type(terminal, made)
+    note_absent(terminal, made)
     settle_hosts(terminal, made, is_new=True)
 
 
