@@ -154,7 +154,7 @@ def configure_program(
 
 
 def note_absent(terminal: Terminal, program: Program) -> None:
-    """Print a note if this machine lacks a provider's type or a sandbox profile that a config names.
+    """Print a note if this machine lacks a provider type or a sandbox profile that a config names.
 
     That is not an error: a worker on another machine may have it.
     """
