@@ -355,15 +355,30 @@ DELETE FROM turntree.events WHERE workspace_id = %(workspace)s AND kind = 'post.
 
 -- name: i54
 UPDATE turntree.participants SET removed_by = 'human:ana', removed_at = now() WHERE workspace_id = %(workspace)s
-    AND principal = 'agent:warden' AND conversation_id IN (SELECT id FROM turntree.conversations
-      WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
+    AND (conversation_id, number) IN (SELECT conversation_id, number FROM turntree.participants
+      WHERE workspace_id = %(workspace)s AND principal = 'agent:warden' AND removed_at IS NULL
+      ORDER BY md5(conversation_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING principal || ' in ' || conversation_id;
 
 -- name: i55
-DELETE FROM turntree.post_decisions WHERE workspace_id = %(workspace)s AND (conversation_id, seq) IN (
-    SELECT conversation_id, seq FROM turntree.post_decisions
-      WHERE workspace_id = %(workspace)s ORDER BY md5(conversation_id::text || seq || %(seed)s) LIMIT %(count)s)
-  RETURNING 'post ' || seq || ' of ' || conversation_id;
+-- Decisions that are gone, that name another agent, and that a turn made which nobody asked for one.
+WITH drawn AS (
+  SELECT conversation_id, seq, row_number() OVER (ORDER BY md5(conversation_id::text || seq || %(seed)s)) AS n
+    FROM turntree.post_decisions WHERE workspace_id = %(workspace)s
+), gone AS (
+  DELETE FROM turntree.post_decisions d USING drawn p
+    WHERE n <= %(count)s AND n %% 3 = 1 AND d.workspace_id = %(workspace)s AND (d.conversation_id, d.seq) = (p.conversation_id, p.seq)
+    RETURNING d.conversation_id, d.seq
+), otherwise AS (
+  UPDATE turntree.post_decisions d SET
+      agents = CASE n %% 3 WHEN 2 THEN ARRAY['agent:eve'] ELSE agents END,
+      method = CASE n %% 3 WHEN 0 THEN 'model' ELSE method END,
+      turn_id = CASE n %% 3 WHEN 0 THEN gen_random_uuid() ELSE turn_id END
+    FROM drawn p
+    WHERE n <= %(count)s AND n %% 3 <> 1 AND d.workspace_id = %(workspace)s AND (d.conversation_id, d.seq) = (p.conversation_id, p.seq)
+    RETURNING d.conversation_id, d.seq
+)
+SELECT 'post ' || seq || ' of ' || conversation_id FROM (SELECT * FROM gone UNION ALL SELECT * FROM otherwise) x;
 
 -- name: i56
 UPDATE turntree.conversations SET posted_at = posted_at - interval '1 hour' WHERE workspace_id = %(workspace)s AND id IN (

@@ -509,6 +509,16 @@ FAULTS = {
         "I54 UPDATE turntree.participants SET removed_at = now(), removed_by = 'human:ana'"
         " WHERE principal = 'agent:warden'"
     ),
+    "it has no mention, and nothing was decided about it": (
+        "I55 DELETE FROM turntree.post_decisions"
+    ),
+    "the decision about it and the event that describes it differ": (
+        "I55 UPDATE turntree.post_decisions SET agents = ARRAY['agent:eve']"
+    ),
+    "the decision is about no person's post, or no turn of triage made it": (
+        "I55 UPDATE turntree.post_decisions SET method = 'model',"
+        " turn_id = (SELECT id FROM turntree.turns LIMIT 1)"
+    ),
     "the conversation has another last post, or a gap before it": (
         "I56 DELETE FROM turntree.posts WHERE seq = 1"
     ),
