@@ -62,8 +62,8 @@ pytestmark = pytest.mark.anyio
 FACTS = {
     "bound_sessions", "compactions", "event_links", "events", "handles", "handoffs",
     "idempotency_keys",
-    "message_files", "model_calls", "object_writers", "objects", "post_deliveries", "posts",
-    "program_refs",
+    "message_files", "model_calls", "object_writers", "objects", "post_decisions",
+    "post_deliveries", "posts", "program_refs",
     "program_versions", "raw_blocks", "resources", "segments", "session_history",
     "session_plans", "snapshots", "spawns", "tool_calls", "transcripts", "trigger_firings",
     "turn_bodies",
@@ -150,8 +150,9 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await tree.identities.use_state(b"s" * 32, expires_at=later)
     await tree.programs.create("agent", "bot", {})
     talk = replace(tree.conversations, engine=InlineEngine(database.lend))
-    await talk.create("talk")
+    await talk.create("talk", triage=True)
     await talk.post("talk", "@[Bot](agent:bot) hello")
+    await talk.post("talk", "good morning")
     reached: dict[str, Json] = {"notification_channel": "email", "email": "ana@example.net"}
     await tree.programs.create("human", "ana", {"preferences": reached})
     await tree.programs.invoke("ana", {"message": "lunch is ready"})

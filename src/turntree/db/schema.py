@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 87
-DIGEST: Final = "650d3f488f3b4dc08a2839aa8de98645e1954fef6ec84ab4ed6f6648dd6c3aa0"
+NUMBER: Final = 88
+DIGEST: Final = "45d5fa3099f58b4303fa55e8bc31c957633b7dcfedd6a2b0a7704cdacb1713a5"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

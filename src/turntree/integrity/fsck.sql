@@ -210,7 +210,7 @@ SELECT f || ' without ' || n
   FROM unnest(ARRAY['segments', 'turns', 'turn_bodies', 'tool_calls', 'model_calls', 'compactions', 'objects',
     'session_history', 'spawns', 'events', 'event_links', 'idempotency_keys', 'message_files', 'raw_blocks', 'transcripts', 'trigger_firings',
     'turn_sources', 'handoffs', 'resources', 'snapshots', 'handles', 'turn_snapshots', 'session_plans',
-    'program_versions', 'program_refs', 'object_writers', 'posts', 'post_deliveries', 'bound_sessions']) f
+    'program_versions', 'program_refs', 'object_writers', 'posts', 'post_decisions', 'post_deliveries', 'bound_sessions']) f
   CROSS JOIN unnest(ARRAY['refuse_update', 'refuse_delete', 'refuse_truncate']) n
   WHERE NOT EXISTS (
     SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid

@@ -103,7 +103,8 @@ BEGIN
         ('embeddings', 'node_id'), ('events', 'stream_id'), ('event_links', 'stream_id'), ('tags', 'node_id'),
         ('programs', 'id'), ('program_versions', 'program_id'), ('program_refs', 'program_id'), ('program_grants', 'program_id'),
         ('session_plans', 'session_id'), ('idempotency_keys', 'session_id'), ('object_holders', 'turn_id'), ('object_writers', NULL),
-        ('conversations', 'id'), ('participants', 'conversation_id'), ('posts', 'conversation_id'), ('bound_sessions', 'session_id'),
+        ('conversations', 'id'), ('participants', 'conversation_id'), ('posts', 'conversation_id'),
+        ('post_decisions', 'conversation_id'), ('bound_sessions', 'session_id'),
         ('objects', NULL), ('raw_blocks', NULL), ('import_cursors', NULL),
         ('transcripts', NULL), ('plans', NULL), ('resources', NULL), ('snapshots', NULL), ('handles', NULL),
         ('resource_leases', NULL)) x (relation, streams)
