@@ -132,7 +132,11 @@ async def entered(
             yield await enter(context, url, path)
             return
         name, text = cookie
-        await context.add_cookies([{"name": name, "value": text, "url": url, "httpOnly": True}])
+        # For the whole host, as the server sets it: with "url" it would count for one folder.
+        domain = urlsplit(url).hostname or ""
+        await context.add_cookies(
+            [{"name": name, "value": text, "domain": domain, "path": "/", "httpOnly": True}]
+        )
         watched = watch(await context.new_page())
         await watched.page.goto(url)
         await settle(watched.page)

@@ -577,6 +577,8 @@ UPDATE turntree.conversations SET post_seq = %(posts)s WHERE id = %(conversation
 _PALE: Final = """for (const e of document.querySelectorAll('.prose'))
   e.style.setProperty('color', '#b9b3a8')"""
 _WIDE: Final = "document.body.style.minWidth = '620px'"
+_FAINT: Final = """for (const e of document.querySelectorAll('.mention.reader'))
+  e.classList.remove('reader')"""
 
 
 async def find_page_faults(proof: Proof, alice: Reader) -> None:
@@ -593,7 +595,7 @@ async def find_page_faults(proof: Proof, alice: Reader) -> None:
     await page.set_viewport_size({"width": 1440, "height": 900})
     await page.reload()
     await alice.sees("welcome")
-    await page.evaluate("document.querySelector('.mention.reader').classList.remove('reader')")
+    await page.evaluate(_FAINT)
     missed += [] if await missing_highlights(alice) else ["a mention that is not highlighted"]
     hands = Hands(page)
     await page.locator(".composer textarea").focus()

@@ -111,10 +111,11 @@ function PostTurn({ post }: { post: Post }) {
   const { turn, turn_digest: digest } = post;
   if (turn === null) return null;
   const title = visible(post.content ?? "").slice(0, 80);
+  const id = shortId(digest ?? turn);
   return (
     <p className="post-turn">
-      <Link to="/t/$turn" params={{ turn }} aria-label={`Open the turn of post ${post.seq}`}>
-        turn <span className="mono">{shortId(digest ?? turn)}</span>
+      <Link to="/t/$turn" params={{ turn }} aria-label={`Open the turn ${id} of post ${post.seq}`}>
+        turn <span className="mono">{id}</span>
       </Link>
       <Link
         to="/t/$turn"
@@ -162,7 +163,7 @@ function Decision({ post, names }: { post: Post; names: ReadonlyMap<string, stri
         <Link
           to="/t/$turn"
           params={{ turn: decision.turn }}
-          aria-label={`Open the turn that decided about post ${post.seq}`}
+          aria-label={`Open the decision about post ${post.seq}`}
         >
           decision
         </Link>
