@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 88
-DIGEST: Final = "45d5fa3099f58b4303fa55e8bc31c957633b7dcfedd6a2b0a7704cdacb1713a5"
+NUMBER: Final = 89
+DIGEST: Final = "c6216cf79e2374f6aa668c244a5a32c3070b4b2a6d92acca3f865e1229aee9d6"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"
