@@ -9,10 +9,11 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.test_conventions import list_commands
+from turntree.auth.webhook_signature import sign
 from turntree.boot.open import Settings, open_tree
 from turntree.cli.root import root
 from turntree.core.event import Event
-from turntree.core.ids import RunId
+from turntree.core.ids import RunId, unix_ms
 from turntree.core.message import assistant, user
 from turntree.core.run import RunEvent
 from turntree.core.usage import ModelCall, Usage
@@ -23,7 +24,10 @@ LABEL = "plans-canary"
 TASK = "task-canary"
 TALK = "talk-canary"
 CALLS_MIN = 134
-KEPT = (("session", "list", "--all", "--json"), ("task", "show", TASK, "--json"))
+KEPT = (
+    ("session", "list", "--all", "--json"), ("task", "show", TASK, "--json"),
+    ("trigger", "list", "--json"), ("webhook", "list", "--json"),
+)  # fmt: skip
 """What a stranger has not changed."""
 STATES = {
     "provider": "published",
@@ -57,6 +61,7 @@ ASKED: Calls = {
     "conversation fork": (("TALK",),),
     "conversation erase": (("TALK", "1", "--yes"),),
     "conversation set-state": (("TALK", "archived"),),
+    "conversation set-triage": (("TALK", "on"), ("TALK", "off")),
     "compact": (("LABEL",),),
     "rerun": (("TURN",),),
     "erase": (("TURN",), ("TURN:msg/0", "--yes"), ("LABEL:msg/0", "--yes"), ("RUN:msg/0",)),
@@ -94,8 +99,10 @@ ASKED: Calls = {
     "unarchive": (("TURN",), ("LABEL",)),
     "session alias": (("LABEL", "mine"),),
     "session archive": (("LABEL",),),
+    "session attach": (("LABEL",), ("@(LABEL)",)),
     "session configure": (("LABEL", "--situation", "fast"),),
     "session create": (("LABEL",),),
+    "session detach": (("LABEL",),),
     "session list": ((), ("--all",)),
     "session merge": (("main", "LABEL"), ("LABEL", "main")),
     "session promote": (("LABEL", "mine"),),
@@ -152,6 +159,23 @@ ASKED: Calls = {
     "key revoke": (("nothing",),),
     "inbox": ((), ("--all",)),
     "inbox read": ((),),
+    "trigger create": (("builds", "LABEL"), ("builds", "TURN"), ("builds", "TASK")),
+    "trigger delete": (("TRIGGER",),),
+    "trigger firings": (("TRIGGER",),),
+    "trigger list": ((),),
+    "trigger pause": (("TRIGGER",),),
+    "trigger resume": (("TRIGGER",),),
+    "trigger rotate": (("TRIGGER",),),
+    "trigger show": (("TRIGGER",),),
+    "webhook create": (("https://example.net/hook",), ("https://example.net/hook", "--event", "*")),
+    "webhook delete": (("WEBHOOK",),),
+    "webhook deliveries": (("WEBHOOK",),),
+    "webhook list": ((),),
+    "webhook pause": (("WEBHOOK",),),
+    "webhook resend": (("nothing",),),
+    "webhook resume": (("WEBHOOK",),),
+    "webhook rotate": (("WEBHOOK",),),
+    "webhook show": (("WEBHOOK",),),
     "member list": ((),),
     "member add": (("carl",),),
     "member remove": (("ana",),),
@@ -211,8 +235,16 @@ def private(turntree: Call, conninfo: str) -> dict[str, str]:
             await tree.programs.create("agent", "bot", {})
             await tree.conversations.create(TALK, title="CANARY merges")
             await tree.conversations.post(TALK, "@[Bot](agent:bot) Falcon is a CANARY")
+            await tree.conversations.set_triage(TALK, on=True)
+            await tree.conversations.post(TALK, "Bot, is Falcon a CANARY?")
+            webhook, _ = await tree.webhooks.create("https://example.net/canary", events=["*"])
+            trigger, secret = await tree.triggers.create("CANARY", LABEL, prompt="Falcon")
+            headers = sign([secret], "canary-1", unix_ms(tree.triggers.world.now()) // 1000, b"{}")
+            incoming = await tree.triggers.accept(trigger.id, headers, b"{}")
+            await tree.act_as(incoming.acting).triggers.fire(incoming)
             await tree.search.fill()
             found.update(SESSION=session.id, TURN=made.turn.id, RUN=run, WAITING=waiting.run)
+            found.update(TRIGGER=trigger.id, WEBHOOK=webhook.id)
 
     anyio.run(act)
     return found
@@ -305,5 +337,8 @@ def find_traces(text: str, typed: tuple[str, ...], private: dict[str, str]) -> s
     pieces = {piece for word in typed for piece in word.lower().split(":")}
     for piece in sorted(pieces, key=len, reverse=True):
         told = told.replace(piece, "")
-    ids = (private[name].lower() for name in ("SESSION", "TURN", "RUN", "WAITING"))
+    ids = (
+        private[name].lower()
+        for name in ("SESSION", "TURN", "RUN", "WAITING", "TRIGGER", "WEBHOOK")
+    )
     return {trace for trace in (*WORDS, *ids) if trace in told}
