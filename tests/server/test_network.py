@@ -381,7 +381,7 @@ async def test_request_that_is_refused_before_any_route_says_what_to_send(client
 @pytest.mark.parametrize("action", STEPS)
 def test_every_hint_of_the_api_can_be_written(action: str) -> None:
     names = ("run", "revision", "session", "program", "access", "grantee", "model",
-             "conversation")  # fmt: skip
+             "conversation", "host")  # fmt: skip
     hint = Hint(action, dict.fromkeys(names, 'a/"b"'))
     step = step_finder("my team")(hint)
     assert step is not None

@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 89
-DIGEST: Final = "c6216cf79e2374f6aa668c244a5a32c3070b4b2a6d92acca3f865e1229aee9d6"
+NUMBER: Final = 90
+DIGEST: Final = "3a62149317905edb963c1f6ac1f16f3838f2ec0f64b4f46185ad52b119674ab9"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

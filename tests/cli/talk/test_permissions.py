@@ -23,6 +23,7 @@ ASKED: dict[str, Any] = {
 TOOLS = "tests.cli.talk.test_permissions:GIVEN"
 HIDDEN = "SURELY_HIDDEN"
 LISTED = "SURELY_LISTED"
+NEVER_PASSED_ON = ["key.manage", "member.manage", "trigger.manage", "webhook.manage"]
 ACTS = "agent:atlas"
 
 
@@ -114,7 +115,7 @@ def test_a_tool_sees_who_acts_and_the_credentials_of_its_agent_only(
             {
                 "tools": {"allow": ["*"], "deny": ["leave"]},
                 "credentials": {"allow": [LISTED]},
-                "actions": {"allow": ["*"], "deny": ["key.manage", "member.manage"]},
+                "actions": {"allow": ["*"], "deny": NEVER_PASSED_ON},
             },
             [f"credential:{LISTED}", "tool:look"],
         )

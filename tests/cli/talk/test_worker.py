@@ -78,7 +78,10 @@ def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
     with working("--name", "bee", "--concurrency", "2", "--tools", TOOLS) as bee:
         assert told(bee) == {
             "worker": "bee", "workspaces": ["tests"], "all": True, "at_once": 2, "engine": "DBOS",
-            "tools": ["add", "ledger.recall", "ledger.read"],
+            "tools": [
+                "add", "ledger.recall", "ledger.read", "triage.route", "ledger.search",
+                "ledger.fork", "ledger.send",
+            ],
         }  # fmt: skip
         assert turntree("status", "--json").document["workers"] == ["bee"]
         assert turntree("send", "main", "the sum", "--no-worker").out == "It is 42.\n"

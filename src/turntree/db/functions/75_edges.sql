@@ -32,7 +32,8 @@ CREATE OR REPLACE FUNCTION ledger.event_group(kind text) RETURNS text LANGUAGE s
       'participant.added', 'participant.removed', 'session.model_switched', 'session.completed', 'agent.task_assigned',
       'agent.thinking', 'agent.executing', 'agent.completed', 'agent.reset', 'task.assigned', 'task.started',
       'task.completed', 'task.failed', 'information.validated', 'information.updated', 'program.granted',
-      'program.revoked', 'program.visibility_changed') THEN 'transition'
+      'program.revoked', 'program.visibility_changed', 'webhook.created', 'webhook.rotated', 'webhook.paused', 'webhook.resumed',
+      'webhook.deleted', 'trigger.created', 'trigger.rotated', 'trigger.paused', 'trigger.resumed', 'trigger.deleted') THEN 'transition'
     WHEN $1 IN (
       'session.forked', 'conversation.forked', 'session.spawned', 'plan.step_compensated', 'transcript.materialized', 'turn.recorded',
       'turn.snapshotted', 'message.erased', 'post.erased') THEN 'provenance'
