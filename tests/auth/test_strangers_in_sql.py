@@ -1,5 +1,6 @@
 """Every table, as a stranger reads it: nothing of a private session stands in any of them."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,13 @@ from psycopg import sql
 
 from tests.db.test_row_security import SECRET, TABLES, WITHOUT_WORKSPACE, acting
 from turntree.api import Tree
+from turntree.auth.webhook_signature import sign
 from turntree.boot.open import Settings, stats_on, tree_on
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.compaction import Compaction
 from turntree.core.errors import NotFound
 from turntree.core.event import Event
-from turntree.core.ids import Label, ProgramId, RunId, SessionId, Timestamp, TurnId
+from turntree.core.ids import Label, ProgramId, RunId, SessionId, Timestamp, TurnId, unix_ms
 from turntree.core.message import (
     PART_INLINE_MAX_BYTES,
     ToolResult,
@@ -46,6 +48,7 @@ pytestmark = pytest.mark.anyio
 
 WORD = "xylophone"
 LARGE = WORD * PART_INLINE_MAX_BYTES
+SIGNING = "whsec_" + "QUJDRA" * 8
 
 JUDGED_BY = "the policies of all others are judged by it"
 MEMBERS = "members know each other"
@@ -86,9 +89,10 @@ WITHOUT_ROWS = {
     "login_sessions", "login_states", "members", "notice_deliveries", "object_writers",
     "passwords", "plans", "program_refs", "raw_blocks", "resource_attachments",
     "resource_leases", "resource_liveness", "resources", "search_progress", "session_plans",
-    "snapshots", "transcripts", "turn_snapshots", "turn_sources", "workers",
+    "snapshots", "transcripts", "turn_snapshots", "turn_sources", "webhook_secrets", "workers",
 }  # fmt: skip
-"""The tables in which the story leaves no trace; their policies are looked at all the same."""
+"""The tables in which the story leaves no trace that ana is shown; their policies are looked at
+all the same."""
 ROWS = sql.SQL("SELECT to_jsonb(t)::text FROM turntree.{table} t")
 POLICIES = """
 SELECT p.polrelid::regclass::text FROM pg_policy p
@@ -135,8 +139,14 @@ async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
     await tree.keys.create(WORD, expires_at=later)
     await tree.programs.create("agent", f"{WORD}-agent", {}, visibility="private")
     conversations = replace(tree.conversations, engine=inbox.engine)
-    await conversations.create(f"{WORD}-talk", title=WORD)
+    await conversations.create(f"{WORD}-talk", title=WORD, triage=True)
     await conversations.post(f"{WORD}-talk", f"@[{WORD}](agent:{WORD}-agent) {WORD}")
+    await conversations.post(f"{WORD}-talk", f"{WORD}-agent, {WORD}?")
+    await tree.webhooks.create(f"https://example.net/{WORD}", events=["*"])
+    trigger, _ = await tree.triggers.create(WORD, WORD, prompt=WORD, secret=SIGNING)
+    headers = sign([SIGNING], "msg_1", unix_ms(world.now()) // 1000, WORD.encode())
+    incoming = await tree.triggers.accept(trigger.id, headers, WORD.encode())
+    await replace(tree.triggers, runs=replace(tree.runs, inbox=inbox)).fire(incoming)
     await tree.programs.create("human", "ana", {})
     await tree.programs.invoke("ana", {"message": WORD})
     await tree.search.fill()
@@ -147,11 +157,14 @@ async def closed(tree: Tree, world: FakeClock, database: Database) -> TurnId:
 async def trace_of(tree: Tree, closed: TurnId) -> set[str]:
     """What can be recognized in a row as the private session's."""
     session = await tree.sessions.get(WORD)
-    (run,) = await tree.runs.workers.list_open()
+    (run,) = [one for one in await tree.runs.workers.list_open() if one.session == session.id]
     assert session.head is not None
     conversation = await tree.conversations.get(f"{WORD}-talk")
     # Bytes are shown by their numbers.
-    return {WORD, WORD.encode().hex(), session.id, closed, session.head, run.run, conversation.id}
+    return {
+        WORD, WORD.encode().hex(), session.id, closed, session.head, run.run, conversation.id,
+        SIGNING, hashlib.sha256(WORD.encode()).hexdigest(),
+    }  # fmt: skip
 
 
 def read(connection: psycopg.Connection[tuple[object, ...]], table: str) -> list[str]:
