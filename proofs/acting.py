@@ -4,7 +4,8 @@
 
 Two people and three agents, one of them private, work with a scripted model; a worker in another
 process answers. Everything is typed: no library call, no event written by hand. At the end one
-person logs in at a server and out again, as a browser does. Then every column of the ledger's
+person logs in at a server and out again, as a browser does, and another system sends a message
+to a trigger. Then every column of the ledger's
 views, every kind of event and every kind of edge is counted. A name without a row must be on the
 list of names that only a later version produces (``docs/reference/conformance.md``). Every turn
 must name the agent that acted and the person on whose behalf.
@@ -33,6 +34,7 @@ from proofs.figures import Proof, run, temporary_server
 from proofs.http_world import serving_apart
 from proofs.identity_provider import CLIENT_SECRET, LoginBrowser, strict_provider
 from proofs.transcripts import claude_code, codex, opencode
+from turntree.auth.webhook_signature import make_secret, sign
 from turntree.boot.open import Settings
 from turntree.cli.root import root
 from turntree.core.event import KINDS
@@ -227,6 +229,21 @@ ana: conversation erase plans 1 --yes
 ana: program configure plans --set title=Plan
 ana: conversation remove plans atlas
 ana: conversation set-state plans archived
+ana: conversation create ops --title Ops
+ana: conversation add ops scribe
+ana: conversation set-triage ops on
+ana: conversation post ops "who can look into the failed export?" --no-worker
+ana: webhook create https://example.net/notices => id
+ana: webhook rotate {id}
+ana: webhook pause {id}
+ana: webhook resume {id}
+ana: webhook delete {id}
+ana: trigger create tests paper => id
+ana: trigger delete {id}
+ana: trigger create builds paper => id
+ana: trigger rotate {id} --own-secret <= {secret}
+ana: trigger pause {id}
+ana: trigger resume {id}
 ana: fsck
 """
 """Who types which line; an exclamation mark says that it has to be refused. ``=>`` names what of
@@ -250,7 +267,7 @@ async def prove(proof: Proof) -> None:
         )
         known = await run_sync(_tell, proof, place)
         settings = Settings(place / "home", server, workspace="acting", user="ana")
-        await _log_in_and_out(proof, settings, known["key"])
+        await _use_server(proof, settings, known)
         await run_sync(_count, proof, server)
 
 
@@ -263,6 +280,7 @@ def _tell(proof: Proof, folder: Path) -> Mapping[str, str]:
     (folder / "acting_tools.py").write_text(TOOLS)
     known = {
         "rules": json.dumps(RULES),
+        "secret": make_secret("another system"),
         "essay": "One word after the other. " * 160,
         "claude": str(_write_sessions(folder / "claude")),
         "codex": str(codex.write_sample(folder / "codex-sessions")),
@@ -295,8 +313,11 @@ def _tell(proof: Proof, folder: Path) -> Mapping[str, str]:
     return known
 
 
-async def _log_in_and_out(proof: Proof, settings: Settings, key: str) -> None:
-    """Log in at a server with a key, as its page does, link an account, unlink it, and log out."""
+async def _use_server(proof: Proof, settings: Settings, known: Mapping[str, str]) -> None:
+    """Log in at a server with a key, as its page does, link an account, unlink it, and log out.
+
+    Then a message of another system comes in by the trigger that was made last.
+    """
     async with (
         strict_provider() as provider,
         serving_apart(
@@ -307,7 +328,7 @@ async def _log_in_and_out(proof: Proof, settings: Settings, key: str) -> None:
     ):  # fmt: skip
         provider.redirect_uris = {f"{served.url}/w/acting/login"}
         answers = [
-            await browser.post("/login-sessions", {"key": key}),
+            await browser.post("/login-sessions", {"key": known["key"]}),
             await browser.log_in(aim="link"),
             linked := await browser.get("/identities"),
         ]
@@ -317,9 +338,20 @@ async def _log_in_and_out(proof: Proof, settings: Settings, key: str) -> None:
             await browser.post("/logout", {}),
             await browser.get("/login-sessions"),
         ]
+        body = b'{"type": "build.failed"}'
+        fired = await browser.http.post(
+            f"{served.url}/w/acting/api/v1/hooks/{known['id']}",
+            content=body,
+            headers={
+                "content-type": "application/json",
+                **sign([known["secret"]], "msg_1", int(time.time()), body),
+            },
+        )
     statuses = [answer.status_code for answer in answers]
     wanted = [*[HTTPStatus.OK] * 3, *[HTTPStatus.NO_CONTENT] * 2, HTTPStatus.UNAUTHORIZED]
     proof.at_least(f"logins that began and ended {statuses}", int(statuses == wanted), "logins", 1)
+    is_taken = fired.status_code == HTTPStatus.OK
+    proof.at_least(f"messages that came in [{fired.status_code}]", int(is_taken), "messages", 1)
 
 
 def _write_sessions(folder: Path) -> Path:
