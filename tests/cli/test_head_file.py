@@ -122,6 +122,8 @@ def test_the_environment_wins_over_the_file_and_the_file_over_us(
         "rate_limit": "default",
         "stranger_rate_limit": "default",
         "trusted_proxies": "default",
+        "webhook_hosts": "default",
+        "sandbox_profiles": "default",
         "mail_server": "default",
         "agent_tokens_daily": "default",
         "mail_from": "default",

@@ -201,4 +201,4 @@ def test_client_loads_neither_the_ledger_nor_a_server() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {".".join(name.split(".")[:2]) for name in ended.stdout.split()}
-    assert loaded == {"turntree.client", "turntree.core", "turntree.wire"}
+    assert loaded == {"turntree.client", "turntree.core", "turntree.system", "turntree.wire"}

@@ -16,6 +16,7 @@ from tests.examples.test_agent_in_five_minutes import PAGE as FIVE_MINUTES
 from tests.examples.test_conversation_in_five_minutes import PAGE as CONVERSATION
 from tests.examples.test_deploy_for_a_team import PAGE as TEAM
 from tests.examples.test_documents import list_commands
+from tests.examples.test_give_an_agent_tools import PAGE as AGENT_TOOLS
 from tests.examples.test_howtos import HISTORY, PAGES_ABOUT_A_SERVER, WITHOUT_OUTPUT
 from tests.examples.test_howtos import PAGES as SAMPLED
 from tests.examples.test_talk_to_an_agent import PAGE as TALK
@@ -39,13 +40,15 @@ TOUR = ROOT / "docs/tutorial/look-around.md"
 PAGE_IN_A_BROWSER = ROOT / "docs/howto/ui.md"
 TYPED = {
     README, UNDO, REVERT, PULL_REQUEST, FIVE_MINUTES, CONVERSATION, HISTORY, TALK, FIRST_MINUTE,
-    VIEWER, TOUR,
+    VIEWER, TOUR, AGENT_TOOLS,
     *(ROOT / page for page in (*SAMPLED, *PAGES_ABOUT_A_SERVER)),
 }  # fmt: skip
 """The pages whose commands the tests of this folder type, each twice in one environment."""
 NOT_TYPED = {
     "docs/howto/connect-a-model.md": "asks vendors; the page about agents does so with a script",
     "docs/howto/hear-about-it.md": "its commands need a mail server, which the tests of mail have",
+    "docs/explanation/how-triage-decides.md": "the tests of triage type its commands to agents",
+    "docs/howto/let-messages-in.md": "its messages need a server, which the tests of triggers have",
     "docs/howto/add-a-program-kind.md": "its commands come with a package of the reader's own",
     "docs/howto/watch-a-server.md": "its commands need a receiver, which the tests of figures have",
     "docs/howto/write-a-provider.md": "its provider comes with a package of the reader's own",

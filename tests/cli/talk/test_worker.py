@@ -79,8 +79,8 @@ def test_a_worker_answers_what_others_send_and_drains(turntree: Call) -> None:
         assert told(bee) == {
             "worker": "bee", "workspaces": ["tests"], "all": True, "at_once": 2, "engine": "DBOS",
             "tools": [
-                "add", "ledger.recall", "ledger.read", "triage.route", "ledger.search",
-                "ledger.fork", "ledger.send",
+                "add", "ledger.recall", "ledger.read", "ledger.search", "ledger.fork",
+                "ledger.send",
             ],
         }  # fmt: skip
         assert turntree("status", "--json").document["workers"] == ["bee"]

@@ -26,6 +26,7 @@ from turntree.cli.context import WORKER_AUDIENCE, CliContext, load_settings, ope
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean, counted
 from turntree.cli.programs.secret_hosts import settle_own_hosts
+from turntree.conversations.triage import ROUTE
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.db.database import open_database, upgrade_database
 from turntree.db.shard import Shard
@@ -201,7 +202,8 @@ def _tell(
     shard: Shard | None,
     figures: MetricsListener | None,
 ) -> None:
-    tools = [spec.name for spec in running.tool_specs]
+    # No agent of a person is offered the tool with which triage decides.
+    tools = [spec.name for spec in running.tool_specs if spec.name != ROUTE]
     document: dict[str, Any] = {
         "worker": service.worker,
         "workspaces": [*service.workspaces],
