@@ -233,6 +233,7 @@ ana: conversation create ops --title Ops
 ana: conversation add ops scribe
 ana: conversation set-triage ops on
 ana: conversation post ops "who can look into the failed export?" --no-worker
+ana: conversation post ops "I have answered the customer myself, all is well again." --no-worker
 ana: webhook create https://example.net/notices => id
 ana: webhook rotate {id}
 ana: webhook pause {id}
