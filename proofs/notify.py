@@ -316,9 +316,10 @@ async def _judge(
     proof.at_least("attempts to an address that is rejected", max(rejected.values()), "of 3", 3)
     proof.at_most("attempts of one mail to it", max(rejected.values()), "attempts", 3)
     # A worker records the last answer after the server has counted it.
-    until = time.monotonic() + PATIENCE_S
-    while not (failed := await trees[GONE].inbox.list_failed()) and time.monotonic() < until:
+    failed, until = await trees[GONE].inbox.list_failed(), time.monotonic() + PATIENCE_S
+    while not failed and time.monotonic() < until:
         await asyncio.sleep(0.1)
+        failed = await trees[GONE].inbox.list_failed()
     proof.at_least("its person sees that", len(failed), "of 1", 1)
     seen = 0
     for name, tree in trees.items():
