@@ -25,6 +25,7 @@ from proofs.http_access import ROWS, Call, Row, send_call
 from proofs.http_world import CANARY, OWNER, TEAM, Team, Vault, a_team, later, serving_here
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
+from turntree.auth.member import roles_with
 from turntree.core.canonical import Json
 from turntree.core.ids import RunId
 from turntree.core.principal import Principal
@@ -224,9 +225,10 @@ async def try_reads(
                     wrong += [
                         f"{call.name} as {caller}: {it}" for it in _judge(call, caller, answer)
                     ]
-                elif is_first and answer.status_code != statuses["owner"]:
-                    wrong.append(f"{call.name} as {caller}: {answer.status_code}, the creator got"
-                                 f" {statuses['owner']}")  # fmt: skip
+                elif is_first and answer.status_code != (
+                    wanted := 403 if _is_refused(call, caller) else statuses["owner"]
+                ):
+                    wrong.append(f"{call.name} as {caller}: {answer.status_code}, not {wanted}")
                 if wrong and is_brief:
                     return looked, wrong
     return looked, wrong
@@ -248,6 +250,12 @@ def _list_reads(vaults: Sequence[Vault]) -> Sequence[tuple[Call, bool]]:
                 for revision in (revisions if row.is_by_revision and is_first else revisions[:1])
             ]
     return calls
+
+
+def _is_refused(call: Call, caller: str) -> bool:
+    """Return whether a role has too few rights for a route, whatever that would show."""
+    right = call.route.right
+    return caller in GUESTS and right is not None and "guest" not in roles_with(right)
 
 
 def _judge(call: Call, caller: str, answer: httpx2.Response) -> list[str]:

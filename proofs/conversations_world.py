@@ -56,7 +56,7 @@ from turntree.db.database import (
 from turntree.system.clock import SystemClock
 
 RETRY_S: Final = 0.1
-SOON_S: Final = 60.0
+SOON_S: Final = 180.0
 STUMBLE: Final[Json] = {"failures": [{"kind": "refused"}] * 50}
 SCRIPTS: Final[Mapping[str, list[Json]]] = {
     "atlas": [
