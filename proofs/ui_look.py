@@ -309,6 +309,8 @@ async def talk(tree: Tree) -> None:
     await tree.conversations.erase(TALK, secret.seq, reason="a secret was pasted")
     await said(TALK, "> I saw it in `total.ts`\n\n@[Carl](user:carl@example.org) wrote that.")
     await bo.conversations.post(TALK, "@[Atlas](agent:atlas) where do we **round**?")
+    # Opening the conversation reads it: the inbox must not depend on which page is opened first.
+    await tree.inbox.read()
     await tree.conversations.create("depot", title="Where the depot moves", visibility="public")
     await bo.conversations.post("depot", "@[Ana](user:ana), have you heard?")
 
