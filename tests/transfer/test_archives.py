@@ -19,6 +19,7 @@ from tests.databases import Databases, as_owner
 from turntree.api import Tree
 from turntree.auth.execution_context import ExecutionContext
 from turntree.boot.open import Settings, importing_on, load_importers, tree_on
+from turntree.core.canonical import canonical
 from turntree.core.errors import Conflict, InvalidOperation
 from turntree.core.ids import WorkspaceId
 from turntree.core.message import assistant, user
@@ -29,7 +30,7 @@ from turntree.db.database import Database, open_database
 from turntree.integrity.fsck import fsck
 from turntree.runs.engines.inline import InlineEngine
 from turntree.testing.fakes import FakeClock
-from turntree.transfer.archive import ArchiveWriter, line_of
+from turntree.transfer.archive import ORDER, ArchiveWriter, line_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -294,6 +295,71 @@ async def test_an_archive_opens_no_session_to_a_conversation(tree: Tree, empty: 
         writer.add(orjson.loads(line)["kind"], line)
     with pytest.raises(Conflict, match="which no conversation has"):
         await load(empty, b"".join([*lines[:-1], writer.end()]))
+
+
+def add_row(archive: bytes, kind: str, row: dict[str, Any], *, is_partial: bool) -> bytes:
+    """Add a row where it belongs, and prove the file again, as a careful forger would."""
+    first, *lines = [orjson.loads(line) for line in archive.splitlines()[:-1]]
+    lines = [{**first, "partial": is_partial}, *lines]
+    lines.append({"kind": kind, "row": row})
+    lines.sort(key=lambda line: ORDER[line["kind"]])
+    writer = ArchiveWriter()
+    kept = [writer.add(one["kind"], canonical(one) + b"\n") for one in lines]
+    return b"".join(kept) + writer.end()
+
+
+def rows_of(archive: bytes, kind: str) -> list[dict[str, Any]]:
+    lines = [orjson.loads(line) for line in archive.splitlines()]
+    return [one["row"] for one in lines if one["kind"] == kind]
+
+
+@pytest.mark.parametrize("is_partial", [False, True])
+async def test_an_archive_tells_no_agent_of_a_post_of_another_ledger(
+    tree: Tree, *, is_partial: bool
+) -> None:
+    """An agent would miss a post that it is said to know, those that are still to come too."""
+    await tell_conversation(tree, "talk")
+    archive = await export(tree)
+    eve = tree.act_as(ExecutionContext.begin(Principal("human", "eve")))
+    (bound, *_) = rows_of(archive, "bound_session")
+    for seq in (2, 50):
+        row = {"conversation_id": bound["conversation_id"], "seq": seq, "message_seq": 9}
+        row["session_id"] = bound["session_id"]
+        forged = add_row(archive, "post_delivery", row, is_partial=is_partial)
+        with pytest.raises(Conflict, match=f"was told of post {seq}"):
+            await load(eve, forged)
+
+
+async def test_an_archive_adds_nothing_to_what_it_does_not_go_on_with(tree: Tree) -> None:
+    """A partial archive is not judged as a whole: it could name others than the events do."""
+    await tell_conversation(tree, "talk")
+    await tree.programs.create("agent", "mine", {}, visibility="private")
+    await tree.programs.invite("mine", "bob")
+    archive = await export(tree)
+    eve = tree.act_as(ExecutionContext.begin(Principal("human", "eve")))
+    forgeries: dict[str, dict[str, Any]] = {
+        "participant": {"number": 99, "principal": "human:eve"},
+        "grant": {"grantee": "human:eve"},
+        "post": {"id": FakeClock(9).new_id(), "seq": 99, "turn_id": None},
+        "post_decision": {"seq": 2, "turn_id": None},
+    }
+    for kind, members in forgeries.items():
+        row = {**rows_of(archive, kind)[0], **members}
+        await load(eve, add_row(archive, kind, row, is_partial=True))
+        assert await export(tree) == archive, kind
+
+
+async def test_an_archive_does_not_go_on_with_what_is_private_to_another(
+    tree: Tree, empty: Tree
+) -> None:
+    await tree.programs.create("agent", "mine", {}, visibility="private")
+    await load(empty, await export(tree))
+    await tree.programs.invite("mine", "eve")
+    later = await export(tree)
+    eve = empty.act_as(ExecutionContext.begin(Principal("human", "eve")))
+    with pytest.raises(Conflict, match="agent mine, which another created"):
+        await load(eve, later)
+    await load(empty, later)
 
 
 async def test_only_its_creator_continues_a_conversation_from_an_archive(

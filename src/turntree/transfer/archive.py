@@ -63,9 +63,11 @@ SECTIONS: Final = (
     Section("queued_message", "queued_messages", ("session_id", "seq"), ("digest",)),
     Section("conversation", "conversations", ("id",), stream="id"),
     Section("participant", "participants", ("conversation_id", "number"), stream="conversation_id"),
-    Section("post", "posts", ("conversation_id", "seq"), ("digest",)),
+    Section("post", "posts", ("conversation_id", "seq"), ("digest",), stream="conversation_id"),
     Section("bound_session", "bound_sessions", ("session_id",)),
-    Section("post_decision", "post_decisions", ("conversation_id", "seq")),
+    Section(
+        "post_decision", "post_decisions", ("conversation_id", "seq"), stream="conversation_id"
+    ),
     Section(
         "post_delivery",
         "post_deliveries",

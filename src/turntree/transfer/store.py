@@ -184,7 +184,10 @@ class ArchiveImport:
             await self._flush()
             is_after_events = self._kind == "event" and line.kind != "event"
             if self.is_filled and is_after_events and not self.keeps_ours:
-                # All events are there, so it is known which rows the archive replaces.
+                # All events are there, so it is known which rows the archive replaces. Whose they
+                # are is asked before it replaces an owner, too.
+                extended = await self._fetch("extended_programs", importer=self.importer)
+                self.conflicts += [f"{of} {name}, which another created" for of, name in extended]
                 for name in (
                     "drop_behind_names", "drop_behind_tags", "drop_behind_grants",
                     "drop_behind_attachments",
@@ -217,10 +220,6 @@ class ArchiveImport:
         """
         await self._flush()
         self.conflicts += [f"name {name}" for (name,) in await self._fetch("exposed_agent")]
-        extended = await self._fetch_plain(
-            SQL["extended_conversations"], workspace=self.workspace, importer=self.importer
-        )
-        self.conflicts += [f"conversation {name}, which another created" for (name,) in extended]
         if not self.conflicts:
             for name in ("import_reach", "import_queues", "import_links"):
                 await run(self.connection, SQL[name], {"workspace": self.workspace})
@@ -332,17 +331,21 @@ class ArchiveImport:
             rows = rows if kind == "raw_block" else []
         if self.is_filled and section.stream is not None:
             streams = as_uuids([row[section.stream] for row in rows])
-            ahead = {
+            settled = {
                 id
                 for (id,) in await self._fetch(
-                    "list_ahead", streams=streams, keeps_ours=self.keeps_ours
+                    "list_settled", streams=streams, keeps_ours=self.keeps_ours
                 )
             }
-            rows = [row for row in rows if row[section.stream] not in ahead]
+            rows = [row for row in rows if row[section.stream] not in settled]
         if kind == "bound_session":
             given = orjson.dumps(rows).decode()
             exposed = await self._fetch_plain(SQL["exposed_sessions"], rows=given)
             self.conflicts += [f"session {id}, which no conversation has" for (id,) in exposed]
+        if kind == "post_delivery":
+            given = orjson.dumps(rows).decode()
+            foreign = await self._fetch_plain(SQL["foreign_deliveries"], rows=given)
+            self.conflicts += [f"what session {id} was told of post {seq}" for seq, id in foreign]
         try:
             ((added, differing),) = await self._fetch_plain(
                 SQL["import_rows"], table=section.table, rows=orjson.dumps(rows).decode()

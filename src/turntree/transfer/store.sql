@@ -303,17 +303,37 @@ SELECT n.name FROM pg_temp.archive_agents a
   ORDER BY 1;
 
 -- name: exposed_sessions
--- Sessions of this ledger that the archive binds to a conversation: those who take part would read them.
+-- Sessions of this ledger that the archive binds to a conversation: those who take part would read them. And sessions of an
+-- agent in a conversation of this ledger that the archive does not go on with.
 SELECT g.session_id::text FROM jsonb_populate_recordset(NULL::turntree.bound_sessions, %(rows)s::jsonb) g
   WHERE NOT EXISTS (SELECT FROM turntree.bound_sessions b WHERE b.workspace_id = g.workspace_id AND b.session_id = g.session_id)
-    AND (SELECT a.known FROM pg_temp.archive_streams a WHERE a.id = g.session_id) IS DISTINCT FROM 0;
+    AND ((SELECT a.known FROM pg_temp.archive_streams a WHERE a.id = g.session_id) IS DISTINCT FROM 0
+      OR g.agent IS NOT NULL AND NOT EXISTS (SELECT FROM pg_temp.archive_streams a WHERE a.id = g.conversation_id AND a.known < a.given));
 
--- name: extended_conversations
--- Conversations of this ledger that the archive adds to, and that another than the importer created: who was removed
--- could take part again.
-SELECT p.name FROM pg_temp.archive_streams a
-  JOIN turntree.programs p ON p.workspace_id = %(workspace)s AND p.id = a.id AND p.kind = 'conversation'
-  WHERE a.known BETWEEN 1 AND a.given - 1 AND p.owner <> %(importer)s AND %(importer)s NOT LIKE 'system:%%';
+-- name: foreign_deliveries
+-- Of which posts the archive claims that an agent was told, without a post, without a message that began a run in a session
+-- of a conversation, or where it goes on with neither the session nor its conversation: the agent would never be told.
+SELECT g.seq, g.session_id::text FROM jsonb_populate_recordset(NULL::turntree.post_deliveries, %(rows)s::jsonb) g
+  WHERE NOT EXISTS (SELECT FROM turntree.post_deliveries d WHERE d.workspace_id = g.workspace_id AND d.conversation_id = g.conversation_id
+      AND d.seq = g.seq AND d.session_id = g.session_id AND d.message_seq = g.message_seq)
+    AND NOT (EXISTS (SELECT FROM turntree.posts p
+        WHERE p.workspace_id = g.workspace_id AND p.conversation_id = g.conversation_id AND p.seq = g.seq)
+      AND EXISTS (SELECT FROM turntree.queued_messages q
+        JOIN turntree.runs r ON r.workspace_id = q.workspace_id AND r.id = q.run_id AND r.session_id = q.session_id
+        WHERE q.workspace_id = g.workspace_id AND q.session_id = g.session_id AND q.seq = g.message_seq)
+      AND EXISTS (SELECT FROM turntree.bound_sessions b
+        JOIN pg_temp.archive_streams a ON a.id IN (b.session_id, b.conversation_id) AND a.known < a.given
+        WHERE b.workspace_id = g.workspace_id AND b.session_id = g.session_id));
+
+-- name: extended_programs
+-- What this ledger has of another than the importer and the archive goes on with: conversations with their sessions, and
+-- what is private. Who was removed could take part again, and who was not invited could use it.
+SELECT DISTINCT p.kind, p.name FROM pg_temp.archive_streams a
+  JOIN turntree.programs x ON x.workspace_id = %(workspace)s AND x.id = a.id
+  LEFT JOIN turntree.bound_sessions b ON b.workspace_id = x.workspace_id AND b.session_id = x.id
+  JOIN turntree.programs p ON p.workspace_id = x.workspace_id AND p.id = coalesce(b.conversation_id, x.id)
+  WHERE a.known BETWEEN 1 AND a.given - 1 AND (p.kind = 'conversation' OR p.visibility = 'private')
+    AND p.owner <> %(importer)s AND %(importer)s NOT LIKE 'system:%%' ORDER BY 1, 2;
 
 -- name: take_role
 SELECT set_config('role', %(role)s, true);
@@ -395,11 +415,13 @@ DELETE FROM turntree.program_grants g USING pg_temp.archive_streams a
 DELETE FROM turntree.resource_attachments r USING pg_temp.archive_streams a
   WHERE r.workspace_id = %(workspace)s AND r.session_id = a.id AND a.known BETWEEN 1 AND a.given - 1;
 
--- name: list_ahead
--- The streams that the ledger has more of than the archive: its rows are the newer ones. Where the ledger keeps what it
--- has, it took no event of the archive, and so it takes no row that goes with one, such as a tag.
-SELECT a.id::text FROM pg_temp.archive_streams a
-  WHERE a.id = ANY (%(streams)s::uuid[]) AND (a.known > a.given OR %(keeps_ours)s AND a.known > 0);
+-- name: list_settled
+-- The streams that the ledger has and the archive does not go on with: the rows that are here are the newer ones, and a
+-- row that is not here would have no event. Where the ledger keeps what it has, it took no event of the archive.
+SELECT x.id::text FROM (SELECT DISTINCT unnest(%(streams)s::uuid[])) x (id)
+  LEFT JOIN pg_temp.archive_streams a ON a.id = x.id
+  WHERE CASE WHEN a.id IS NOT NULL THEN a.known >= a.given OR %(keeps_ours)s AND a.known > 0
+    ELSE EXISTS (SELECT FROM turntree.events e WHERE e.workspace_id = %(workspace)s AND e.stream_id = x.id) END;
 
 -- name: import_rows
 SELECT added, differing::text FROM turntree.import_rows(%(table)s, %(rows)s::jsonb);
