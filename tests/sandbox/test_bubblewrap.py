@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import orjson
 import pytest
+from anyio.abc import Process
 
 from turntree.core.canonical import Json
 from turntree.core.errors import CodeError, InvalidOperation, SandboxUnavailable
@@ -112,6 +113,11 @@ class Bare:
         view: object = None,
     ) -> CommandResult:
         raise NotImplementedError(command, folder, writes, limits, view)
+
+    def open_command(
+        self, *given: object, **named: object
+    ) -> contextlib.AbstractAsyncContextManager[Process]:
+        raise NotImplementedError(given, named)
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -6,6 +6,7 @@
     + DataMissing           stored bytes are missing or damaged
   x Conflict                another writer was faster; read again and retry
     + Canceled              the run was canceled
+    + StalePolicy           another policy is in force than the one that decided
   x InvalidOperation        the change would break a rule of the ledger
     + Unsupported           this kind of resource cannot do it
     + PathExists            something is already at a path
@@ -99,6 +100,10 @@ class Conflict(TurntreeError):
 
 class Canceled(Conflict):
     """The run was canceled; it starts no further model or tool call."""
+
+
+class StalePolicy(Conflict):
+    """Another policy is in force than the one that decided; decide again."""
 
 
 class InvalidOperation(TurntreeError):

@@ -169,6 +169,22 @@ def answers_call(part: Part) -> TypeGuard[ToolResult | ObjectRef]:
     )
 
 
+def list_objects(part: Part) -> list[Digest]:
+    """Return the objects that a part refers to: its own, or those of files in a tool's output."""
+    match part:
+        case ObjectRef(object=digest) | Media(object=str(digest)):
+            return [Digest(digest)]
+        case ToolResult(output=[*blocks]):
+            return [
+                Digest(str(block["object"]))
+                for block in blocks
+                if isinstance(block, Mapping) and isinstance(block.get("object"), str)
+                and isinstance(block.get("media_type"), str)
+            ]  # fmt: skip
+        case _:
+            return []
+
+
 def user(text: str, *, source: Source | None = "human") -> Message:
     """Return a user message."""
     return Message("user", (Text(text),), source)

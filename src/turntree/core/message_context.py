@@ -129,6 +129,11 @@ _BLOCK: Final = re.compile(
     r"|\s*# AGENTS\.md instructions for [^\n]*\s*<INSTRUCTIONS>.*?</INSTRUCTIONS>\s*",
     re.DOTALL,
 )
+_MENTION: Final = re.compile(
+    r"@_?\[(?P<name>(?:[^\\\[\]]|\\.)+)\]\((?:user|agent):[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\)"
+)
+_OPEN_MENTION: Final = re.compile(r"@_?\[(?:(?:[^\\\[\]]|\\.)*\\?|[^\[\]]+\](?:\([^\s()]*)?)\Z")
+_ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 @value
@@ -156,3 +161,16 @@ def split_injected(text: str) -> list[TextSegment]:
 def without_injected(text: str) -> str:
     """Return what the person wrote of a text."""
     return "\n".join(one.text for one in split_injected(text) if not one.is_injected)
+
+
+def as_title(text: str, *, is_cut: bool = False) -> str:
+    """Return a text on one line, with ``@Atlas`` for ``@[Atlas](agent:atlas)``.
+
+    The name is the one that the author saw: a title is read without its conversation. Of a text
+    that ``is_cut``, half a mention at its end is left out.
+    """
+    line = " ".join(text.split())
+    if "@" not in line:
+        return line
+    shown = _MENTION.sub(lambda found: "@" + _ESCAPED.sub(r"\1", found["name"]), line)
+    return _OPEN_MENTION.sub("", shown).rstrip() if is_cut else shown

@@ -13,7 +13,8 @@ from turntree.core.errors import Hint, InvalidOperation, PermissionDenied
 
 Destination = NewType("Destination", str)
 """Where a provider sends its requests: a host, with the port if its config names one, or
-``type:NAME`` if it names no host. In lower case.
+``type:NAME`` if it names no host: ``type:command`` is a command on the worker's machine. In lower
+case.
 """
 SecretHosts = frozenset[tuple[str, Destination]]
 """Which secrets may be sent where, for all callers: names with destinations."""
@@ -56,7 +57,9 @@ def carries_secret(header: str) -> bool:
 
 def destination_of(config: Mapping[str, Json]) -> Destination | None:
     """Return where the provider of a config sends secrets; None if that is not certain."""
-    address = config.get("base_url")
+    if "command" in config:
+        return _destination("type:command")
+    address = config.get("base_url") or config.get("url")
     if not address:
         return _destination(f"type:{config.get('provider_type')}")
     match = _HOST.fullmatch(str(address))

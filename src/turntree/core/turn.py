@@ -29,7 +29,7 @@ from turntree.core.compaction import Compaction
 from turntree.core.errors import InvalidOperation
 from turntree.core.ids import Digest, Timestamp, TurnId, derived_id, is_instant, unix_ms
 from turntree.core.message import ErasedMessage, Message, ToolResult, answers_call, calls_tool
-from turntree.core.message_context import without_injected
+from turntree.core.message_context import as_title, without_injected
 from turntree.core.principal import Principal
 from turntree.core.value import value
 
@@ -97,11 +97,11 @@ class Turn:
         """What the person wrote in the first user message, else the text of the first message."""
         prompts = [message for message in self.query if message.role == "user"]
         for prompt in prompts:
-            if words := without_injected(prompt.opening).split():
-                return " ".join(words)
+            if title := as_title(without_injected(prompt.opening)):
+                return title
         for message in (*prompts, *self.query, *self.reply):
-            if words := message.opening.split():
-                return " ".join(words)
+            if title := as_title(message.opening):
+                return title
         return ""
 
 

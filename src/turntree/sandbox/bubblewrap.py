@@ -18,15 +18,17 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from subprocess import PIPE
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import anyio
 import orjson
+from anyio.abc import Process
 
 from turntree.core.canonical import Json
 from turntree.core.errors import CodeError, InvalidOperation, SandboxUnavailable
@@ -52,6 +54,8 @@ SAID_CHARS_MAX: Final = 500
 KILLED_RC: Final = 137
 NO_PROGRAM_RC: Final = 127
 """Exit codes as a shell reports them."""
+SERVER_CPU_S: Final = 86_400
+"""CPU time of a command that serves; then it is ended, and started again when it is needed."""
 _NO_PROGRAM: Final = "bwrap: execvp "
 _FILE_BYTES_MAX: Final = 1_048_576
 _SCRATCH_BYTES: Final = 67_108_864
@@ -169,6 +173,43 @@ class Bubblewrap:
                 raise InvalidOperation(f"{folder} changed while a command was about to start there")
             status.seek(0)
             return _ended(heard, status.read(), watch.why, limits, time.monotonic() - started)
+
+    @asynccontextmanager
+    async def open_command(
+        self,
+        command: Sequence[str],
+        view: CommandView,
+        limits: CommandLimits,
+        environment: Mapping[str, str],
+    ) -> AsyncGenerator[Process]:
+        """Yield a command that runs while the block lasts, with pipes to it."""
+        for path in map(Path, (*view.reads, *view.writes)):
+            self._check_folder(path)
+        prlimit, bwrap = self._tools()
+        async with AsyncExitStack() as held:
+            folder = held.enter_context(TemporaryDirectory(prefix="turntree-server-"))
+            entering = await held.enter_async_context(a_group(limits.processes))
+            rules = held.enter_context(walls.holding(find_denials(platform.machine()) or b""))
+            # By a file: the words of a command can be read by every user of the machine.
+            variables = [
+                word for name, text in environment.items() for word in ("--setenv", name, text)
+            ]
+            given = held.enter_context(walls.holding("\0".join(variables).encode()))
+            words = [
+                *entering,
+                *walls.limited(prlimit, cpu_s=SERVER_CPU_S, memory_bytes=limits.memory_bytes,
+                               space_bytes=_COMPILED_SPACE_BYTES, files=_COMMAND_FILES_MAX,
+                               file_bytes=limits.memory_bytes),
+                *walls.around_command(bwrap, Path(folder), writes=True,
+                                      scratch_bytes=_SCRATCH_BYTES, view=view),
+                "--args", str(given.fileno()), "--seccomp", str(rules.fileno()),
+                "--remount-ro", "/dev", "--remount-ro", "/",
+                "--", *inside(prlimit, limits.processes), *command,
+            ]  # fmt: skip
+            yield await anyio.open_process(
+                words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={},
+                pass_fds=(rules.fileno(), given.fileno()),
+            )  # fmt: skip
 
     def _check_folder(self, folder: Path) -> None:
         """Raise if a command could see the home: its keys and sockets defeat the sandbox.

@@ -1,7 +1,10 @@
 """The sandbox protocol: runs untrusted code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+
+from anyio.abc import Process
 
 from turntree.core.canonical import Json
 from turntree.sandbox.code import Code, CodeLimits, CommandLimits, CommandResult, CommandView
@@ -46,5 +49,22 @@ class Sandbox(Protocol):
         Raises:
             SandboxUnavailable: The sandbox cannot start here; the command was not run.
             InvalidOperation: The command is empty, or the folder does not exist.
+        """
+        ...
+
+    def open_command(
+        self,
+        command: Sequence[str],
+        view: CommandView,
+        limits: CommandLimits,
+        environment: Mapping[str, str],
+    ) -> AbstractAsyncContextManager[Process]:
+        """Return a command that runs while the block lasts, with pipes to it.
+
+        It sees an empty folder, the system's programs and what ``view`` gives it. Neither other
+        users nor other commands see its variables.
+
+        Raises:
+            SandboxUnavailable: The sandbox cannot start here; the command was not run.
         """
         ...
