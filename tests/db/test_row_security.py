@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from proofs.fsck_story import tell_resources
+from proofs.fsck_story import tell_approvals, tell_resources
 from turntree.api import Tree
 from turntree.auth.identities.identity import ProvenAccount
 from turntree.auth.webhook_signature import sign
@@ -48,6 +48,7 @@ from turntree.ledger.store import Ledger
 from turntree.ledger.turn_rows import TurnSource
 from turntree.notifications.delivery import DeliveryAttempt
 from turntree.notifications.store import DeliveryStore
+from turntree.policy.local import shipped_policy
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
 from turntree.runs.worker_store import SQL as WORKER_SQL
@@ -71,9 +72,10 @@ FACTS = {
 }  # fmt: skip
 DERIVED = {"search_documents", "embeddings", "search_progress"}
 MOVING = {
-    "api_keys", "conversations", "delivered_notices", "identities", "import_cursors", "invitations",
+    "api_keys", "approvals",
+    "conversations", "delivered_notices", "identities", "import_cursors", "invitations",
     "login_sessions", "login_states", "members", "notice_deliveries", "notices", "object_holders",
-    "participants", "passwords", "plans", "program_grants", "programs",
+    "participants", "passwords", "plans", "policies", "program_grants", "programs",
     "queued_messages", "resource_attachments", "resource_leases", "resource_liveness",
     "run_payloads", "runs", "session_names", "session_queues", "session_reach", "sessions",
     "tags", "triggers", "webhook_secrets", "webhooks", "workers",
@@ -83,8 +85,9 @@ UNCHANGED = {"delivered_notices", "identities", "login_states"}
 WITHOUT_WORKSPACE = {"shard", "workspaces", "console_bindings", "shared_workers"}
 TABLES = sorted(FACTS | MOVING | DERIVED)
 SECRET = {
-    "api_keys", "delivered_notices", "identities", "invitations", "login_sessions", "login_states",
-    "notice_deliveries", "notices", "passwords", "post_deliveries",
+    "api_keys", "approvals",
+    "delivered_notices", "identities", "invitations", "login_sessions", "login_states",
+    "notice_deliveries", "notices", "passwords", "policies", "post_deliveries",
     "trigger_firings", "triggers", "webhook_secrets", "webhooks",
 }  # fmt: skip
 """The tables that people who query with SQL cannot read at all."""
@@ -126,6 +129,7 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     first = Event(run, 0, "run.started", world.now(), {})
     await tree.ledger.start(run, session.id, RunEvent.of(first, user("go on")))
     await bring(ImportStore(database), world)
+    await tree.policies.propose(shipped_policy().source)
     await tree.programs.create("provider", "gate", {"provider_type": "toy"})
     await tree.programs.create("model", "fast", {"model_id": "toy", "provider": "@(gate)"})
     await tree.programs.invite("fast", "bob")
@@ -134,6 +138,7 @@ async def told(tree: Tree, world: FakeClock, database: Database) -> Tree:
     await replace(tree.search, embedder=HashingEmbedder()).fill_meanings()
     await tree.search.fill()
     await tell_resources(tree, "main", 1)
+    await tell_approvals(tree, "judged")
     inbox = InboxStore(database, InlineEngine(database.lend))
     await inbox.post(session.id, user("next"), by="human:ana", at=world.now())
     await database.run(WORKER_SQL["register_worker"], worker="w1")
@@ -402,6 +407,7 @@ async def test_a_reader_only_reads(told: Tree, database: Database, conninfo: str
 
 async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> None:
     assert granted(conninfo, "turntree_eraser") == {
+        ("approvals", "SELECT"),
         ("turn_bodies", "SELECT"),
         ("events", "SELECT"),
         ("events", "INSERT"),
@@ -431,6 +437,7 @@ async def test_an_eraser_replaces_bodies_and_leaves_receipts(conninfo: str) -> N
     changed = ("current_digest", "data", "needs_bodies", "object_digests")
     records = [("raw_blocks", name) for name in changed]
     assert columns == [
+        *(("approvals", name) for name in ("answer", "args", "question")),
         ("import_cursors", "heads"),
         ("message_files", "path"),
         ("posts", "body"),

@@ -30,6 +30,7 @@ from turntree.core.errors import (
     InvalidOperation,
     NotFound,
     PermissionDenied,
+    StalePolicy,
     TurntreeError,
 )
 from turntree.core.ids import WorkspaceId
@@ -64,6 +65,7 @@ _ERRORS: Mapping[str, type[TurntreeError]] = {
     "TT002": NotFound,
     "TT003": InvalidOperation,
     "TT004": Canceled,
+    "TT005": StalePolicy,
     "23505": Conflict,  # Two writers, one position.
     "40001": Conflict,
     "40P01": Conflict,

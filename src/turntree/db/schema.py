@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 90
-DIGEST: Final = "3a62149317905edb963c1f6ac1f16f3838f2ec0f64b4f46185ad52b119674ab9"
+NUMBER: Final = 109
+DIGEST: Final = "271ad8257ed27352526f1e8698d9f3619d021665fa332216e0987ad94008ae52"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

@@ -131,6 +131,7 @@ CREATE OR REPLACE FUNCTION turntree.change_program(
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   p record;
+  v_seq int;
 BEGIN
   PERFORM turntree.require_member(p_ws, p_program, p_right);
   SELECT x.kind, x.name, x.owner, x.state, x.visibility, x.version, x.details INTO p FROM turntree.programs x
@@ -168,7 +169,11 @@ BEGIN
   IF p_version IS NOT NULL THEN
     PERFORM turntree.add_program_version(p_ws, p_program, p_version, p_digest, p_config, p_members, p_targets, p_by, p_at);
   END IF;
-  PERFORM turntree.insert_event(p_ws, p_program, turntree.next_program_seq(p_ws, p_program, p.kind), p_event, p_at, p_data);
+  v_seq := turntree.next_program_seq(p_ws, p_program, p.kind);
+  PERFORM turntree.insert_event(p_ws, p_program, v_seq, p_event, p_at, p_data);
+  IF turntree.has_links(p_event, p_data) THEN
+    PERFORM turntree.insert_links(p_ws, p_program, v_seq);
+  END IF;
   IF p.kind = 'agent' AND p_visibility = 'private' THEN
     PERFORM turntree.close_main_session(p_ws, p.name, p.owner, p_by, p_at);
   ELSIF p_event IN ('human.approved', 'human.rejected') THEN

@@ -22,7 +22,8 @@ SET search_path = pg_catalog, turntree, pg_temp AS $$
   )
   SELECT n.preferences, (SELECT s.by FROM versions s WHERE s.version > coalesce((SELECT max(o.version) FROM versions o
         WHERE o.preferences -> m.member IS DISTINCT FROM n.preferences -> m.member), 0) ORDER BY s.version LIMIT 1)
-    FROM versions n, LATERAL (SELECT CASE n.preferences ->> 'notification_channel' WHEN 'webhook' THEN 'webhook' ELSE 'email' END) m (member)
+    FROM versions n, LATERAL (SELECT CASE WHEN n.preferences ->> 'notification_channel' = 'webhook' THEN 'webhook'
+      WHEN n.preferences ->> 'notification_channel' IN ('terminal', 'command') THEN 'notification_channel' ELSE 'email' END) m (member)
     WHERE n.is_newest
 $$;
 

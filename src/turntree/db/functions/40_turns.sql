@@ -233,6 +233,7 @@ BEGIN
     RAISE EXCEPTION 'the run % was taken over or is finished', p_run USING ERRCODE = 'TT001';
   END IF;
   DELETE FROM turntree.run_payloads WHERE workspace_id = p_ws AND run_id = p_run;
+  PERFORM turntree.end_run_approvals(p_ws, p_run);
   RETURN (SELECT coalesce(max(seq) + 1, 0) FROM turntree.events
     WHERE workspace_id = p_ws AND stream_id = p_run);
 END $$;
@@ -270,6 +271,8 @@ BEGIN
   -- What search keeps of the turn is deleted at once. The receipt below makes the indexer add the rest of the turn
   -- again.
   PERFORM turntree.unindex_turn(p_turn);
+  -- So are the arguments of its calls, where a person was asked about them.
+  PERFORM turntree.erase_approval_args(p_ws, v_line);
   -- So are the paths it named, and titles, which may be its first words.
   UPDATE turntree.message_files SET path = '(erased)'
     WHERE workspace_id = p_ws AND turn_id = p_turn AND message = p_sequence AND path <> '(erased)';
@@ -290,4 +293,15 @@ BEGIN
   PERFORM turntree.insert_event(p_ws, p_turn, v_seq, 'message.erased', p_at, '{"by":' || turntree.canonical_text(p_by)
     || ',"reason":' || turntree.canonical_text(p_reason) || ',"sequence":' || p_sequence || '}');
   RETURN true;
+END $$;
+
+-- Records that a thread was written as a session of another tool, with its event.
+CREATE OR REPLACE FUNCTION turntree.record_handoff(
+  p_ws uuid, p_turn uuid, p_origin text, p_session text, p_file text, p_bytes bigint, p_mark text, p_last text,
+  p_by text, p_at text, p_data text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO turntree.handoffs (workspace_id, tool, tool_session_id, turn_id, path, own_bytes, id_suffix, last_own_id, by, created_at)
+    VALUES (p_ws, p_origin, p_session, p_turn, p_file, p_bytes, p_mark, p_last, p_by, p_at::timestamptz);
+  PERFORM turntree.record_event(p_ws, p_turn, 'transcript.materialized', p_at, p_data);
 END $$;

@@ -522,6 +522,8 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   r record;
   v_next int;
+  v_parked text;
+  v_session uuid;
 BEGIN
   SELECT epoch, status, cancel_requested INTO r FROM turntree.runs
     WHERE workspace_id = p_ws AND id = p_run FOR NO KEY UPDATE;
@@ -542,14 +544,25 @@ BEGIN
     RAISE EXCEPTION 'another fact holds place % of %', p_first, p_run USING ERRCODE = 'TT001';
   ELSIF v_next < p_first THEN
     RAISE EXCEPTION 'place % of % comes before place % is taken', p_first, p_run, v_next USING ERRCODE = 'TT003';
-  ELSIF r.cancel_requested AND p_kinds && ARRAY['model_call.started', 'tool_call.started'] THEN
+  ELSIF r.cancel_requested AND p_kinds && ARRAY['model_call.started', 'tool_call.started', 'tool_call.continued'] THEN
     RAISE EXCEPTION 'the run % was canceled', p_run USING ERRCODE = 'TT004';
   END IF;
   PERFORM turntree.insert_run_events(p_ws, p_run, p_first, p_ids, p_kinds, p_bodies, p_payloads);
+  FOR i IN 1 .. cardinality(p_kinds) LOOP
+    CASE p_kinds[i] WHEN 'tool_call.judged' THEN PERFORM turntree.check_judged(p_ws, p_bodies[i]);
+      WHEN 'approval.requested' THEN PERFORM turntree.request_approval(p_ws, p_run, p_bodies[i]);
+      WHEN 'tool_call.started' THEN PERFORM turntree.use_approval(p_ws, p_run, p_bodies[i]);
+      ELSE NULL; END CASE;
+  END LOOP;
   IF 'run.parked' = ANY (p_kinds) THEN
-    UPDATE turntree.runs SET status = 'parked',
-        parked_reason = p_bodies[array_position(p_kinds, 'run.parked')]::json -> 'data' ->> 'reason'
-      WHERE workspace_id = p_ws AND id = p_run;
+    v_parked := p_bodies[array_position(p_kinds, 'run.parked')];
+    UPDATE turntree.runs SET status = 'parked', parked_reason = v_parked::json -> 'data' ->> 'reason'
+      WHERE workspace_id = p_ws AND id = p_run RETURNING session_id INTO v_session;
+    -- All of it may have been decided while the run did something else. The worker that appends serves the session: it
+    -- goes on with the run, and needs no wake-up.
+    IF v_parked::json -> 'data' -> 'approvals' IS NOT NULL THEN
+      PERFORM turntree.continue_decided_run(p_ws, p_run, v_session, v_parked::json ->> 'at', '{"by":"system:runtime"}');
+    END IF;
   ELSIF 'run.failed' = ANY (p_kinds) THEN
     PERFORM turntree.notice_failed_run(p_ws, p_run, turntree.document(p_bodies[array_position(p_kinds, 'run.failed')]));
   END IF;

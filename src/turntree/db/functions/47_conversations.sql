@@ -91,16 +91,18 @@ BEGIN
   PERFORM turntree.insert_participant(p_ws, p.id, p_by, p_by, p_at);
 END $$;
 
--- Adds a person or an agent. Who may use an agent may add it. Returns false for one who takes part already.
+-- Adds a person or an agent. Who may use an agent may add it. Returns false for one who took part already: a person who
+-- adds themselves to a public conversation joins it by that.
 CREATE OR REPLACE FUNCTION turntree.add_participant(p_ws uuid, p_conversation uuid, p_principal text, p_by text, p_at text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   p constant turntree.programs := turntree.lock_conversation(p_ws, p_conversation);
+  v_took_part constant boolean := turntree.is_participant(p_ws, p_conversation, p_principal);
   a turntree.programs;
 BEGIN
   PERFORM turntree.require_participant(p_ws, p, p_by, p_at);
   IF turntree.is_participant(p_ws, p_conversation, p_principal) THEN
-    RETURN false;
+    RETURN NOT v_took_part;
   ELSIF p_principal LIKE 'agent:%' THEN
     SELECT * INTO a FROM turntree.programs x
       WHERE x.workspace_id = p_ws AND x.kind = 'agent' AND 'agent:' || x.name = p_principal AND x.state <> 'deleted';
@@ -128,6 +130,7 @@ CREATE OR REPLACE FUNCTION turntree.remove_participant(p_ws uuid, p_conversation
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   p constant turntree.programs := turntree.lock_conversation(p_ws, p_conversation);
+  v_viewer constant text := current_setting('turntree.viewer', true);
   x record;
   a record;
 BEGIN
@@ -141,12 +144,15 @@ BEGIN
       jsonb_build_object('action', 'program.set_state', 'kind', 'conversation', 'program', p.name, 'state', 'archived'))::text;
   END IF;
   IF p_principal LIKE 'agent:%' THEN
+    -- As the system: the config of a private agent is hidden from most participants, and binds them all the same.
+    PERFORM set_config('turntree.viewer', 'system:turntree', true);
     SELECT y.owner, c.config ->> 'system_agent_kind' AS system_kind, c.config ->> 'removable_by' AS removable_by INTO a
       FROM turntree.programs y
       JOIN turntree.program_versions v ON v.workspace_id = p_ws AND v.program_id = y.id AND v.version = y.version
       JOIN turntree.objects o ON o.workspace_id = p_ws AND o.digest = v.digest,
         LATERAL (SELECT convert_from(o.bytes, 'UTF8')::jsonb AS config) c
       WHERE y.workspace_id = p_ws AND y.kind = 'agent' AND 'agent:' || y.name = p_principal;
+    PERFORM set_config('turntree.viewer', v_viewer, true);
     IF a.system_kind IS NOT NULL AND a.owner LIKE 'system:%' THEN
       RAISE EXCEPTION '@(%) is a system agent and stays in every conversation', substring(p_principal FROM 7) USING ERRCODE = 'TT003',
         DETAIL = CASE WHEN turntree.find_triage_agent(p_ws) = substring(p_principal FROM 7) THEN jsonb_build_object('hint',
@@ -476,6 +482,9 @@ DECLARE
   x record;
   d record;
 BEGIN
+  -- First: who tells an agent of posts holds this lock from reading them until it has committed. Without it, an agent that
+  -- was brought in meanwhile kept the words.
+  PERFORM FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = p_conversation FOR NO KEY UPDATE;
   SELECT y.body, y.digest, y.turn_id, y.author INTO x FROM turntree.posts y
     WHERE y.workspace_id = p_ws AND y.conversation_id = p_conversation AND y.seq = p_seq FOR NO KEY UPDATE;
   IF x.body LIKE '{"erased":"sha256:%"}' THEN

@@ -14,8 +14,8 @@
 CREATE OR REPLACE FUNCTION ledger.event_group(kind text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE
     WHEN $1 IN (
-      'run.started', 'model_call.started', 'tool_call.started', 'approval.requested', 'plan.started',
-      'plan.step_started', 'model.inference_requested', 'human.notified', 'human.approval_requested', 'code.invoked') THEN 'intent'
+      'run.started', 'model_call.started', 'tool_call.started', 'tool_call.continued', 'approval.requested',
+      'plan.started', 'plan.step_started', 'model.inference_requested', 'human.notified', 'human.approval_requested', 'code.invoked') THEN 'intent'
     WHEN $1 IN (
       'session.created', 'session.head_moved', 'session.renamed', 'session.aliased', 'session.merged',
       'session.archived', 'session.unarchived', 'session.persona_changed', 'permission.granted', 'token.issued',
@@ -29,7 +29,7 @@ CREATE OR REPLACE FUNCTION ledger.event_group(kind text) RETURNS text LANGUAGE s
       'task.created', 'task.configured', 'task.state_changed', 'human.created', 'human.configured',
       'human.state_changed', 'code.created', 'code.configured', 'code.state_changed', 'information.created',
       'information.state_changed', 'conversation.created', 'conversation.configured', 'conversation.state_changed',
-      'participant.added', 'participant.removed', 'session.model_switched', 'session.completed', 'agent.task_assigned',
+      'connector.created', 'connector.configured', 'connector.state_changed', 'participant.added', 'participant.removed', 'session.model_switched', 'session.completed', 'agent.task_assigned',
       'agent.thinking', 'agent.executing', 'agent.completed', 'agent.reset', 'task.assigned', 'task.started',
       'task.completed', 'task.failed', 'information.validated', 'information.updated', 'program.granted',
       'program.revoked', 'program.visibility_changed', 'webhook.created', 'webhook.rotated', 'webhook.paused', 'webhook.resumed',

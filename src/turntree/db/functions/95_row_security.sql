@@ -79,6 +79,15 @@ BEGIN
     SELECT 'visible_to_app', x, 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'' OR person = (SELECT turntree.viewer())'
       FROM unnest(ARRAY['notices', 'notice_deliveries', 'delivered_notices']) x
     UNION ALL
+    -- Those who may read the session, and those who are asked. What another coding agent asks is in no session of ours.
+    SELECT 'visible_to_app', 'approvals', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'' OR (SELECT turntree.viewer()) = requested_by
+      OR (SELECT turntree.viewer()) = ANY (answerers || escalated_to) OR kind <> ''foreign_call'' AND ((SELECT turntree.can_see_all_sessions())
+        OR NOT turntree.is_program_hidden(workspace_id, session_id, turntree.viewer()))'
+    UNION ALL
+    -- Their events, outside of a run's stream, say why they were asked and refused.
+    SELECT 'approvals_visible', 'events', 'turntree_app', 'kind NOT IN (''approval.requested'', ''approval.decided'')
+      OR turntree.can_see_approval_event(workspace_id, stream_id)'
+    UNION ALL
     -- A secret is read by what signs with it; the rest by its owner, and by an admin, who can stop it.
     SELECT 'visible_to_app', 'webhook_secrets', 'turntree_app', '(SELECT turntree.viewer()) LIKE ''system:%'''
     UNION ALL
