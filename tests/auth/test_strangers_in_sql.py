@@ -52,6 +52,7 @@ SIGNING = "whsec_" + "QUJDRA" * 8
 
 JUDGED_BY = "the policies of all others are judged by it"
 MEMBERS = "members know each other"
+MEMBERS_JUDGED = "members know what judges their calls"
 NO_SESSION = "it belongs to no session"
 ONLY_IDS = "it holds ids, and people who query are kept out"
 IMPORTED = "it holds ids of other tools, and numbers; people who query are kept out"
@@ -71,6 +72,7 @@ OPEN_TO_PROCESSES = {
     "handles": NO_SESSION,
     "resource_leases": NO_SESSION,
     "plans": NO_SESSION,
+    "policies": MEMBERS_JUDGED,
     "resource_liveness": NO_SESSION,
     "resources": NO_SESSION,
     "snapshots": NO_SESSION,
@@ -85,9 +87,9 @@ OPEN_TO_READERS = {
     "workers": NO_SESSION,
 }
 WITHOUT_ROWS = {
-    "delivered_notices", "event_links", "handles", "identities", "import_cursors",
+    "approvals", "delivered_notices", "event_links", "handles", "identities", "import_cursors",
     "login_sessions", "login_states", "members", "notice_deliveries", "object_writers",
-    "passwords", "plans", "program_refs", "raw_blocks", "resource_attachments",
+    "passwords", "plans", "policies", "program_refs", "raw_blocks", "resource_attachments",
     "resource_leases", "resource_liveness", "resources", "search_progress", "session_plans",
     "snapshots", "transcripts", "turn_snapshots", "turn_sources", "webhook_secrets", "workers",
 }  # fmt: skip

@@ -517,3 +517,26 @@ async def test_nobody_is_lent_what_somebody_else_who_was_canceled_asked_for(
                 assert await bob.fetch(SQL["find_turn"], **asked) == []
                 raise NotFound("halfway")
         assert await bob.fetch(SQL["find_turn"], **asked) == []
+
+
+async def test_a_reader_of_many_private_sessions_pays_for_few_and_sees_all_of_them(
+    tree: Tree, bob: Tree, database: Database
+) -> None:
+    async def sees_all_at_a_glance() -> bool:
+        row = await database.seen_by(Sight("human:bob")).fetch_one(
+            b"SELECT turntree.can_see_all_sessions() AND turntree.can_see_all_programs()"
+        )
+        return bool(row and row[0])
+
+    glances: list[bool] = []
+    for number in range(10):
+        await tree.programs.create("session", f"one-{number}", {}, visibility="private")
+        await tree.programs.grant(f"one-{number}", "human:bob", "read")
+        await tree.turns.record(f"one-{number}", [user("hello")], [assistant("hi")])
+        glances.append(await sees_all_at_a_glance())
+    assert glances == [True] * 8 + [False] * 2
+    read = [(await bob.turns.get(f"one-{number}")).turn.reply[0].text for number in range(10)]
+    assert read == ["hi"] * 10
+    await tree.programs.create("session", "eleventh", {}, visibility="private")
+    listed = {session.label async for session in bob.sessions.list_all()}
+    assert listed == {f"one-{number}" for number in range(10)}

@@ -45,6 +45,12 @@ CREATE_TRIGGERS: Final = make_right("action", "trigger.create")
 """To let messages come in that act for oneself."""
 MANAGE_TRIGGERS: Final = make_right("action", "trigger.manage")
 """To stop the triggers of others."""
+PROPOSE_POLICIES: Final = make_right("action", "policy.propose")
+"""To propose a policy, which decides about tool calls once it is activated."""
+ACTIVATE_POLICIES: Final = make_right("action", "policy.activate")
+"""To say which policy is in force."""
+APPROVE: Final = make_right("action", "approve")
+"""To answer what one is asked, for instance whether a tool may be called."""
 
 RIGHTS: Final[Mapping[Role, Permissions]] = {
     "admin": EVERYTHING,
@@ -52,7 +58,7 @@ RIGHTS: Final[Mapping[Role, Permissions]] = {
     # Tools and credentials are those of the agents that a guest was granted; without a grant there
     # is no session in which one could be used.
     "guest": Permissions((
-        *actions("read", "invoke", "key.create"), *tools("*"), *credentials("*"),
+        *actions("read", "invoke", "approve", "key.create"), *tools("*"), *credentials("*"),
     )),
 }  # fmt: skip
 """What each role may do at most."""

@@ -266,7 +266,9 @@ def _patterns(kind: RightKind, texts: object) -> list[Pattern]:
 
 NOTHING: Final = Permissions()
 EVERYTHING: Final = Permissions(tuple(Pattern(f"{kind}:*") for kind in KINDS))
-MANAGING: Final = actions("member.manage", "key.manage", "webhook.manage", "trigger.manage")
+MANAGING: Final = actions(
+    "member.manage", "key.manage", "webhook.manage", "trigger.manage", "policy.activate"
+)
 """The actions that decide who may do what in a workspace: an admin's."""
 ALL_BUT_CREDENTIALS: Final = Permissions((*tools("*"), *actions("*")), MANAGING)
 """What an agent without a list of permissions may do. Credentials are granted by name only, and who

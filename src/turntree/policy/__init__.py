@@ -1,0 +1,1 @@
+"""Judges tool calls before they are made: policies, and what they decide."""

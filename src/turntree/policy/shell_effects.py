@@ -1,0 +1,138 @@
+"""What the commands of a shell line may do, by the programs that they run.
+
+Pure. A program that is not listed may do anything, and so may one that is given code: what it does
+cannot be read from the line.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from turntree.auth.permissions import EFFECTS, Effect, read_effects
+from turntree.policy.shell import DEVICES, ShellCommand, list_words_of_paths
+
+_RUNS: Final = frozenset[Effect]({"exec"})
+_READS: Final = frozenset[Effect]({"reads_private", "exec"})
+_DESTROYS: Final = frozenset[Effect]({"destructive"})
+_ANYTHING: Final = frozenset[Effect](EFFECTS)
+_SAYING: Final = frozenset({
+    "[", ":", "basename", "break", "continue", "date", "dirname", "echo", "exit", "expr", "false",
+    "id", "printf", "pwd", "read", "return", "seq", "set", "shift", "shopt", "sleep",
+    "test", "true", "tput", "tty", "type", "uname", "unset", "wait", "which", "whoami", "export",
+    "declare", "local", "readonly", "typeset", "umask", "let", "trap", "nproc",
+})  # fmt: skip
+"""Programs that touch no file that their arguments name."""
+_READING: Final = frozenset({
+    "cat", "cd", "chdir", "cksum", "cmp", "column", "comm", "cut", "df", "diff", "du", "egrep",
+    "fgrep", "file", "fmt", "fold", "grep", "head", "hexdump", "join", "jq", "ls",
+    "md5sum", "nl", "od", "paste", "readlink", "realpath", "rev", "sha1sum", "sha256sum",
+    "shasum", "stat", "strings", "tac", "tail", "tr", "wc",
+})  # fmt: skip
+_WRITING: Final = frozenset({
+    "chmod", "cp", "mkdir", "mktemp", "mv", "rm", "rmdir", "tee", "touch",
+    "truncate", "apply_patch", "unlink",
+})  # fmt: skip
+_OPTIONED: Final = {
+    "find": frozenset({"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"}),
+    "rg": frozenset({"--pre", "--hostname-bin"}),
+}
+"""Programs that read, unless one of these is among their words."""
+_SECOND_WRITTEN: Final = frozenset({"uniq", "xxd"})
+"""Programs that write to the second file that they are given."""
+_SHORTENED: Final = frozenset({"sort", "tree"}) | _SECOND_WRITTEN
+"""Programs that read, unless an option or the place of a word names a file to write."""
+_TRANSPARENT: Final = frozenset({
+    "builtin", "bash", "command", "coproc", "env", "eval", "exec", "nice", "nohup", "setsid", "sh",
+    "stdbuf", "time", "timeout", "xargs", "zsh", "dash",
+})  # fmt: skip
+"""Programs that run others, which are commands of their own in the same line."""
+_GIT_READING: Final = frozenset({
+    "blame", "branch", "describe", "diff", "log", "ls-files", "ls-tree", "rev-list", "rev-parse",
+    "shortlog", "show", "status",
+})  # fmt: skip
+_SED: Final = re.compile(
+    r"s([/|,#])(?:(?!\1)[^\n\\]|\\.)*\1(?:(?!\1)[^\n\\]|\\.)*\1[gIip0-9]*|[0-9,$]+[pd]"
+)
+_SED_OPTION: Final = re.compile(r"-[nErsi]+(\.bak)?|--in-place|--quiet|--regexp-extended")
+_GIT_WRITING: Final = frozenset({"add", "checkout", "restore", "rm", "mv", "stash", "switch"})
+
+
+def effects_of(commands: Sequence[ShellCommand]) -> tuple[Effect, ...] | None:
+    """Return what the commands may do; None if that, or where they do it, cannot be told."""
+    effects: set[Effect] = set()
+    for command in commands:
+        found = _effects(command)
+        if found is None:
+            return None
+        effects |= found
+    return read_effects(effects)
+
+
+def _effects(command: ShellCommand) -> frozenset[Effect] | None:
+    writes = [target for target in command.writes if target not in DEVICES]
+    redirected = _DESTROYS if writes else frozenset[Effect]()
+    if None in command.writes or None in command.reads:
+        return None
+    if not command.words:
+        return redirected
+    name = command.program
+    if name is None or "/" in (command.words[0] or ""):
+        # A program of a folder may have any name.
+        return _ANYTHING if command.words[0] is not None else None
+    words = command.words[1:]
+    if name in _SAYING:
+        return _RUNS | redirected
+    if command.folders is None:
+        return None
+    if name in _TRANSPARENT:
+        # A script that is named and not shown may do anything.
+        is_script = name in ("bash", "sh", "zsh", "dash") and not _is_shown(words)
+        return _ANYTHING if is_script and words else _RUNS | redirected
+    if any(word is None for word in list_words_of_paths(command)):
+        return None
+    return _listed(name, [word or "" for word in words]) | redirected
+
+
+def _is_shown(words: Sequence[str | None]) -> bool:
+    """Whether a shell is given its script in the line; after a script's name, -c is its own."""
+    for place, word in enumerate(words):
+        if word is None or not word.startswith(("-", "+")):
+            if place and words[place - 1] in ("-o", "+o"):
+                continue
+            return False
+        if not word.startswith("--") and "c" in word:
+            return True
+    return False
+
+
+def _listed(name: str, words: Sequence[str]) -> frozenset[Effect]:
+    if name in _READING:
+        return _READS
+    if name in _WRITING:
+        return _RUNS | _DESTROYS
+    if name in _OPTIONED:
+        strange = any(word.partition("=")[0] in _OPTIONED[name] for word in words)
+        return _READS | _DESTROYS if strange else _READS
+    if name in _SHORTENED:
+        # Options may be shortened, and one of sort runs a program.
+        if name == "sort" and any(word.startswith("--c") for word in words):
+            return _ANYTHING
+        operands = [word for word in words if not word.startswith("-")]
+        is_writing = name in _SECOND_WRITTEN and len(operands) > 1
+        is_writing = is_writing or any(re.match(r"--o|-[^-]*o", word) for word in words)
+        return _READS | _DESTROYS if is_writing else _READS
+    if name == "sed":
+        # A script of sed can run commands and write files, so only the plainest are let be.
+        options = [word for word in words if word.startswith("-")]
+        script = next((word for word in words if not word.startswith("-")), "")
+        in_place = any(word.startswith(("-i", "--in-place")) for word in options)
+        if _SED.fullmatch(script) is None or any(not _SED_OPTION.fullmatch(w) for w in options):
+            return _ANYTHING
+        return _READS | _DESTROYS if in_place else _READS
+    if name == "git" and words:
+        verb = words[0]
+        if verb in _GIT_READING and not any(word.startswith("--output") for word in words):
+            return _READS
+        if verb in _GIT_WRITING:
+            return _READS | _DESTROYS
+    return _ANYTHING
