@@ -1,6 +1,7 @@
 """A runtime on a real database with a scripted model, for tests of runs and workers."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -13,18 +14,35 @@ from turntree.core.thread import ThreadTurn
 from turntree.db.database import Database
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
+from turntree.policy.evaluate import Evaluator
+from turntree.policy.judge import PolicyJudge
+from turntree.policy.policy import Policy
+from turntree.policy.store import PolicyStore
+from turntree.runs.approving.approval_store import ApprovalStore
+from turntree.runs.engine import Engine
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox_store import InboxStore
+from turntree.runs.judging.call_judge import CallJudge
 from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
-from turntree.runs.runner import Gate, Runner, let_through
+from turntree.runs.runner import Runner
 from turntree.runs.service import Runs
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import Worker
 from turntree.runs.worker_store import WorkerStore
+from turntree.sandbox.bubblewrap import Bubblewrap
+from turntree.sandbox.monty import MontyLane
 from turntree.testing.fakes import FakeClock
 from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
+
+EVALUATOR = Evaluator(MontyLane(), Bubblewrap)
+
+
+def ask_always(*people: str) -> Policy:
+    """Return a policy that asks about every call."""
+    answer = {"decision": "ask", "reason": "it leaves the folder", "ask": [*people]}
+    return Policy(f"def decide(request):\n    return {answer!r}\n")
 
 
 async def at_once(pause_s: float) -> None:
@@ -47,7 +65,19 @@ class Workshop:
     provider: EchoProvider = field(default_factory=EchoProvider)
     tools: ScriptedTools = field(default_factory=ScriptedTools)
     hub: LiveHub = field(default_factory=LiveHub)
-    gate: Gate = let_through
+    forgotten: list[RunId] = field(default_factory=list[RunId])
+    """Runs of which nothing is kept for another request."""
+    policy: Policy | None = None
+    """What judges calls; None stands for the policy in force in the ledger."""
+
+    def make_judge(self) -> CallJudge:
+        """Return the judge of calls, with its approvals."""
+
+        async def find_active(agent: str | None) -> Policy | None:
+            return self.policy or await PolicyStore(self.database).find_active(agent)
+
+        approvals = ApprovalStore(self.database, cast("Engine", self.engine))
+        return CallJudge(PolicyJudge(EVALUATOR, find_active), approvals.of_run)
 
     def actor(self, worker: str = "w1") -> SessionLoop:
         """Return somebody who pumps sessions."""
@@ -55,7 +85,15 @@ class Workshop:
         calling = ToolCaller((self.tools,))
         assembly = PlainAssembly(ThreadStore(self.database), self.provider, calling.specs)
         asking = ModelCaller(self.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
-        runner = Runner(ledger, assembly, asking, calling, self.hub, self.gate)
+        runner = Runner(
+            ledger,
+            assembly,
+            asking,
+            calling,
+            self.hub,
+            self.make_judge(),
+            forget=self.forgotten.append,
+        )
         return SessionLoop(
             worker, self.inbox, self.workers, ledger, runner, lambda _run, _seq: self.world.now()
         )

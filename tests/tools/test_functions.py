@@ -20,7 +20,7 @@ from turntree.core.message import ToolResult, ToolUse
 from turntree.runs.tool_calls import ToolCaller
 from turntree.tools.functions import FunctionTools, tool
 from turntree.tools.isolation import IsolatedLoop
-from turntree.tools.toolset import ToolContext, Toolset
+from turntree.tools.toolset import ToolContext, ToolQuestion, Toolset
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,8 @@ async def add(a: float, b: float) -> float:
 async def call(toolset: Toolset, name: str, args: Json) -> ToolResult:
     results: list[ToolResult] = []
 
-    async def keep(result: ToolResult) -> None:
+    async def keep(result: ToolResult | ToolQuestion) -> None:
+        assert isinstance(result, ToolResult)
         results.append(result)
 
     use = ToolUse("c1", name, args)

@@ -61,4 +61,4 @@ def history_tools(act_as: ActAs) -> FunctionTools:
         """Queue a message for another session or agent; does not wait for the answer."""
         return await memory_with(INVOKE).send(to, message)
 
-    return FunctionTools([search, fork, send])
+    return FunctionTools([search, fork, send], name="ledger")

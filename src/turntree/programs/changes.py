@@ -153,7 +153,8 @@ def tell(
     Raises:
         InvalidOperation: The event is not one of its kind.
     """
-    if not event.startswith(f"{program.kind}."):
+    own = (f"{program.kind}.", "mcp.") if program.kind == "connector" else f"{program.kind}."
+    if not event.startswith(own):
         raise InvalidOperation(
             f"what is told of {a_kind(program.kind)} begins with {program.kind}., not {event}"
         )

@@ -20,6 +20,7 @@ LIFECYCLES: Final[Mapping[str, Lifecycle]] = {
     "provider": _RELEASED,
     "model": _RELEASED,
     "code": _RELEASED,
+    "connector": _RELEASED,
     "session": Lifecycle(
         "created",
         {

@@ -207,7 +207,7 @@ class Programs(Registry):
         await self.check_right(program, "invoke")
         # A turn must get what it was promised, even if the program was changed while it ran.
         if version is not None and version != program.version.digest:
-            program = replace(program, version=await self._find_version(program, version))
+            program = replace(program, version=await self.find_version(program, version))
         around = _InvocationContext(self, program, hear, told or {})
         call = Invocation(program, request or {}, self.by, around)
         return await self.kind(program.kind).invoke(call)
@@ -358,7 +358,12 @@ class Programs(Registry):
             hint = _set_state(program, step) if step else None
             raise InvalidOperation(f"{program.address}: {error}", hint=hint) from error
 
-    async def _find_version(self, program: Program, digest: Digest) -> ProgramVersion:
+    async def find_version(self, program: Program, digest: Digest) -> ProgramVersion:
+        """Return the version of a program that has a digest.
+
+        Raises:
+            NotFound: It never had one.
+        """
         for row in await self.store.list_versions(program.id):
             if row.digest == digest:
                 return await self.store.get_version(program.id, row.number, by=str(self.by))

@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
 from turntree.auth.permissions import Effect, read_effects
-from turntree.core.canonical import Json, tidy
+from turntree.core.canonical import Json, as_text, tidy
 from turntree.core.errors import InvalidOperation
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.value import value
 from turntree.models.prompt import TOOL_TIMEOUT_MAX_S, TOOL_TIMEOUT_S, ToolSpec
 from turntree.tools.isolation import IsolatedLoop, call_here, call_in_thread
-from turntree.tools.toolset import ToolContext
+from turntree.tools.toolset import ToolContext, ToolFile, ToolReply
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK: Final = "__turntree_tool__"
@@ -111,6 +111,8 @@ class FunctionTools:
     functions: Sequence[Callable[..., Any]]
     apart: IsolatedLoop | None = None
     """The loop for async functions; None means the caller's."""
+    name: str = "worker"
+    """The server that calls of these functions name."""
     _known: dict[str, _Function] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -131,7 +133,7 @@ class FunctionTools:
         """The specs of the functions, in the order they were given."""
         return tuple(known.spec for known in self._known.values())
 
-    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult | ToolReply:
         """Call the function of a tool with validated arguments."""
         known = self._known[use.tool]
         try:
@@ -152,8 +154,23 @@ class FunctionTools:
             ended = await self.apart.call(function)
         if ended.error is not None:
             return ToolResult(use.call_id, "error", ended.said)
+        if (pieces := _pieces(ended.value)) is not None:
+            return ToolReply(use.call_id, "ok", pieces)
         # A value without a canonical form becomes text.
         return ToolResult(use.call_id, "ok", tidy(to_jsonable_python(ended.value, fallback=str)))
+
+
+def _pieces(value: Any) -> tuple[str | ToolFile, ...] | None:
+    """Return the texts and files that a function returned; None where it returned no file."""
+    values: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+    if not any(isinstance(one, ToolFile) for one in values):
+        return None
+    return tuple(
+        one
+        if isinstance(one, ToolFile | str)
+        else as_text(tidy(to_jsonable_python(one, fallback=str)))
+        for one in values
+    )
 
 
 def _read(function: Callable[..., Any]) -> _Function:

@@ -104,7 +104,7 @@ def ledger_tools(ledger: Ledger, threads_of: ThreadsOf) -> FunctionTools:
         shown: dict[str, Any] = {"address": address, "text": text[max(0, start) : end]}
         return {**shown, "next_start": end} if end < len(text) else shown
 
-    return FunctionTools([recall, read])
+    return FunctionTools([recall, read], name="ledger")
 
 
 @value

@@ -70,6 +70,8 @@ class ProgramTools:
     specs: tuple[ToolSpec, ...]
     versions: Mapping[str, Digest]
     """The version of each program that the run pinned, by address."""
+    name: str = "program"
+    """The server that its calls name."""
 
     async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
         """Invoke a program with the arguments of a call."""

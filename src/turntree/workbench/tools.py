@@ -24,7 +24,7 @@ from turntree.models.prompt import ToolSpec
 from turntree.sandbox.code import CommandLimits, CommandResult, CommandView
 from turntree.sandbox.sandbox import Sandbox
 from turntree.tools.functions import FunctionTools, tool
-from turntree.tools.toolset import ToolContext
+from turntree.tools.toolset import ToolContext, ToolReply
 from turntree.workbench.folder import INSIDE, WorkFolder
 from turntree.workbench.profile import SandboxProfile
 
@@ -55,7 +55,8 @@ class WorkbenchTools:
     profile: SandboxProfile
     sandbox: Sandbox
     find_folder: FindFolder
-    name: str = "sandbox"
+    name: str = "workbench"
+    """The server that its calls name."""
     _turns: "WeakValueDictionary[RunId, asyncio.Lock]" = field(
         default_factory=WeakValueDictionary[RunId, asyncio.Lock]
     )
@@ -70,7 +71,7 @@ class WorkbenchTools:
         """The specs of the tools."""
         return self._functions.specs
 
-    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult:
+    async def call(self, use: ToolUse, occasion: ToolContext) -> ToolResult | ToolReply:
         """Make a call, after those of the same reply that came before it."""
         # Taken before anything is awaited, so that the order is that of the calls.
         lock = self._turns.setdefault(occasion.run, asyncio.Lock())

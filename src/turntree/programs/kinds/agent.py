@@ -73,6 +73,8 @@ class AgentConfig(TypedConfig):
     toolset: str | None = None
     """Limits it to a named list of tools; by default that of its role."""
     tools: list[Address] | None = None
+    connectors: list[Address] | None = None
+    """Servers whose accepted tools it may call, besides its other ones."""
     functions: list[Annotated[str, Field(min_length=1)]] | None = None
     """Worker functions that it may call. With neither tools nor functions: all of them."""
     default_model: Address | None = None
@@ -119,6 +121,13 @@ class AgentKind:
             Option("--model", "default_model", "Model to ask.", "address"),
             Option("--tool", "tools", "Program it may use; repeatable.", "address", many=True),
             Option(
+                "--connector",
+                "connectors",
+                "Connector whose accepted tools it may call; repeatable.",
+                "address",
+                many=True,
+            ),
+            Option(
                 "--function",
                 "functions",
                 "Worker function it may call, or a prefix like fs.*; repeatable.",
@@ -152,7 +161,7 @@ class AgentKind:
                 "Who removes it from conversations: participants or owner.",
             ),
         ),
-        targets={"default_model": ("model",)},
+        targets={"default_model": ("model",), "connectors/*": ("connector",)},
         move_events={
             "thinking": "agent.thinking",
             "executing": "agent.executing",

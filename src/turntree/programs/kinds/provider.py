@@ -20,7 +20,12 @@ def _named(text: str) -> str:
     return text
 
 
-def _headers_named(headers: dict[str, str]) -> dict[str, str]:
+def check_named(headers: dict[str, str]) -> dict[str, str]:
+    """Refuse headers or variables that hold a key instead of its name.
+
+    Raises:
+        ValueError: One does.
+    """
     for name, value in headers.items():
         if carries_secret(name) and not is_only_named(value):
             raise ValueError(f"{name} carries a key, which is never stored: name it as ${{NAME}}")
@@ -39,7 +44,7 @@ class ProviderConfig(TypedConfig):
     """Default parameters of its model calls."""
     api_key: Annotated[str, AfterValidator(_named)] | None = None
     """Name of its key; without one the vendor's usual variable is tried."""
-    headers: Annotated[dict[str, str], AfterValidator(_headers_named)] | None = None
+    headers: Annotated[dict[str, str], AfterValidator(check_named)] | None = None
     """Headers sent with every request, for example for a gateway."""
     vendor: str | None = None
     """The vendor of its models, if the type does not say."""
