@@ -39,6 +39,20 @@ def test_erased_message_gives_the_text_of_the_next() -> None:
     )
 
 
+def test_a_mention_is_shown_by_its_name() -> None:
+    said = r"Ask @[Atlas \[2\]](agent:atlas) and @_[Ana](user:ana), not @[x](y) or a@b.example"
+    turn = a_turn(1, said=said).turn
+    assert turn.title == "Ask @Atlas [2] and @Ana, not @[x](y) or a@b.example"
+    assert find_title(start_of(user(said)), is_cut=False) == turn.title
+
+
+def test_text_cut_in_a_mention_leaves_it_out() -> None:
+    for rest in ("@", "@[", "@[Atlas", "@[Atlas]", "@[Atlas](agent:at"):
+        start = start_of(user(f"Hello @[Ana](user:ana), ask {rest}"))
+        whole = start[: start.index(rest, start.index("ask")) + len(rest)]
+        assert find_title(whole, is_cut=True) in {"Hello @Ana, ask", "Hello @Ana, ask @"}
+
+
 @given(st.text(), st.integers(0, 400))
 def test_cut_anywhere_never_fails(text: str, at: int) -> None:
     said = start_of(user(text or "x"), assistant("y"))

@@ -40,14 +40,17 @@ class Feed(Facet):
 
     async def list_visible_to(
         self, sights: Iterable[Sight], streams: Sequence[str]
-    ) -> dict[Sight, set[str]]:
-        """Return by viewer those of some streams whose events they may read, none left out."""
-        visible: dict[Sight, set[str]] = {sight: set() for sight in sights}
+    ) -> dict[Sight, frozenset[str]]:
+        """Return by viewer those of some streams whose events they may read, none left out.
+
+        Only the system asks: the programs on which that depends may be hidden from others.
+        """
         rows = await self.database.fetch(
-            SQL["list_visible_by_viewer"], viewers=text_array([*visible]), streams=list(streams)
+            SQL["list_visible_by_viewer"], viewers=text_array([*sights]), streams=list(streams)
         )
-        for viewer, stream in rows:
-            visible[viewer].add(stream)
+        visible: dict[Sight, frozenset[str]] = {}
+        for viewers, seen in rows:
+            visible.update(dict.fromkeys(viewers, frozenset(seen)))
         return visible
 
     async def end(self) -> FeedPosition:

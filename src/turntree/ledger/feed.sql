@@ -19,7 +19,7 @@ SELECT e.epoch, e.xid::text::bigint, e.n
   ORDER BY e.epoch DESC, e.xid DESC, e.n DESC LIMIT 1;
 
 -- name: list_visible_by_viewer
-SELECT viewer, stream::text FROM turntree.list_visible_streams(%(workspace)b, %(viewers)b::text[], %(streams)b::uuid[]);
+SELECT viewers, streams FROM turntree.list_visible_by_group(%(workspace)b, %(viewers)b::text[], %(streams)b::uuid[]);
 
 -- name: list_visible_streams
 -- By the same functions as the policy of the events, without reading any.

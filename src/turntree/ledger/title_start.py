@@ -1,12 +1,11 @@
 """Titles of turns from the start of their text, so that a list need not read whole bodies."""
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
-from turntree.core.message_context import without_injected
+from turntree.core.message_context import as_title, without_injected
 
 START_CHARS: Final = 400
 """Enough for the title of nearly every turn, and read from the first page of a compressed body."""
@@ -30,23 +29,23 @@ def find_title(start: str, *, is_cut: bool) -> str | None:
     ``is_cut`` says that the text goes on after this. The title is that of ``Turn.title``, cut.
     """
     if (plain := _PLAIN.match(start)) and (plain[2] or is_cut):
-        return _cut(plain[1].split())
+        return _cut(as_title(plain[1], is_cut=not plain[2]))
     *lines, last = start.split("\n")
     texts: list[str] = []
     for line in lines if is_cut else (*lines, last):
         document = orjson.loads(line)
         texts.append(text := _opening(document))
-        if document.get("role") == "user" and (words := without_injected(text).split()):
-            return _cut(words)
+        if document.get("role") == "user" and (title := as_title(without_injected(text))):
+            return _cut(title)
     if is_cut:
         # What follows the parts of a message, and with it the role, is beyond the cut: the
         # text that a turn begins with was most likely said by a person.
         text = "".join(orjson.loads(f'"{_paired(found)}"') for found in _TEXT.findall(last))
         if text.lstrip().startswith(("<", "# AGENTS.md")) or not text.strip():
-            words = without_injected(text).split()
-            return None if not words or words[0].startswith(("<", "#")) else _cut(words)
-        return _cut(text.split())
-    return next((_cut(words) for text in texts if (words := text.split())), "")
+            title = as_title(without_injected(text), is_cut=True)
+            return None if not title or title.startswith(("<", "#")) else _cut(title)
+        return _cut(as_title(text, is_cut=True))
+    return next((_cut(title) for text in texts if (title := as_title(text))), "")
 
 
 def _opening(document: dict[str, Any]) -> str:
@@ -62,5 +61,5 @@ def _paired(escaped: str) -> str:
     return re.sub(r"\\ud[89ab][0-9a-f]{2}$", "", escaped)
 
 
-def _cut(words: Sequence[str]) -> str:
-    return " ".join(words)[:TITLE_CHARS_MAX].rstrip()
+def _cut(title: str) -> str:
+    return title[:TITLE_CHARS_MAX].rstrip()

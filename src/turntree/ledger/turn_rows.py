@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from turntree.core.canonical import digest_raw
 from turntree.core.ids import Digest, TurnId
 from turntree.core.message import (
-    Media,
     Message,
     ObjectRef,
     ToolResult,
     ToolUse,
     answers_call,
     calls_tool,
+    list_objects,
 )
 from turntree.core.message_context import TouchedFile, files_of
 from turntree.core.turn import Header, Turn
@@ -98,10 +98,10 @@ def touched_files(turn: Turn) -> list[tuple[int, TouchedFile]]:
 def referred_objects(turn: Turn) -> list[bytes]:
     """Return the digests of the objects that a turn's messages refer to, each once, in order."""
     referred = {
-        digest_raw(part.object)
+        digest_raw(digest)
         for message in turn.messages
         if isinstance(message, Message)
         for part in message.parts
-        if isinstance(part, ObjectRef | Media) and part.object is not None
+        for digest in list_objects(part)
     }
     return sorted(referred)

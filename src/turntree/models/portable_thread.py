@@ -11,7 +11,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from turntree.core.canonical import Json, digest_bytes
 from turntree.core.errors import InvalidOperation
@@ -27,6 +27,7 @@ from turntree.core.message import (
     Text,
     ToolResult,
     ToolUse,
+    list_objects,
     part_from_json,
 )
 from turntree.core.thread import ThreadTurn
@@ -81,13 +82,13 @@ def hand_over(
 def objects_of(thread: Iterable[ThreadTurn]) -> list[Digest]:
     """Return the digests of the objects that ``hand_over`` needs for a thread."""
     digests = (
-        part.object
+        digest
         for entry in thread
         for message in entry.turn.messages
         for part in message.parts
-        if isinstance(part, ObjectRef | Media)
+        for digest in list_objects(part)
     )
-    return list(dict.fromkeys(digest for digest in digests if digest is not None))
+    return list(dict.fromkeys(digests))
 
 
 def fit(
@@ -188,12 +189,25 @@ def _whole(parts: Iterable[Part], objects: Mapping[Digest, bytes]) -> Iterator[P
             case Media(object=digest) if digest is not None and digest in objects:
                 data = base64.b64encode(objects[digest]).decode()
                 yield replace(part, url=f"data:{part.media_type};base64,{data}")
+            case ToolResult(output=[*blocks]) if list_objects(part):
+                yield replace(part, output=[_embedded(block, objects) for block in blocks])
             case Text(text) if not text.strip():
                 continue  # Vendors refuse empty text.
             case Text() | Reasoning() | Media() | ToolUse() | ToolResult():
                 yield part
             case _:
                 continue  # Only the provider that sent it can read it.
+
+
+def _embedded(block: Json, objects: Mapping[Digest, bytes]) -> Json:
+    """Return an image of a tool's output with its bytes, as other tools record it."""
+    match block:
+        case {"type": "image", "media_type": kind, "object": str(digest)} if digest in objects:
+            data = base64.b64encode(objects[Digest(digest)]).decode()
+            source: dict[str, Json] = {"type": "base64", "media_type": kind, "data": data}
+            return {"type": "image", "source": source}
+        case _:
+            return block
 
 
 @dataclass(slots=True)
@@ -261,12 +275,22 @@ def _is_block(entry: Json) -> bool:
 
 def _block(entry: Json) -> Iterator[Text | Media]:
     assert isinstance(entry, Mapping), "asked before"
-    match entry:
+    block: Mapping[str, Any] = entry
+    match block:
         case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
             yield Text(text)
         case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": data}}:
             yield Media("image", kind, url=f"data:{kind};base64,{data}")
         case {"type": "input_image", "image_url": str(url)}:
             yield Media("image", "image/*", url=url)
+        case {
+            "type": "image" | "audio" | "file" as kind,
+            "media_type": str(media_type),
+            "object": str(digest),
+        }:
+            name = entry.get("name")
+            yield Media(
+                kind, media_type, object=Digest(digest), name=None if name is None else str(name)
+            )
         case _:
             yield Text(compact(entry))

@@ -85,7 +85,7 @@ def summarize_result(output: Json) -> str:
             return output
         return summarize_result(document)
     if isinstance(output, Mapping):
-        return _first(output, _OUTPUTS) or json.dumps(output, ensure_ascii=False)
+        return _file(output) or _first(output, _OUTPUTS) or json.dumps(output, ensure_ascii=False)
     if isinstance(output, list):
         return " ".join(summarize_result(one) for one in output)
     return json.dumps(output, ensure_ascii=False)
@@ -107,10 +107,20 @@ def result_text(output: Json) -> str:
         is_envelope = isinstance(document, Mapping) and document.keys() <= {"output", "metadata"}
         return result_text(document) if is_envelope else output
     if isinstance(output, Mapping):
-        return _first(output, _OUTPUTS) or json.dumps(output, ensure_ascii=False, indent=2)
+        whole = json.dumps(output, ensure_ascii=False, indent=2)
+        return _file(output) or _first(output, _OUTPUTS) or whole
     if isinstance(output, list):
         return "\n".join(result_text(one) for one in output)
     return json.dumps(output, ensure_ascii=False)
+
+
+def _file(block: Mapping[str, Json]) -> str | None:
+    """Return the note for a file in a tool's answer, which is stored as an object."""
+    match block:
+        case {"type": "image" | "audio" | "file" as kind, "object": str(), "media_type": told}:
+            return f"[{kind}: {block.get('name') or told}]"
+        case _:
+            return None
 
 
 def _first(values: Mapping[str, Json], names: tuple[str, ...]) -> str:

@@ -50,6 +50,7 @@ from turntree.core.message import (
     ToolUse,
 )
 from turntree.core.value import value
+from turntree.models.portable_thread import pieces_of
 from turntree.models.prompt import Prompt
 from turntree.models.providers.vendor_metadata import NATIVE_KIND, ReplyAuthor, native_parts
 
@@ -77,12 +78,13 @@ def vendor_name(tool: str) -> str:
 def objects_in(prompt: Prompt) -> list[Digest]:
     """Return the objects that a prompt needs to be sent."""
     digests = [
-        part.object
+        digest
         for message in prompt.messages
         for part in message.parts
-        if isinstance(part, ObjectRef) or (isinstance(part, Media) and part.url is None)
+        if not (isinstance(part, Media) and part.url is not None)
+        for digest in said.list_objects(part)
     ]
-    return list(dict.fromkeys(digest for digest in digests if digest is not None))
+    return list(dict.fromkeys(digests))
 
 
 def asked(
@@ -189,11 +191,17 @@ class _Mapping:
 
     def _result(self, result: ToolResult) -> ToolReturnPart:
         output = result.output
-        text = as_text(output)
         is_told = result.status in {"ok", "error"}
+        content: str | list[str | UserContent]
+        if said.list_objects(result):
+            pieces = pieces_of(output)
+            content = [one.text if isinstance(one, Text) else self._media(one) for one in pieces]
+        else:
+            text = as_text(output)
+            content = (text or NOTHING) if is_told else f"{result.status}: {text}"
         return ToolReturnPart(
             vendor_name(self.tools.get(result.call_id, LOST_TOOL)),
-            (text or NOTHING) if is_told else f"{result.status}: {text}",
+            content,
             tool_call_id=result.call_id,
             timestamp=_EPOCH,
             outcome="success" if result.status == "ok" else "failed",
