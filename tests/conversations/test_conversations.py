@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
+import psycopg
 import pytest
 
 import turntree
@@ -19,6 +21,9 @@ from turntree.core.errors import Conflict, Hint, InvalidOperation, NotFound, Per
 from turntree.core.ids import RunId
 from turntree.core.message import ErasedMessage, assistant, user
 from turntree.core.principal import Principal
+from turntree.core.viewer import EVERYTHING as EVERYTHING_SEEN
+from turntree.core.viewer import Sight
+from turntree.ledger.feed import Feed
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +105,7 @@ async def test_an_agent_that_is_mentioned_answers(tree: Tree) -> None:
     assert names == ["human:ana", "agent:bot"]
     assert (await tree.conversations.get("launch")).posts == 3
     assert made.visibility == "private"
-    assert turn.turn.title == f"{BOT} is that noted?", "the post that called it"
+    assert turn.turn.title == "@Bot is that noted?", "the post that called it"
 
 
 async def test_an_agent_is_told_what_was_said_since(tree: Tree) -> None:
@@ -323,6 +328,30 @@ async def test_an_agent_stays_where_its_owner_keeps_it(tree: Tree, seen_by: As) 
         await tree.conversations.remove("launch", "warden")
 
 
+async def test_a_private_agent_stays_where_its_owner_keeps_it(tree: Tree, seen_by: As) -> None:
+    bob, eve = seen_by("bob"), seen_by("eve")
+    await eve.programs.create("agent", "kept", {"removable_by": "owner"}, visibility="private")
+    await tree.conversations.create("launch", participants=["human:bob", "human:eve"])
+    await eve.conversations.add("launch", "kept")
+    # Its config is hidden from bob, and the rule in it holds for him.
+    with pytest.raises(PermissionDenied, match="only human:eve and human:ana remove"):
+        await bob.conversations.remove("launch", "kept")
+    names = [one.principal for one in await bob.conversations.list_participants("launch")]
+    assert "agent:kept" in names
+    await tree.conversations.remove("launch", "kept")
+
+
+async def test_a_person_who_adds_themselves_joins(tree: Tree, seen_by: As) -> None:
+    bob = seen_by("bob")
+    await tree.conversations.create("launch", visibility="public")
+    assert await bob.conversations.add("launch", "human:bob")
+    assert not await bob.conversations.add("launch", "human:bob")
+    await bob.conversations.leave("launch")
+    assert await bob.conversations.add("launch", "human:bob")
+    added = await tree.conversations.list_participants("launch")
+    assert [one.principal for one in added] == ["human:ana", "human:bob"]
+
+
 async def test_those_who_can_be_mentioned_are_suggested(tree: Tree, seen_by: As) -> None:
     await tree.conversations.create("launch", participants=["human:bob", "bot"])
     suggested = await tree.conversations.suggest("launch", "")
@@ -332,6 +361,43 @@ async def test_those_who_can_be_mentioned_are_suggested(tree: Tree, seen_by: As)
     assert [one.id for one in await tree.conversations.suggest("launch", "ev")] == ["eve"]
     await answered(tree, await tree.conversations.post("launch", f"{BOT} one"))
     assert (await tree.conversations.suggest("launch"))[0].id == "bot", "it spoke last"
+
+
+async def test_a_post_is_not_erased_while_an_agent_is_told_of_it(tree: Tree) -> None:
+    await tree.conversations.create("launch")
+    await tree.conversations.post("launch", "The word is swordfish.")
+    launch = (await tree.conversations.get("launch")).id
+    database = tree.ledger.database
+    ended: list[str] = []
+
+    async def erase() -> None:
+        # What was required of its caller is checked before, in another transaction.
+        async with database.acting_as("turntree_eraser") as connection, connection.transaction():
+            try:
+                await connection.execute(
+                    b"SELECT turntree.erase_post(%s, %s::uuid, 1, 'late', 'human:ana',"
+                    b" '2026-01-01T00:00:00.000Z')",
+                    (database.workspace, launch),
+                )
+                ended.append("erased")
+            except psycopg.Error as error:
+                ended.append(error.sqlstate or "")
+
+    async with anyio.create_task_group() as group, database.keep_together():
+        lock = b"SELECT turntree.lock_conversation(%(workspace)b, %(id)b::text::uuid) IS NULL"
+        await database.fetch(lock, id=launch)
+        group.start_soon(erase)
+        waiting = (
+            b"SELECT count(*) FROM pg_locks l WHERE NOT l.granted AND %(workspace)b IS NOT NULL"
+            b" AND pg_backend_pid() = ANY (pg_blocking_pids(l.pid))"
+        )
+        with anyio.fail_after(SOON_S):
+            while (await database.fetch(waiting))[0][0] == 0:
+                await anyio.lowlevel.checkpoint()
+        posted = await tree.conversations.post("launch", f"{BOT} keep the word.")
+    assert ended == ["TT001"], "the words are in a message by then"
+    await answered(tree, posted)
+    assert await tree.conversations.erase("launch", 1, reason="it was a secret")
 
 
 async def test_an_erased_post_is_erased_where_an_agent_was_told(tree: Tree, seen_by: As) -> None:
@@ -476,3 +542,45 @@ async def test_what_an_agent_posts_with_a_key_counts_as_a_turn(tree: Tree) -> No
     assert [(one.cause, one.hops) for one in own] == [(1, 1), (1, 3)]
     third = await tree.conversations.post("launch", "@[Other](agent:other) go on.")
     assert [one.agent for one in third.answers] == ["other"]
+
+
+async def test_many_viewers_asked_about_at_once_see_what_each_sees_alone(
+    tree: Tree, seen_by: As
+) -> None:
+    for name in ("launch", "open", "secret"):
+        await tree.conversations.create(
+            name, visibility="public" if name == "open" else "private", participants=["human:eve"]
+        )
+        await answered(tree, await tree.conversations.post(name, f"{BOT} hello"))
+    await tree.conversations.remove("secret", "human:eve")
+    for session in ("mine", "bot:mine"):
+        run = await seen_by("bob").runs.post(session, "hello", model="keen")
+        await tree.runs.wait(run.run, timeout_s=SOON_S)
+    await tree.sessions.fork("mine", "mine:again")
+    await tree.conversations.add("launch", "human:bob")
+    await tree.conversations.fork("launch", name="launch-again")
+    await tree.conversations.remove("launch", "human:bob")
+    await tree.conversations.add("launch", "human:bob")
+    for session in ("mine", "mine:again"):
+        run = await tree.runs.post(session, "again", model="keen")
+        await tree.runs.wait(run.run, timeout_s=SOON_S)
+    await tree.programs.set_visibility("mine:again", "private")
+    await tree.programs.grant("mine:again", "human:eve", "read")
+    await tree.sessions.undo("mine:again")
+    system = Feed(tree.feed.database.seen_by(EVERYTHING_SEEN))
+    streams = sorted({event.stream for _, event in await system.read(limit=5000)})
+    people = [f"human:{name}" for name in ("ana", "bob", "eve", "mallory", "person1", "person2")]
+    viewers = [*people, "agent:bot", *(f"agent:bot for {one}" for one in people), "public:", ""]
+    sights = {Sight(viewer) for viewer in viewers}
+    seen = await system.list_visible_to(sights, streams)
+    alone = {
+        sight: await Feed(tree.feed.database.seen_by(sight)).list_visible(streams)
+        for sight in sights
+    }
+    assert seen == alone
+    one_by_one = [(await system.list_visible_to(sights, [stream]), stream) for stream in streams]
+    for found, stream in one_by_one:
+        assert {sight for sight in sights if found[sight]} == {
+            sight for sight in sights if stream in alone[sight]
+        }
+    assert len({frozenset(one) for one in alone.values()}) > 3, "they do not all see the same"

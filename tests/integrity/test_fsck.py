@@ -10,7 +10,7 @@ import pytest
 
 from proofs import fsck_files
 from proofs.fsck_plants import RULES
-from proofs.fsck_story import tell_conversation
+from proofs.fsck_story import tell_approvals, tell_conversation
 from tests.ledger.planted_events import plant, planting, told_in
 from tests.transcripts.test_bulk_copy import grow
 from turntree.api import Tree
@@ -89,6 +89,7 @@ async def tell(tree: Tree) -> None:
     await tree.turns.record("last", [user("leaf")], [assistant("leaf")])
     await tree.members.add("bob")
     await tell_conversation(tree, "talk")
+    await tell_approvals(tree, "judged")
     await tree.invitations.create("carl", expires_at=LATER)
     await tree.keys.create("ci", expires_at=LATER)
     await tree.passwords.set("correct horse battery")
@@ -518,6 +519,23 @@ FAULTS = {
     "the decision is about no person's post, or no turn of triage made it": (
         "I55 UPDATE turntree.post_decisions SET method = 'model',"
         " turn_id = (SELECT id FROM turntree.turns LIMIT 1)"
+    ),
+    "a call began that was not judged with these arguments, or was denied": (
+        "I42 UPDATE turntree.events SET kind = 'acme.judged'"
+        " WHERE kind = 'tool_call.judged' AND seq = 3"
+    ),
+    "what was decided is not what its event says": (
+        "I70 UPDATE turntree.approvals SET state = 'answered', used_at = NULL WHERE state = 'used'"
+    ),
+    "it was decided by another than a person who was asked": (
+        "I70 UPDATE turntree.approvals SET answerers = ARRAY['human:eve']"
+    ),
+    "the call did not start once, as it was allowed": (
+        "I70 UPDATE turntree.approvals SET call_id = 'other'"
+    ),
+    "it waits for a run that is over, or keeps the arguments of one": (
+        "I70 UPDATE turntree.runs SET status = 'finished' WHERE id IN"
+        " (SELECT run_id FROM turntree.approvals)"
     ),
     "the conversation has another last post, or a gap before it": (
         "I56 DELETE FROM turntree.posts WHERE seq = 1"

@@ -48,7 +48,8 @@ def actor_on(stage: Workshop, worker: str = "w1") -> SessionLoop:
     pinning = RequestResolver(tree.programs, ledger, tree.turns.threads, [stage.tools])
     assembly = RequestBuilder(pinning, ledger, tree.turns.threads, lambda _: stage.provider)
     asking = ModelCaller(stage.hub, clock=lambda: 0.0, chance=lambda: 0.5, sleep=at_once)
-    runner = Runner(ledger, assembly, asking, ToolCaller((stage.tools,)), stage.hub, stage.gate)
+    caller, judge = ToolCaller((stage.tools,)), stage.make_judge()
+    runner = Runner(ledger, assembly, asking, caller, stage.hub, judge)
     now = stage.world.now
     return SessionLoop(worker, stage.inbox, stage.workers, ledger, runner, lambda _run, _seq: now())
 

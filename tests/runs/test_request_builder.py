@@ -288,6 +288,26 @@ async def test_a_thread_is_read_once_for_all_calls_of_a_turn(models: Tree) -> No
     assert "input_refs" not in again.request
 
 
+async def test_a_run_that_was_forgotten_is_assembled_again_as_before(
+    models: Tree, world: FakeClock
+) -> None:
+    await models.turns.record("main", [user("one")], [assistant("two")])
+    asked = await question(models, "three")
+    assert asked.session is not None
+    first = Event(asked.run.id, 0, "run.started", world.now(), {"session": asked.session})
+    assembly = assembly_on(models)
+    request = await assembly(asked)
+    call = Event(asked.run.id, 1, "model_call.started", world.now(), request.request)
+    opened = RunEvent.of(first, asked.run.query[0])
+    epoch = await models.ledger.start(asked.run.id, asked.session, opened)
+    await models.ledger.append_fact(RunEvent(call), epoch=epoch)
+    later = replace(asked, run=stepped(asked.run))
+    kept = await assembly(later)
+    assembly.forget(asked.run.id)
+    assembly.forget(asked.run.id)
+    assert (await assembly(later)).prompt == kept.prompt
+
+
 async def test_a_config_that_changes_during_a_turn_changes_the_next_one(
     models: Tree, world: FakeClock
 ) -> None:

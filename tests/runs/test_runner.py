@@ -1,12 +1,11 @@
 """Runs, driven: every effect is a fact before the next begins, and a crash changes nothing."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
 
-from tests.workshop import Workshop
+from tests.workshop import Workshop, ask_always
 from turntree.core.canonical import digest_bytes
 from turntree.core.ids import RunId, TurnId
 from turntree.core.message import (
@@ -22,7 +21,6 @@ from turntree.core.message import (
 from turntree.core.principal import Principal
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.runs.attempt import Attempt
 from turntree.runs.model_call import PromptInput
 from turntree.runs.session_loop import FAILURES_MAX
 from turntree.testing.fakes import Crash
@@ -76,8 +74,9 @@ async def test_tools_are_called_at_once_with_their_intents_first(shop: Workshop)
     run = await post(shop, "tools")
     await shop.actor().handle(shop.session)
     assert await shop.kinds(run) == [
-        "run.started", "model_call.started", "model_call.finished", "tool_call.started",
-        "tool_call.started", "tool_call.finished", "tool_call.finished",
+        "run.started", "model_call.started", "model_call.finished", "tool_call.judged",
+        "tool_call.judged", "tool_call.started", "tool_call.started", "tool_call.finished",
+        "tool_call.finished",
         "model_call.started", "model_call.finished", "run.finished",
     ]  # fmt: skip
     assert [status for _, status in await results(shop, run)] == ["ok", "ok"]
@@ -265,28 +264,26 @@ async def test_a_tool_that_raises_tells_the_model(shop: Workshop) -> None:
 
 
 async def test_parked_run_keeps_no_worker_waiting(shop: Workshop) -> None:
-    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-        del uses
-        kinds = [fact.event.kind for fact in attempt.facts]
-        return None if "run.unparked" in kinds else "approval"
-
-    shop.gate = ask
+    shop.policy = ask_always()
     run = await post(shop, "tool")
     await shop.actor("w1").handle(shop.session)
     (opened,) = await shop.workers.list_open()
     assert (opened.status, opened.parked_reason) == ("parked", "approval")
+    # To unpark a run approves nothing: it parks again, and its call was not made.
     assert await shop.inbox.unpark(run, by="human:ana", at=shop.world.now(), data={"yes": True})
     assert not await shop.inbox.unpark(run, by="human:ana", at=shop.world.now(), data={})
     await shop.actor("w2").handle(shop.session)
+    (opened,) = await shop.workers.list_open()
+    assert (opened.status, shop.tools.made) == ("parked", [])
+    (approval,) = (await shop.make_judge().approvals_of(run)).values()
+    await shop.tree.approvals.approve(approval.id)
+    await shop.actor("w2").handle(shop.session)
     assert (await shop.turn(run)).turn.header.outcome == "completed"
+    assert len(shop.tools.made) == 1
 
 
 async def test_a_parked_run_can_be_canceled(shop: Workshop) -> None:
-    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-        del attempt, uses
-        return "approval"
-
-    shop.gate = ask
+    shop.policy = ask_always()
     run = await post(shop, "tool")
     await shop.actor().handle(shop.session)
     assert await shop.inbox.cancel(shop.session, by="human:bo", at=shop.world.now()) == run

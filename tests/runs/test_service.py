@@ -6,14 +6,13 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from tests.workshop import Workshop
+from tests.workshop import Workshop, ask_always
 from turntree.core.errors import Canceled, Conflict, InvalidOperation, NotFound
 from turntree.core.ids import Label, RunId, SessionId, TurnId
-from turntree.core.message import ObjectRef, ToolUse, assistant, user
+from turntree.core.message import ObjectRef, assistant, user
 from turntree.core.run import Caller, RunEvent
 from turntree.core.session import Spawn
 from turntree.ledger.feed import Feed
-from turntree.runs.attempt import Attempt
 from turntree.runs.follow import Heard, RunFollower, TurnSealed
 from turntree.runs.live.hub import LiveHub
 from turntree.runs.live.stream import LiveChunk, PartialMessage, StreamPosition, position_after
@@ -35,17 +34,13 @@ async def test_posted_run_is_waiting_then_finished(shop: Workshop) -> None:
 
 
 async def test_status_follows_the_run(shop: Workshop) -> None:
-    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-        del attempt, uses
-        return "approval"
-
     seen: list[str] = []
 
     async def look(piece: str) -> None:
         del piece
         seen.append(await runs.status(posted.run))
 
-    shop.gate, shop.provider.before_piece = ask, look
+    shop.policy, shop.provider.before_piece = ask_always(), look
     runs = shop.runs()
     posted = await runs.post("main", "tool")
     await shop.actor().handle(shop.session)
@@ -102,11 +97,7 @@ async def test_a_message_that_expects_a_head_becomes_the_next_turn_or_is_refused
 
 
 async def test_open_runs_come_in_pages(shop: Workshop) -> None:
-    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-        del attempt, uses
-        return "approval"
-
-    shop.gate = ask
+    shop.policy = ask_always()
     runs = shop.runs()
     for label in ("one", "two", "three"):
         await runs.post(label, "tool")
@@ -251,7 +242,7 @@ async def test_late_follower_reads_events_from_ledger(shop: Workshop) -> None:
         posted.run
     )
     later = await read_all(runs, posted.run, StreamPosition.parse("5.0.0"))
-    assert [news.event.seq for news in later if isinstance(news, RunEvent)] == [5, 6, 7]
+    assert [news.event.seq for news in later if isinstance(news, RunEvent)] == [5, 6, 7, 8]
 
 
 async def test_following_a_finished_run_returns_from_any_position(shop: Workshop) -> None:
@@ -348,11 +339,7 @@ async def test_one_run_is_canceled_and_no_other(shop: Workshop) -> None:
 async def test_cancel_ends_a_spawned_run_and_lets_none_follow(
     shop: Workshop, *, has_begun: bool
 ) -> None:
-    async def ask(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-        del attempt, uses
-        return "approval"
-
-    shop.gate = ask
+    shop.policy = ask_always()
     runs = shop.runs()
     parent = await runs.post("main", "tool")
     await shop.actor().handle(shop.session)

@@ -70,6 +70,16 @@ async def test_the_name_is_taken_before_anything_else_is(shop: Workshop) -> None
     assert held == [["w1"]]
 
 
+async def test_a_run_that_ended_is_forgotten(shop: Workshop) -> None:
+    runs = shop.runs()
+    async with shop.worker().running():
+        answered = [await runs.post(name, "hello") for name in ("main", "other")]
+        for each in answered:
+            await runs.wait(each.run, timeout_s=SOON_S)
+    # A server answers for weeks, and a thread may be long.
+    assert sorted(shop.forgotten) == sorted(each.run for each in answered)
+
+
 async def test_a_worker_that_drains_finishes_what_it_has_begun(shop: Workshop) -> None:
     begun, go = anyio.Event(), anyio.Event()
 

@@ -34,4 +34,4 @@ def route_tools(find_candidates: FindCandidates) -> FunctionTools:
             raise InvalidOperation("a decision has a reason")
         return "decided: say no more than one word"
 
-    return FunctionTools([route])
+    return FunctionTools([route], name="ledger")

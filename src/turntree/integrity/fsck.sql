@@ -528,6 +528,20 @@ SELECT DISTINCT what FROM (
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i42
+-- A run without any decision is from before calls were judged.
+WITH calls AS (
+  SELECT e.stream_id, e.seq, e.kind, d.j ->> 'call_id' AS call, d.j ->> 'args_digest' AS digest, d.j ->> 'decision' AS decision,
+      d.j ? 'approval' AS has_approval
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind IN ('tool_call.judged', 'tool_call.started')
+)
+SELECT c.stream_id || '/' || c.seq FROM calls c
+  WHERE c.kind = 'tool_call.started' AND EXISTS (SELECT FROM calls j WHERE j.stream_id = c.stream_id AND j.kind = 'tool_call.judged')
+    AND NOT EXISTS (SELECT FROM calls j WHERE j.stream_id = c.stream_id AND j.kind = 'tool_call.judged' AND j.seq < c.seq
+      AND j.call = c.call AND j.digest = c.digest AND (j.decision IN ('allow', 'rewrite') OR j.decision = 'ask' AND c.has_approval))
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i43
 -- Attaching and detaching alternate, and the last attached resource is attached now.
 WITH told AS (
@@ -1071,6 +1085,43 @@ SELECT r.id::text FROM turntree.runs r
     SELECT e.kind FROM turntree.events e
       WHERE e.workspace_id = r.workspace_id AND e.stream_id = r.id AND e.kind IN ('run.parked', 'run.unparked')
       ORDER BY e.seq DESC LIMIT 1)
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i70_events
+-- What was decided is in the approval's own stream, once.
+SELECT 'approval ' || a.id FROM turntree.approvals a
+  LEFT JOIN LATERAL (SELECT count(*) AS count, min(turntree.document(e.body) #>> '{data,decision}') AS decision,
+      min(turntree.document(e.body) #>> '{data,by}') AS by, min(turntree.document(e.body) #>> '{data,args_digest}') AS digest
+    FROM turntree.events e WHERE e.workspace_id = a.workspace_id AND e.stream_id = a.id AND e.kind = 'approval.decided') d ON true
+  WHERE a.workspace_id = %(workspace)b AND (d.count <> (a.state <> 'pending')::int OR a.state <> 'pending' AND (
+    d.by <> a.decided_by OR d.digest <> 'sha256:' || encode(coalesce(a.allowed_digest, a.args_digest), 'hex')
+    OR CASE a.state WHEN 'used' THEN d.decision NOT IN ('approved', 'edited') ELSE d.decision <> a.state END))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i70_people
+-- The runtime ends what was not answered; an answer is one of a person who was asked.
+SELECT 'approval ' || a.id FROM turntree.approvals a
+  WHERE a.workspace_id = %(workspace)b AND a.state <> 'pending' AND CASE WHEN a.state IN ('expired', 'canceled')
+    THEN a.decided_by <> 'system:runtime' ELSE a.decided_by NOT LIKE 'human:_%%' OR a.decided_by <> ALL (a.answerers || a.escalated_to) END
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i70_calls
+-- Each call that was allowed and used has started once, with the arguments that were allowed.
+WITH started AS (
+  SELECT d.j ->> 'approval' AS id, count(*) AS count, min(d.j ->> 'args_digest') AS digest, min(d.j ->> 'call_id') AS call
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.kind = 'tool_call.started' AND d.j ? 'approval' GROUP BY 1
+)
+SELECT 'approval ' || a.id FROM turntree.approvals a LEFT JOIN started s ON s.id = a.id::text
+  WHERE a.workspace_id = %(workspace)b AND a.kind = 'call' AND (coalesce(s.count, 0) <> (a.state = 'used')::int
+    OR a.state = 'used' AND (s.digest <> 'sha256:' || encode(a.allowed_digest, 'hex') OR s.call <> a.call_id OR a.used_at >= a.expires_at))
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i70_runs
+-- A run that is over asks nothing any more, and its turn has the arguments.
+SELECT 'approval ' || a.id FROM turntree.approvals a
+  JOIN turntree.runs r ON r.workspace_id = a.workspace_id AND r.id = a.run_id AND r.status = 'finished'
+  WHERE a.workspace_id = %(workspace)b AND (a.state = 'pending' OR a.args IS NOT NULL OR a.answer IS NOT NULL)
   ORDER BY 1 LIMIT %(limit)b;
 
 -- name: list_block_digests

@@ -78,6 +78,10 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I38": "An interrupted run did not continue, and its open calls ended as interrupted.",
     "I39": "A replaced event is kept, does not replace itself, and replacements form no cycle.",
     "I40": "What a turn was derived from exists, and nothing is derived from itself.",
+    "I42": (
+        "In a run whose calls were judged, each call that began was judged before, with exactly "
+        "its arguments, and not denied."
+    ),
     "I43": "A session uses a resource from attaching to detaching, for reading or for writing.",
     "I44": (
         "A snapshot is of a resource that supports it, has a digest and matches its event, "
@@ -130,6 +134,10 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I69": (
         "A workspace's members, invitations, API keys, login sessions, linked accounts and "
         "passwords follow from its events, and one member is an admin."
+    ),
+    "I70": (
+        "A request is decided once, by a person who was asked, and a call that "
+        "they allowed starts once, with exactly the arguments that they allowed."
     ),
 }
 WARNINGS: Final = frozenset({"I61"})
@@ -191,6 +199,7 @@ SESSIONS: Final = (
     Check("fsck_i35", "the run did not start once, finish once and leave its turn"),
     Check("fsck_i37_payloads", "what the open run said here is missing, or something else"),
     Check("fsck_i38", "the run went on after it was interrupted, or did not end so"),
+    Check("fsck_i42", "a call began that was not judged with these arguments, or was denied"),
     Check("fsck_i43", "what is attached is not what its events tell of"),
     Check("fsck_i44", "the state is not one that could be kept, or not as its event says"),
     Check("fsck_i45", "something was brought back that cannot be"),
@@ -226,6 +235,10 @@ SESSIONS: Final = (
     Check("fsck_i69_identities", "the linked account is not the one that the events describe"),
     Check("fsck_i69_passwords", "the events and the table disagree about a password"),
     Check("fsck_i69_admin", "the workspace has members, and none of them is an admin"),
+    Check("fsck_i70_events", "what was decided is not what its event says"),
+    Check("fsck_i70_people", "it was decided by another than a person who was asked"),
+    Check("fsck_i70_calls", "the call did not start once, as it was allowed"),
+    Check("fsck_i70_runs", "it waits for a run that is over, or keeps the arguments of one"),
     Check("fsck_i65_references", "it refers to something that is not in its workspace"),
     Check("fsck_i65_row_security", "the table does not keep workspaces apart"),
     Check("fsck_i65_functions", "the function lends the rights of another than the searcher"),

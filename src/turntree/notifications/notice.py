@@ -8,7 +8,7 @@ from turntree.core.errors import InvalidOperation, NotFound
 from turntree.core.ids import Timestamp
 from turntree.core.value import value
 
-NoticeKind = Literal["message", "question", "mention", "invitation", "failure"]
+NoticeKind = Literal["message", "question", "mention", "invitation", "failure", "approval"]
 TEXT_CHARS_MAX: Final = 10_000
 UNREAD_MAX: Final = 50
 """Unread notices of one sender with one person; the next one displaces the oldest of them. The

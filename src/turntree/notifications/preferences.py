@@ -17,9 +17,12 @@ from turntree.core.value import value
 INBOX: Final = "inbox"
 EMAIL: Final = "email"
 WEBHOOK: Final = "webhook"
+TERMINAL: Final = "terminal"
+COMMAND: Final = "command"
 CHANNELS: Final[Mapping[str, str]] = {
     INBOX: "the inbox alone",
-    "terminal": "the inbox, and the terminal of this person's own commands",
+    TERMINAL: "the inbox, and the terminal of this person's worker",
+    COMMAND: "the inbox, and a command that this person's worker runs",
     EMAIL: "the inbox, and mail to the address of this person",
     WEBHOOK: "the inbox, and a webhook of this person",
     "none": "nothing, not even the inbox",
@@ -27,6 +30,8 @@ CHANNELS: Final[Mapping[str, str]] = {
 """What a person may choose."""
 ADDRESS_MEMBERS: Final[Mapping[str, str]] = {EMAIL: "email", WEBHOOK: "webhook"}
 """The channels by which notices leave, with the member of the preferences that has the address."""
+LOCAL: Final = frozenset({TERMINAL, COMMAND})
+"""The channels of a person's own machine, which has the address."""
 INTERVAL_DEFAULT_S: Final = 15 * 60
 INTERVAL_MIN_S: Final = 60
 INTERVAL_MAX_S: Final = 7 * 24 * 60 * 60
@@ -73,6 +78,8 @@ def read_preferences(config: Mapping[str, Json]) -> NoticePreferences:
     channel = str(config.get("notification_channel") or INBOX)
     member = ADDRESS_MEMBERS.get(channel)
     address = None if member is None else config.get(member)
+    if channel in LOCAL:
+        address = "here"
     hours, interval = config.get("quiet_hours"), config.get("digest_interval")
     quiet = None
     if hours is not None:

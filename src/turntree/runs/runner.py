@@ -25,9 +25,10 @@ from turntree.core.errors import (
     NotCanonical,
     ProviderError,
     ProviderNotConfigured,
+    StalePolicy,
 )
 from turntree.core.event import Event
-from turntree.core.ids import Digest, Timestamp, TurnId, unix_ms
+from turntree.core.ids import Digest, RunId, Timestamp, TurnId, unix_ms
 from turntree.core.message import (
     Message,
     ObjectRef,
@@ -61,6 +62,8 @@ from turntree.ledger.store import Ledger
 from turntree.models.compacting import finish_compaction
 from turntree.runs.attempt import Attempt, Draft
 from turntree.runs.engine import Wake
+from turntree.runs.judging.call_judge import CallJudge, CallRuling
+from turntree.runs.judging.call_questions import AskedCalls, CallQuestions, parking
 from turntree.runs.live.stream import Hub, StreamPosition
 from turntree.runs.model_call import (
     Assemble,
@@ -72,7 +75,7 @@ from turntree.runs.model_call import (
 )
 from turntree.runs.run_files import FileRecorder, NoFiles
 from turntree.runs.tool_calls import ToolCaller
-from turntree.tools.toolset import ToolContext, Toolset
+from turntree.tools.toolset import GivenAnswer, ToolContext, ToolQuestion, Toolset
 
 ERROR_SIGNS_MAX = 2000
 """Limit of an error in a journal; a provider may return a whole HTML page."""
@@ -82,16 +85,6 @@ kills its worker would kill one worker after the other."""
 LOGGED_SIGNS_MAX = 400
 """Limit of an error in a worker's log."""
 _LOG = logging.getLogger(__name__)
-Gate = Callable[[Attempt, Sequence[ToolUse]], Awaitable[str | None]]
-"""Judges tool calls before they start: None allows them, a reason parks the run. After it is
-unparked, they are judged again."""
-
-
-async def let_through(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:  # noqa: ARG001
-    """Allow every call."""
-    return None
-
-
 RunContext = Callable[[Mapping[str, Json], Mapping[str, Json]], Awaitable[ExecutionContext]]
 """Returns the context of a run's tools, from the data of its start and of its first request."""
 OwnTools = Callable[[Principal, Mapping[str, Json]], Awaitable[Sequence[Toolset]]]
@@ -143,7 +136,10 @@ class Runner:
     asking: ModelCaller
     calling: ToolCaller
     hub: Hub
-    gate: Gate = let_through
+    judge: CallJudge | None = None
+    """Judges each call before it is made; None in a replay, which makes none."""
+    questions: CallQuestions | None = None
+    """Asks people for tools; None where no person can be asked, in a replay."""
     own_tools: OwnTools = no_own_tools
     context_of: RunContext | None = None
     """None where no tool can be reached, in a replay."""
@@ -153,6 +149,8 @@ class Runner:
     """None where no conversation can be reached, in a replay."""
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Runs all statements within the block in one transaction."""
+    forget: Callable[[RunId], None] = lambda _: None
+    """Drops what ``assemble`` keeps of a run for its next request."""
 
     async def drive(self, attempt: Attempt) -> None:
         """Carry out a run's steps until it is sealed or parked.
@@ -321,24 +319,39 @@ class Runner:
 
     async def _call(self, attempt: Attempt, requested: Sequence[ToolUse | ObjectRef]) -> None:
         uses = [await self._whole(use) for use in requested]
-        if (reason := await self.gate(attempt, uses)) is not None:
-            calls: list[Json] = [use.call_id for use in uses]
-            await attempt.append(Draft("run.parked", {"reason": reason, "calls": calls}))
-            return
         caller = await self._calling(attempt)
-        denied = [_denial(use.tool, attempt) for use in uses if caller.withholds(use.tool)]
-        writing = [use.call_id for use in uses if caller.may_write(use.tool)]
+        rulings = [CallRuling(use) for use in uses]
+        if self.judge is not None:
+            rulings = await self.judge.rule(attempt, uses, caller)
+        running = [one for one in rulings if one.denial is None and one.waits_for is None]
+        withheld = [_denial(use.tool, attempt) for use in uses if caller.withholds(use.tool)]
+        writing = [one.use.call_id for one in running if caller.may_write(one.use.tool)]
         files: Mapping[str, Json] = {}
         if writing and attempt.has_folder:
             files = await self.files.begin(attempt)
-        intents = (
-            _intent(use, attempt, caller, files if use.call_id == writing[0] else {})
-            if writing
-            else _intent(use, attempt, caller, {})
-            for use in uses
-        )
-        await attempt.append(*denied, *intents)
-        await self._make(attempt, uses, caller)
+        intents = [
+            _intent(one, attempt, caller, files if one.use.call_id in writing[:1] else {})
+            for one in running
+        ]
+        denials = [
+            _result(one.denial, tool(one.denial), attempt, _explain_denial(one, caller))
+            for one in rulings
+            if one.denial is not None
+        ]
+        waiting = {str(one.use.call_id): one.waits_for for one in rulings if one.waits_for}
+        # What can proceed does so first; then the calls that wait are all that is left.
+        parked = [parking(waiting, "approval")] if waiting and not running else []
+        judged = [draft for one in rulings for draft in one.drafts]
+        try:
+            await attempt.append(*judged, *withheld, *denials, *intents, *parked)
+        except StalePolicy:
+            assert self.judge is not None, "without a judge, no policy decides"
+            self.judge.forget()
+            return
+        changed: dict[str | None, Json] = {
+            one.use.call_id: one.use.args for one in running if one.is_substituted
+        }
+        await self._make(attempt, [one.use for one in running], caller, changed=changed)
 
     async def _settle(self, attempt: Attempt, call_ids: Sequence[str]) -> None:
         """Repeat interrupted calls that are repeatable; record the others as interrupted."""
@@ -349,7 +362,36 @@ class Runner:
             if use.call_id in call_ids
         ]
         calling = await self._calling(attempt)
-        again = [use.call_id for use in uses if calling.is_repeatable(use.tool)]
+        # Arguments that replaced the model's are the policy's, whose worker died, or a person's.
+        uses = [await self._as_begun(attempt, use) for use in uses]
+        begun = {use.call_id for use in uses if _has_begun_with(use, attempt)}
+        substituted = {
+            str(fact.event.data["call_id"])
+            for fact in attempt.facts
+            if fact.event.kind == "event.substituted" and "call_id" in fact.event.data
+        }
+        changed: dict[str | None, Json] = {
+            use.call_id: use.args for use in uses if use.call_id in substituted
+        }
+        asked = AskedCalls()
+        if self.questions is not None:
+            asked = await self.questions.sort(attempt, call_ids)
+        uses = [use for use in uses if use.call_id not in asked.waiting]
+        for use in uses:
+            if (ended := asked.ended.get(use.call_id)) is not None:
+                await attempt.append(
+                    _result(ended, tool(ended), attempt, calling.explain(use, ended))
+                )
+        uses = [use for use in uses if use.call_id not in asked.ended]
+        if not uses:
+            if asked.waiting:
+                await attempt.append(parking(asked.waiting))
+            return
+        continuing = [use for use in uses if use.call_id in asked.answers and use.call_id in begun]
+        uses = [use for use in uses if use not in continuing]
+        again = [
+            use.call_id for use in uses if use.call_id in begun and calling.is_repeatable(use.tool)
+        ]
         lost = {use.call_id: "crash" for use in uses if use.call_id not in again}
         lost |= await self._list_given_up(attempt, again)
         if lost:
@@ -364,7 +406,16 @@ class Runner:
                 for call_id, why in lost.items()
             ]
             await attempt.append(Draft("run.interrupted", data), *results)
-        await self._make(attempt, [use for use in uses if use.call_id not in lost], calling)
+        if continuing:
+            await attempt.append(*asked.continuing())
+        made = [use for use in uses if use.call_id not in lost]
+        await self._make(attempt, [*made, *continuing], calling, asked.answers, changed)
+
+    async def _as_begun(self, attempt: Attempt, use: ToolUse) -> ToolUse:
+        """Return a call with the arguments that a person gave it, if it was begun with those."""
+        if self.judge is None or _has_begun_with(use, attempt):
+            return use
+        return await self.judge.find_edited(attempt, use) or use
 
     async def _list_given_up(self, attempt: Attempt, calls: Sequence[str]) -> dict[str, str]:
         """Return the calls that were taken over too often, each with the reason to record."""
@@ -378,18 +429,39 @@ class Runner:
             if count > self.retaken_max
         }
 
-    async def _make(self, attempt: Attempt, uses: Sequence[ToolUse], caller: ToolCaller) -> None:
+    async def _make(
+        self,
+        attempt: Attempt,
+        uses: Sequence[ToolUse],
+        caller: ToolCaller,
+        answers: Mapping[str, GivenAnswer] | None = None,
+        changed: Mapping[str | None, Json] | None = None,
+    ) -> None:
+        """Make calls and record their results.
+
+        ``answers`` are what calls continue with, and ``changed`` has the arguments that are not
+        those of the model.
+        """
         running = {use.call_id: use for use in uses}
         looked_up: dict[str, dict[Right, Decision]] = {}
 
         def note(call: str, decision: Decision) -> None:
             looked_up.setdefault(call, {})[decision.right] = decision
 
-        async def record(result: ToolResult) -> None:
+        async def record(result: ToolResult | ToolQuestion) -> None:
             use = running.pop(result.call_id)
+            if isinstance(result, ToolQuestion):
+                if self.questions is not None:
+                    await attempt.append(self.questions.ask(attempt, use, result))
+                    return
+                result = ToolResult(use.call_id, "error", "a person cannot be asked here")
             message = tool(result)
             if attempt.has_folder or not attempt.stamps:
                 message = await self.files.describe(attempt, result, is_last=not running)
+            if changed and use.call_id in changed:
+                # The turn has to say what was called. Its events could not be erased with it.
+                given = {"arguments": changed[use.call_id]}
+                message = replace(message, context={**(message.context or {}), **given})
             decisions = looked_up.pop(result.call_id, {}).values()
             await attempt.append(
                 *(_judged(one, attempt) for one in decisions),
@@ -398,8 +470,11 @@ class Runner:
             self.hub.tell(attempt.run.id)
 
         run, session = attempt.run.id, attempt.session
-        calls = [(use, ToolContext(run, session, use.call_id)) for use in uses]
-        await replace(caller, note=note).call_all(calls, record)
+        given = answers or {}
+        calls = [
+            (use, ToolContext(run, session, use.call_id, given.get(use.call_id))) for use in uses
+        ]
+        await replace(caller, note=note, store=self.ledger.put_object).call_all(calls, record)
 
     async def _calling(self, attempt: Attempt) -> ToolCaller:
         request = attempt.first_request
@@ -552,7 +627,28 @@ def _denial(tool: str, attempt: Attempt) -> Draft:
     return _judged(Decision(right("tool", tool), allowed=False, reason=reason), attempt)
 
 
-def _intent(use: ToolUse, attempt: Attempt, caller: ToolCaller, files: Mapping[str, Json]) -> Draft:
+def _explain_denial(ruling: CallRuling, caller: ToolCaller) -> Mapping[str, Json]:
+    """Return why a call was not made, as its event records it."""
+    assert ruling.denial is not None, "it was denied"
+    explained = caller.explain(ruling.use, ruling.denial) or {}
+    is_refused = caller.refuse(ruling.use) is not None
+    return explained if is_refused else {**explained, "code": "denied"}
+
+
+def _has_begun_with(use: ToolUse, attempt: Attempt) -> bool:
+    """Return whether a call was begun with the arguments that the model gave."""
+    given = digest_bytes(canonical(use.args))
+    return any(
+        fact.event.data["call_id"] == use.call_id and fact.event.data.get("args_digest") == given
+        for fact in attempt.facts
+        if fact.event.kind == "tool_call.started"
+    )
+
+
+def _intent(
+    ruling: CallRuling, attempt: Attempt, caller: ToolCaller, files: Mapping[str, Json]
+) -> Draft:
+    use = ruling.use
     data: dict[str, Json] = {
         "call_id": use.call_id,
         "tool": use.tool,
@@ -560,6 +656,8 @@ def _intent(use: ToolUse, attempt: Attempt, caller: ToolCaller, files: Mapping[s
         "args_digest": digest_bytes(canonical(use.args)),
         **files,
     }
+    if ruling.approval is not None:
+        data["approval"] = ruling.approval
     for fact in reversed(attempt.facts):
         if fact.event.kind == "model_call.finished":
             data["requested_by"] = _ref_to(fact.event)

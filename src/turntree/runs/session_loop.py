@@ -181,6 +181,7 @@ class SessionLoop:
                 # The session's next work is to end this run.
                 return
             finally:
+                self.runner.forget(run)
                 # A run that continued under another scope has replaced the entry meanwhile.
                 if self._scopes.get(run) is scope:
                     del self._scopes[run]

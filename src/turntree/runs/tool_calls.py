@@ -15,11 +15,19 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import Decision, right
 from turntree.core.canonical import Json, as_text
 from turntree.core.errors import first_of
+from turntree.core.ids import Digest
 from turntree.core.message import ToolResult, ToolUse
 from turntree.core.redaction import BY_FORMAT, Redactor, result_without_secrets
 from turntree.core.value import value
 from turntree.models.prompt import ToolSpec
-from turntree.tools.toolset import ToolContext, Toolset
+from turntree.tools.toolset import (
+    ToolContext,
+    ToolFile,
+    ToolOutcome,
+    ToolQuestion,
+    ToolReply,
+    Toolset,
+)
 
 # A model may ask for hundreds of calls at once, each with a process or a connection.
 CALLS_AT_ONCE_MAX = 16
@@ -27,6 +35,9 @@ ERROR_SIGNS_MAX = 400
 """Limit of an error's message in an event."""
 ENDING_S = 1.0
 """How long a canceled call may take to end."""
+TEXT_CHARS_MAX = 6000
+"""Of the texts beside a file. A longer result becomes an object itself, and then the files in it
+would be named by no message."""
 
 
 @value
@@ -43,6 +54,8 @@ class ToolCaller:
     """Who calls; None where no tool can be reached, in a replay."""
     note: Callable[[str, Decision], None] = lambda _call, _decision: None
     """Told of each credential that a call looks up."""
+    store: Callable[[bytes], Awaitable[Digest]] | None = None
+    """Stores the files of results; None where no tool returns any, in a replay."""
 
     def besides(self, own: Sequence[Toolset]) -> "ToolCaller":
         """Return a caller with a run's own tools in front, which take precedence."""
@@ -76,6 +89,23 @@ class ToolCaller:
         found = self._find(tool)
         return str(getattr(found[0], "name", "worker")) if found is not None else "unknown"
 
+    def find_spec(self, tool: str) -> ToolSpec | None:
+        """Return the spec of a tool; None for an unknown one."""
+        found = self._find(tool)
+        return None if found is None else found[1]
+
+    def refuse(self, use: ToolUse) -> ToolResult | None:
+        """Return what a model reads that calls a tool which it may not call; None if it may."""
+        # A model may guess the name of a tool or know it from elsewhere. One that was not offered
+        # is reported as unknown, so that the result does not reveal what is installed.
+        if self._find(use.tool) is not None and self._may_call(use.tool):
+            return None
+        names = [spec.name for spec in self.specs] if self.offered is None else self.offered
+        known = ", ".join(sorted(names)) or "none"
+        return ToolResult(
+            use.call_id, "error", f"there is no tool {use.tool!r}; there are: {known}"
+        )
+
     def explain(self, use: ToolUse, result: ToolResult) -> dict[str, Json] | None:
         """Return why a call failed, as its event records it; None for a success.
 
@@ -103,9 +133,9 @@ class ToolCaller:
     async def call_all(
         self,
         calls: Sequence[tuple[ToolUse, ToolContext]],
-        record: Callable[[ToolResult], Awaitable[None]],
+        record: Callable[[ToolResult | ToolQuestion], Awaitable[None]],
     ) -> None:
-        """Make calls concurrently, and pass each result to ``record`` as it arrives.
+        """Make calls concurrently, and pass each result or question to ``record`` as it arrives.
 
         Raises:
             TurntreeError: A result could not be recorded; the remaining calls are canceled.
@@ -115,7 +145,11 @@ class ToolCaller:
         async def make(use: ToolUse, occasion: ToolContext) -> None:
             read: set[str] = set()
             async with slots:
-                result = await self._call(use, occasion, read)
+                outcome = await self._call(use, occasion, read)
+            if isinstance(outcome, ToolQuestion):
+                await record(outcome)
+                return
+            result = await self._stored(outcome) if isinstance(outcome, ToolReply) else outcome
             # What an agent lists as a credential is secret, whatever its name looks like.
             redactor = self.redactor
             if self.context is not None:
@@ -130,17 +164,30 @@ class ToolCaller:
         except BaseExceptionGroup as errors:
             raise first_of(errors) from errors
 
-    async def _call(self, use: ToolUse, occasion: ToolContext, read: set[str]) -> ToolResult:
+    async def _stored(self, reply: ToolReply) -> ToolResult:
+        """Return the result of a call with its files stored, each under its digest."""
+        blocks: list[Json] = []
+        room = TEXT_CHARS_MAX
+        for piece in reply.pieces:
+            if isinstance(piece, ToolFile):
+                assert self.store is not None, "tools with files run where objects can be stored"
+                file: dict[str, Json] = {"type": piece.kind, "media_type": piece.media_type}
+                file |= {"object": await self.store(piece.data)}
+                blocks.append(file | ({"name": piece.name} if piece.name else {}))
+            elif room > 0 and piece:
+                blocks.append({"type": "text", "text": piece[:room]})
+                room -= len(piece)
+        if room < 0:
+            told = f"[{-room} more characters are not shown]"
+            blocks.append({"type": "text", "text": told})
+        return ToolResult(reply.call_id, reply.status, blocks)
+
+    async def _call(self, use: ToolUse, occasion: ToolContext, read: set[str]) -> ToolOutcome:
         """Make a call, and add the credentials that it looks up to ``read``."""
         found = self._find(use.tool)
-        # A model may guess the name of a tool or know it from elsewhere. One that was not offered
-        # is reported as unknown, so that the result does not reveal what is installed.
-        if found is None or not self._may_call(use.tool):
-            names = [spec.name for spec in self.specs] if self.offered is None else self.offered
-            known = ", ".join(sorted(names)) or "none"
-            return ToolResult(
-                use.call_id, "error", f"there is no tool {use.tool!r}; there are: {known}"
-            )
+        if (refusal := self.refuse(use)) is not None or found is None:
+            assert refusal is not None, "an unknown tool is refused"
+            return refusal
         toolset, spec = found
         # A task copies the context in which it is created, and so do the threads it starts.
         with (
@@ -188,7 +235,7 @@ class ToolCaller:
         return None
 
 
-async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> ToolResult:
+async def _contained(toolset: Toolset, use: ToolUse, occasion: ToolContext) -> ToolOutcome:
     """Make a call. Whatever a tool raises is its result: the model reads it and continues."""
     try:
         return await toolset.call(use, occasion)

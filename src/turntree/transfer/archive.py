@@ -74,6 +74,13 @@ SECTIONS: Final = (
         ("conversation_id", "seq", "session_id", "message_seq"),
     ),
     Section(
+        "approval",
+        "approvals",
+        ("id",),
+        ("args_digest", "allowed_digest", "policy"),
+        is_compared=False,
+    ),
+    Section(
         "raw_block", "raw_blocks", ("digest",), ("digest", "current_digest"), is_compared=False
     ),
     Section("source", "turn_sources", ("turn_id",), is_compared=False),
@@ -126,6 +133,9 @@ _FINISHED: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "run": lambda row: row["status"] == "finished",
     "queued_message": lambda row: row["payload"] is None,
     "plan": lambda row: row["outcome"] is not None,
+    "approval": lambda row: (
+        row["state"] not in ("pending", "approved", "edited") and row["answer"] is None
+    ),
 }
 """An export leaves out what is under way. A worker would run what a forger adds to an archive."""
 

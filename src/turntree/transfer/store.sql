@@ -66,6 +66,9 @@ SELECT e.id, e.body FROM turntree.events e
   WHERE e.workspace_id = %(workspace)b AND e.stream_id <> turntree.workspace_stream()
     AND NOT EXISTS (SELECT FROM turntree.runs r
       WHERE r.workspace_id = e.workspace_id AND r.id = e.stream_id AND r.status <> 'finished')
+    AND NOT EXISTS (SELECT FROM turntree.approvals a LEFT JOIN turntree.runs r ON r.workspace_id = a.workspace_id AND r.id = a.run_id
+      WHERE a.workspace_id = e.workspace_id AND a.id = e.stream_id
+        AND (a.state IN ('pending', 'approved', 'edited') OR r.status <> 'finished'))
     AND NOT EXISTS (SELECT FROM turntree.plans p
       WHERE p.workspace_id = e.workspace_id AND p.id = e.stream_id AND (p.outcome IS NULL OR NOT (%(sees_all)b
         OR EXISTS (SELECT FROM turntree.session_plans s WHERE s.workspace_id = p.workspace_id AND s.plan_id = p.id))))
@@ -214,6 +217,13 @@ SELECT (to_jsonb(d) - 'workspace_id')::text FROM turntree.post_deliveries d
   WHERE d.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL
     AND (%(sees_all)b OR NOT turntree.is_program_hidden(d.workspace_id, d.conversation_id, turntree.viewer()))
   ORDER BY d.conversation_id, d.seq, d.session_id, d.message_seq;
+
+-- name: export_approval
+-- What is decided for good. One that still allows something stays here: it would allow it there too.
+SELECT (to_jsonb(a) - 'workspace_id' || '{"args": null, "answer": null, "question": null, "request_key": null}')::text
+  FROM turntree.approvals a LEFT JOIN turntree.runs r ON r.workspace_id = a.workspace_id AND r.id = a.run_id
+  WHERE a.workspace_id = %(workspace)b AND %(turns)b::uuid[] IS NULL AND a.state NOT IN ('pending', 'approved', 'edited')
+    AND (a.run_id IS NULL OR r.status = 'finished') ORDER BY a.created_at, a.id;
 
 -- name: export_source
 SELECT (to_jsonb(s) - 'workspace_id' - 'transcript_id' || jsonb_build_object('origin', n.origin, 'transcript', n.name))::text

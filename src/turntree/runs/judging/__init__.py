@@ -1,0 +1,1 @@
+"""Judges the calls of runs, and reads how those before them were judged."""
