@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from turntree.auth.logins.passwords import Passwords
     from turntree.auth.logins.service import LoginSessions
     from turntree.auth.members import Members
+    from turntree.auth.permissions import Effect
     from turntree.auth.personas import Personas
     from turntree.auth.tokens import Tokens
     from turntree.conversations.service import Conversations
+    from turntree.core.canonical import Json
     from turntree.core.clock import Clock, Processes
     from turntree.core.message import Message
     from turntree.core.principal import Principal
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
     from turntree.ledger.store import Ledger
     from turntree.ledger.turns import ThreadReader, Turns
     from turntree.notifications.service import Inbox
+    from turntree.policy.call import CallOrigin, JudgedCall
+    from turntree.policy.evaluate import Evaluator
+    from turntree.policy.policies import Policies
     from turntree.programs.execution_host import LocalFolder
     from turntree.programs.service import InferenceBackend, Programs
     from turntree.resources.blame import LineBlame
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     from turntree.routing.router import Router
     from turntree.routing.target import Target
     from turntree.runs.answer import Answer
+    from turntree.runs.approving.approvals import Approvals
     from turntree.runs.engine import Engine
     from turntree.runs.model_context import ModelContexts
     from turntree.runs.replay import Replayer
@@ -67,6 +73,8 @@ if TYPE_CHECKING:
     from turntree.search.embedder import Embedder
     from turntree.search.embeddings import Embeddings
     from turntree.search.service import Search
+    from turntree.tools.mcp.reach import ServerReach
+    from turntree.tools.mcp.service import Connectors
     from turntree.transfer.branch import Branches
     from turntree.transfer.service import Archives
     from turntree.triggers.service import Triggers
@@ -110,8 +118,14 @@ class Backends:
     """The model that answers, unless a message names another."""
     agent_tokens_daily: int | None = None
     """Tokens that agents may use in conversations for one person in a day."""
+    server_reach: Callable[[], ServerReach] | None = None
+    """Which servers of tools this process may reach, and how; None if it may reach none."""
     webhook_hosts: frozenset[str] = frozenset()
     """Hosts to which webhooks may leave though their addresses are not public."""
+    approval_s: int = 7 * 24 * 60 * 60
+    """How long a request to a person waits."""
+    find_evaluator: Callable[[], Evaluator] | None = None
+    """Finds what evaluates policies; None if this process judges no calls."""
 
     @property
     def everything(self) -> Database:
@@ -367,6 +381,15 @@ class Tree:
         )  # fmt: skip
 
     @cached_property
+    def connectors(self) -> Connectors:
+        """Servers of tools, reached by the Model Context Protocol."""
+        from turntree.tools.mcp.service import Connectors
+
+        if self._on.server_reach is None:
+            raise Unsupported("this tree reaches no tool servers")
+        return Connectors(self.programs, self._on.server_reach)
+
+    @cached_property
     def conversations(self) -> Conversations:
         """People and agents together."""
         from turntree.conversations.poster import Poster
@@ -531,6 +554,34 @@ class Tree:
         )  # fmt: skip
 
     @cached_property
+    def policies(self) -> Policies:
+        """What decides about tool calls before they are made."""
+        from turntree.policy.policies import Policies
+        from turntree.policy.store import PolicyStore
+        from turntree.runs.judging.recorded_tool_calls import RecordedToolCalls
+
+        on = self._on
+        if on.find_evaluator is None:
+            raise Unsupported("no policy can be evaluated in this process")
+        recorded = RecordedToolCalls(on.database, self.ledger, _describe_foreign)
+        return Policies(
+            PolicyStore(on.database), self.members.store, on.clock, self.authority.own,
+            on.find_evaluator, recorded.read,
+        )  # fmt: skip
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """What waits to be decided by a person."""
+        from turntree.runs.approving.approval_store import ApprovalStore
+        from turntree.runs.approving.approvals import Approvals
+
+        on = self._on
+        return Approvals(
+            ApprovalStore(on.database, on.engine()), self.members.store, self.sessions, on.clock,
+            self.authority.own, on.approval_s,
+        )  # fmt: skip
+
+    @cached_property
     def contexts(self) -> ModelContexts:
         """What a model saw."""
         from turntree.runs.model_context import ModelContexts
@@ -590,6 +641,20 @@ class Tree:
     async def recorder(self, session: str) -> Recorder:
         """Return a recorder that appends turns to a session."""
         return await self.turns.recorder(session)
+
+
+def _describe_foreign(
+    origin: str, tool: str, args: Json, folder: str | None, context: Sequence[Effect]
+) -> JudgedCall:
+    """Return a recorded call of another coding agent as its hook would have described it."""
+    from turntree.hooks.foreign_call import read_call
+    from turntree.policy.call import JudgedCall
+
+    if origin not in ("claude-code", "codex"):
+        return JudgedCall(tool, args, None, origin, folder=folder, context_effects=tuple(context))
+    told = {"tool_name": tool, "tool_input": args, "session_id": "", "cwd": folder or "/"}
+    kind: CallOrigin = "claude-code" if origin == "claude-code" else "codex"
+    return read_call(kind, told, folder, None, context).call
 
 
 async def _find_program(on: Backends, name: str) -> Program | None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from turntree.core.program import Program
     from turntree.core.redaction import Redactor
     from turntree.db.database import Database
+    from turntree.hooks.judged_store import JudgedStore
     from turntree.hooks.reconcile import HookReconciler
     from turntree.models.provider import Provider
     from turntree.notifications.sender import BeginDeliveries, SendDelivery
+    from turntree.policy.evaluate import Evaluator
     from turntree.programs.execution_host import LocalFolder
     from turntree.programs.service import InferenceBackend, Programs, Spoken
     from turntree.resources.driver import ResourceDriver
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from turntree.search.embedder import Embedder
     from turntree.stats.prices import GenaiPrices
     from turntree.stats.store import StatsStore
+    from turntree.tools.mcp.reach import ServerReach
     from turntree.transcripts.exporter import Exporter
     from turntree.transcripts.handoff_store import HandoffStore
     from turntree.transcripts.importer import Importer, ToolPaths
@@ -98,6 +101,8 @@ class EmbedderSettings:
 
 
 TOKENS_DIGITS_MAX: Final = 15
+APPROVAL_S: Final = 7 * 24 * 60 * 60
+"""How long a request to a person waits, unless a setting says otherwise."""
 
 
 @value
@@ -142,6 +147,12 @@ class Settings:
     """Hosts to which webhooks may leave though their addresses are not public."""
     sandbox_profiles: Path | None = None
     """A TOML file with the sandbox profiles of this machine."""
+    notice_command: str | None = None
+    """A command that this user's worker runs with their notices on its stdin."""
+    approval_s: int = APPROVAL_S
+    """How long a request to a person waits for an answer."""
+    unsandboxed_connectors: frozenset[str] = frozenset()
+    """Names of this user's connectors whose commands run outside of every sandbox."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -173,6 +184,9 @@ class Settings:
             agent_tokens_daily=read_tokens(env.get("TURNTREE_AGENT_TOKENS_DAILY")),
             webhook_hosts=read_webhook_hosts(env.get("TURNTREE_WEBHOOK_HOSTS")),
             sandbox_profiles=Path(profiles).expanduser() if profiles else None,
+            notice_command=env.get("TURNTREE_NOTICE_COMMAND") or None,
+            approval_s=read_approval_expiry(env.get("TURNTREE_APPROVAL_EXPIRES")),
+            unsandboxed_connectors=read_names(env.get("TURNTREE_UNSANDBOXED_CONNECTORS")),
         )
         return settings.in_workspace(settings.workspace, session=settings.session)
 
@@ -187,6 +201,11 @@ class Settings:
         if self.shards is not None:
             url = self.shards.find_named(name).database_url
         return replace(self, workspace=name, session=session, database_url=url)
+
+
+def read_names(text: str | None) -> frozenset[str]:
+    """Return the names in a text, which commas separate."""
+    return frozenset(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def read_webhook_hosts(text: str | None) -> frozenset[str]:
@@ -213,6 +232,19 @@ def read_tokens(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or len(text) > TOKENS_DIGITS_MAX:
         raise InvalidOperation(f"{text[:80]!r} is not a number of tokens")
     return int(text)
+
+
+def read_approval_expiry(text: str | None) -> int:
+    """Return the seconds that a request to a person waits; a week if nothing is set.
+
+    Raises:
+        InvalidOperation: It is not a duration.
+    """
+    if not text:
+        return APPROVAL_S
+    from turntree.policy.approval import read_duration
+
+    return read_duration(text)
 
 
 def _find_shards(env: Mapping[str, str]) -> ShardMap | None:
@@ -430,6 +462,7 @@ def run_on(
         world,
         context,
         platform.node(),
+        lambda: find_server_reach(settings),
         # Workspaces that one worker serves share its tools.
         cache(lambda: load_toolsets(tools)),
         settings.secret_hosts,
@@ -456,11 +489,32 @@ def open_workbench(settings: Settings, programs: Programs, files: RunFiles) -> W
     )
 
 
+def find_server_reach(settings: Settings) -> ServerReach:
+    """Return which servers of tools this machine's user lets connectors reach."""
+    from turntree.boot.workbench import find_view
+    from turntree.tools.mcp.reach import ServerReach
+    from turntree.workbench.profile import read_profiles
+
+    return ServerReach(
+        begin_context(settings),
+        settings.secret_hosts,
+        # Read for each connection: a change of the file needs no restart.
+        lambda name: find_view(read_profiles(settings.sandbox_profiles), name),
+        cache(lambda: find_sandboxes(settings.home)[CODE_SANDBOX]),
+        settings.unsandboxed_connectors,
+    )
+
+
 def _find_channels(
     settings: Settings, secrets: Mapping[str, str], world: Clock
 ) -> tuple[Mapping[str, SendDelivery], BeginDeliveries]:
+    from turntree.notifications.local_channels import (
+        CommandChannel,
+        TerminalChannel,
+        read_command,
+    )
     from turntree.notifications.mail import read_mail_server
-    from turntree.notifications.preferences import WEBHOOK
+    from turntree.notifications.preferences import COMMAND, TERMINAL, WEBHOOK
     from turntree.notifications.sender import make_channels
     from turntree.webhooks.channel import WebhookChannel
     from turntree.webhooks.event_queue import EventQueue
@@ -468,6 +522,11 @@ def _find_channels(
     channels = make_channels(
         read_mail_server(settings.mail_server, settings.mail_from, settings.mail_password, secrets)
     )
+    own = f"human:{settings.user}"
+    if sys.stderr.isatty():
+        channels[TERMINAL] = TerminalChannel(own, partial(print, file=sys.stderr)).send
+    if settings.notice_command:
+        channels[COMMAND] = CommandChannel(own, read_command(settings.notice_command)).send
     channels[WEBHOOK] = WebhookChannel(world, settings.webhook_hosts).send
     return channels, EventQueue(world).begin
 
@@ -568,6 +627,13 @@ def settling_on(
     return make
 
 
+def judged_on(database: Database, tree: Tree) -> JudgedStore:
+    """Return what records decisions about the calls of the user's coding agents."""
+    from turntree.hooks.judged_store import JudgedStore
+
+    return JudgedStore(database.seen_by(sight_of(tree.sessions.by)))
+
+
 def stats_on(database: Database) -> StatsStore:
     """Return the statistics of a database."""
     from turntree.stats.store import StatsStore
@@ -647,6 +713,14 @@ def find_sandboxes(home: Path | None = None) -> dict[str, Sandbox]:
 
     walled = Bubblewrap(node=find_node(), home=home)
     return {walled.name: walled}
+
+
+def make_evaluator(home: Path) -> Evaluator:
+    """Return what evaluates policies, with Monty and with the sandbox of this machine."""
+    from turntree.policy.evaluate import Evaluator
+    from turntree.sandbox.monty import MontyLane
+
+    return Evaluator(MontyLane(), cache(lambda: find_sandboxes(home)[CODE_SANDBOX]))
 
 
 def workplace_in(
@@ -760,6 +834,9 @@ def tree_on(  # noqa: PLR0913 - a part that is not given is found when it is nee
         context=context,
         agent_tokens_daily=settings.agent_tokens_daily,
         webhook_hosts=settings.webhook_hosts,
+        approval_s=settings.approval_s,
+        server_reach=cache(lambda: find_server_reach(settings)),
+        find_evaluator=cache(lambda: make_evaluator(settings.home)),
     )
     if runtime is not None:
         on = replace(

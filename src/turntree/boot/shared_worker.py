@@ -91,7 +91,7 @@ async def serve_workspaces(
     names = tuple(one for id, one in known.items() if served.serves(id))
     try:
         await served.load_libraries()
-        sends = own.parts.delivering([*served.chosen] if served.chosen else None)
+        sends = own.parts.delivering([*served.chosen] if served.chosen else None, served.place)
         task = await start_serving(worker.serve)
         try:
             async with sends:

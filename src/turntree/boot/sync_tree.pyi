@@ -68,6 +68,12 @@ from turntree.ledger.thread_store import ReplyDetails
 from turntree.models.provider import Provider
 from turntree.notifications.delivery import FailedDelivery
 from turntree.notifications.notice import Notice
+from turntree.policy.approval import Approval, ForeignCall
+from turntree.policy.call import JudgedCall
+from turntree.policy.decision import PolicyDecision
+from turntree.policy.policies import PolicyTestResult, RecordedDecision
+from turntree.policy.policy import Policy, PolicyLane
+from turntree.policy.store import PolicyVersion
 from turntree.programs.catalog import ProgramReference, VersionRow
 from turntree.programs.changes import AddNotice, Change, NextVersion
 from turntree.programs.program_kind import ProgramKind
@@ -112,9 +118,11 @@ from turntree.runs.model_context import TurnContext
 from turntree.runs.replay import ReplayResult
 from turntree.runs.request_builder import RequestFrame
 from turntree.runs.service import PostOptions
+from turntree.sandbox.code import Language
 from turntree.search.embedding import EmbeddingStats, EmbedResult, SimilarNode
 from turntree.search.results import IndexProgress, SearchPlaces, SearchResult, SnapshotChange
 from turntree.search.service import Blame
+from turntree.tools.mcp.description import ListedTool
 from turntree.transfer.archive import ArchiveReader, BaseTurn, SharedThread
 from turntree.transfer.branch import BranchReport
 from turntree.transfer.service import ExportResult, ImportResult
@@ -220,8 +228,11 @@ class _Feed:
         """Return those of some streams whose events the viewer may read."""
     def list_visible_to(
         self, sights: Iterable[Sight], streams: Sequence[str]
-    ) -> dict[Sight, set[str]]:
-        """Return by viewer those of some streams whose events they may read, none left out."""
+    ) -> dict[Sight, frozenset[str]]:
+        """Return by viewer those of some streams whose events they may read, none left out.
+
+        Only the system asks: the programs on which that depends may be hidden from others.
+        """
     def end(self) -> FeedPosition:
         """Return the position of the last event that ``read`` would return."""
 
@@ -1274,6 +1285,32 @@ class _Programs:
         Raises:
             PermissionDenied: It is another person's, and the folder is not lent.
         """
+    def find_version(self, program: Program, digest: Digest) -> ProgramVersion:
+        """Return the version of a program that has a digest.
+
+        Raises:
+            NotFound: It never had one.
+        """
+
+class _Connectors:
+    def list_tools(self, connector: str) -> list[ListedTool]:
+        """Return the tools of a connector's server, each compared with what was accepted.
+
+        The server is asked now, so its command may be started.
+
+        Raises:
+            NotFound: There is no such connector.
+            InvalidOperation: The server cannot be reached, or its command may not run here.
+            PermissionDenied: This principal may not configure the connector.
+        """
+    def accept(self, connector: str, tools: Sequence[str] = ...) -> list[ListedTool]:
+        """Accept tools as the server describes them now: those named, or all; return them all.
+
+        Raises:
+            NotFound: There is no such connector, or its server has no such tool.
+            InvalidOperation: The server cannot be reached, or a tool is excluded by the config.
+            PermissionDenied: This principal may not configure the connector.
+        """
 
 class _Conversations:
     def create(
@@ -2245,6 +2282,164 @@ class _Runs:
     def begin(self, route: Route, *, key: str | None = ...) -> Route:
         """Create the session or the fork that a route lacks, and return the route with it."""
 
+class _Policies:
+    def propose(
+        self,
+        source: str,
+        *,
+        language: Language = ...,
+        lane: PolicyLane | None = ...,
+        agent: str | None = ...,
+        notes: str | None = ...,
+    ) -> PolicyVersion:
+        """Record a policy as a version that is not in force, and return it.
+
+        ``agent`` is the agent whose calls alone it judges.
+
+        Raises:
+            PermissionDenied: Only members may propose; the denial is recorded.
+            InvalidOperation: It has no ``decide``, docstring or test.
+        """
+    def test(self, policy: Policy) -> list[PolicyTestResult]:
+        """Return the results of a policy's tests."""
+    def activate(self, number: int, *, agent: str | None = ...) -> PolicyVersion:
+        """Put a version in force from now on, for every worker, and return it.
+
+        The policy that was in force before stays in the history and can be activated again; 0 is
+        the shipped one.
+
+        Raises:
+            PermissionDenied: Only an admin who acts directly may; the denial is recorded.
+            NotFound: There is no such version.
+            InvalidOperation: One of its tests fails.
+        """
+    def history(self, *, agent: str | None = ...) -> list[PolicyVersion]:
+        """Return all versions, newest first, and the shipped one, which is number 0."""
+    def get(self, number: int, *, agent: str | None = ...) -> PolicyVersion:
+        """Return a version; 0 is the shipped one.
+
+        Raises:
+            NotFound: There is no such version.
+        """
+    def get_active(self, *, agent: str | None = ...) -> PolicyVersion:
+        """Return the version in force: an agent's own, or else that of the workspace."""
+    def decide(self, call: JudgedCall) -> PolicyDecision:
+        """Return what the policy in force decides about a call; nothing is recorded."""
+    def try_on(self, policy: Policy, *, limit: int) -> Generator[RecordedDecision]:
+        """Yield what a policy decides about the newest calls of the ledger; nothing is recorded."""
+
+class _Approvals:
+    def list_waiting(
+        self,
+        *,
+        session: str | None = ...,
+        mine: bool = ...,
+        after: str | None = ...,
+        limit: int = ...,
+    ) -> list[Approval]:
+        """Return the requests that wait, oldest first.
+
+        ``mine`` leaves out those that the acting person may not answer. ``after`` is the id of the
+        last one of the page before.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def list_all(
+        self,
+        *,
+        session: str | None = ...,
+        mine: bool = ...,
+        after: str | None = ...,
+        limit: int = ...,
+    ) -> list[Approval]:
+        """Return all requests, newest first, with those that were decided.
+
+        Raises:
+            NotFound: No such session.
+        """
+    def get(self, id: str) -> Approval:
+        """Return a request by its id.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+        """
+    def find(self, start: str | None = ...) -> Approval:
+        """Return the waiting request that the beginning or the end of an id names.
+
+        None names the only one that the acting person may answer.
+
+        Raises:
+            NotFound: There is none.
+            Ambiguous: Several could be meant.
+        """
+    def of_run(self, run: RunId) -> dict[str, Approval]:
+        """Return the newest request about each call of a run."""
+    def count_waiting(self) -> int:
+        """Return how many requests wait for the acting person."""
+    def approve(self, id: str, *, note: str | None = ...) -> Approval:
+        """Allow a call with its arguments, once, and return the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The acting principal is not a person who is asked.
+            InvalidOperation: It was answered already, has expired, or is a question.
+        """
+    def edit(self, id: str, args: Mapping[str, Json], *, note: str | None = ...) -> Approval:
+        """Allow a call with other arguments, once, and return the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The acting principal is not a person who is asked.
+            InvalidOperation: It was answered already, has expired, or is a question.
+        """
+    def reject(self, id: str, *, note: str | None = ...) -> Approval:
+        """Refuse a call or a question; the model reads the note. Returns the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The acting principal is not a person who is asked.
+            InvalidOperation: It was answered already, or has expired.
+        """
+    def answer(self, id: str, answer: Json, *, note: str | None = ...) -> Approval:
+        """Answer a question, and return the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The acting principal is not a person who is asked.
+            InvalidOperation: It was answered already, has expired, or is a call.
+        """
+    def reject_waiting(self, session: str, *, note: str | None = ...) -> int:
+        """Reject what a session's run waits for, and end that run; return how many there were.
+
+        Nothing happens where no run waits.
+
+        Raises:
+            NotFound: No such session.
+            PermissionDenied: The acting principal is not asked about one of them.
+        """
+    def request_foreign(self, call: ForeignCall, *, expires_s: int | None = ...) -> Approval:
+        """Ask about a call that another coding agent wants to make, and return the request.
+
+        The same key returns the same request for as long as it waits, or is allowed and unused. The
+        same id always does.
+
+        Raises:
+            PermissionDenied: The acting principal was removed from the workspace.
+        """
+    def use_foreign(self, id: str, args_digest: Digest) -> bool:
+        """Use what was allowed, once; return whether a call with these arguments may be made.
+
+        The arguments are those that were asked about, or those that a person put in their place.
+        """
+    def wait(self, id: str, *, timeout_s: float | None = ...) -> Approval:
+        """Return a request once it does not wait any more.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            TimeoutError: It took longer than that.
+        """
+
 class _ModelContexts:
     def read(self, turn: TurnId) -> TurnContext:
         """Return the prompts of a sealed turn.
@@ -2348,6 +2543,9 @@ class SyncTree:
     def programs(self) -> _Programs:
         """Everything with an address."""
     @property
+    def connectors(self) -> _Connectors:
+        """Servers of tools, reached by the Model Context Protocol."""
+    @property
     def conversations(self) -> _Conversations:
         """People and agents together."""
     @property
@@ -2395,6 +2593,12 @@ class SyncTree:
     @property
     def runs(self) -> _Runs:
         """Running and queued turns."""
+    @property
+    def policies(self) -> _Policies:
+        """What decides about tool calls before they are made."""
+    @property
+    def approvals(self) -> _Approvals:
+        """What waits to be decided by a person."""
     @property
     def contexts(self) -> _ModelContexts:
         """What a model saw."""

@@ -19,9 +19,10 @@ from turntree.core.run import reader_of
 from turntree.programs.service import Programs
 from turntree.runs.request_resolver import WorkbenchOffer
 from turntree.runs.run_files import RunFiles
+from turntree.sandbox.code import CommandLimits, CommandView
 from turntree.sandbox.sandbox import Sandbox
 from turntree.tools.toolset import ToolContext, Toolset
-from turntree.workbench.profile import CODE, SandboxProfile
+from turntree.workbench.profile import CODE, FOLDER, SandboxProfile
 from turntree.workbench.tools import WorkbenchTools
 
 
@@ -115,3 +116,21 @@ class Workbench:
 
 
 OpenWorkbench = Callable[[Programs, RunFiles], Workbench]
+
+
+def find_view(
+    profiles: Mapping[str, SandboxProfile], name: str | None
+) -> tuple[CommandView, CommandLimits]:
+    """Return what a command that serves tools may reach and use; by default no folder, no network.
+
+    Raises:
+        InvalidOperation: This machine has no such profile.
+    """
+    profile = profiles.get(FOLDER if name is None else name)
+    if profile is None:
+        raise InvalidOperation(
+            f"this machine has no sandbox profile {name!r}; it has {', '.join(sorted(profiles))}"
+        )
+    view = CommandView(profile.reads, profile.writes, profile.has_network)
+    limits = CommandLimits(memory_bytes=profile.memory_mb * 1_048_576, processes=profile.processes)
+    return view, limits

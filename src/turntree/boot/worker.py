@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -33,9 +33,9 @@ from turntree.conversations.store import ConversationStore
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
 from turntree.core.errors import TurntreeError
-from turntree.core.ids import RunId, SessionId, WorkspaceId
+from turntree.core.ids import Digest, RunId, SessionId, WorkspaceId
 from turntree.core.principal import Principal
-from turntree.core.program import name_in
+from turntree.core.program import Program, name_in
 from turntree.core.run import reader_of
 from turntree.core.secret_refs import SecretHosts
 from turntree.core.value import value
@@ -54,15 +54,23 @@ from turntree.notifications.sender import (
     NoticeSender,
     SendDelivery,
 )
+from turntree.policy.judge import PolicyJudge
+from turntree.policy.store import PolicyStore
 from turntree.programs.model_choice import Choice, without_provider
+from turntree.programs.service import Programs
 from turntree.programs.store import ProgramStore
 from turntree.resources.service import Resources
 from turntree.resources.store import AttachmentStore, ResourceStore, TurnSnapshotStore
 from turntree.routing.route import Route
+from turntree.runs.approving.approval_store import ApprovalStore
+from turntree.runs.approving.approval_sweep import ApprovalSweep
 from turntree.runs.attempt import RunObserver, moment_of
+from turntree.runs.engine import Engine
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.runs.follow import RunFollower
 from turntree.runs.inbox_store import InboxStore
+from turntree.runs.judging.call_judge import CallJudge
+from turntree.runs.judging.call_questions import CallQuestions
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.request_builder import RequestBuilder
 from turntree.runs.request_resolver import RequestResolver, agent_in, no_workbench
@@ -76,6 +84,9 @@ from turntree.runs.worker import SILENT_S, Worker, repeat
 from turntree.runs.worker_store import WorkerStore
 from turntree.system.guarded_environment import VariableReader, guard_environment
 from turntree.tools.ledger import ledger_tools
+from turntree.tools.mcp.connections import ServerConnections
+from turntree.tools.mcp.connector_tools import ConnectorTools
+from turntree.tools.mcp.reach import ServerReach
 from turntree.tools.program_tools import ProgramTools
 from turntree.tools.toolset import Toolset
 
@@ -85,6 +96,8 @@ DRAIN_S: Final = 2.0
 """How long a process that serves only itself waits for its runs; the rest continues later."""
 
 
+MANIFESTS_MAX: Final = 256
+"""Manifests whose tools are kept from step to step."""
 LOOK_S: Final = 0.4
 LOOK_IDLE_S: Final = 0.4
 """A session that waits this long without being claimed is processed here."""
@@ -101,6 +114,8 @@ class WorkerDeps:
     context: ExecutionContext
     """The context whose credentials providers get."""
     host: str
+    find_server_reach: Callable[[], ServerReach]
+    """Which servers of tools this process may reach, and how."""
     load_toolsets: Callable[[], tuple[Toolset, ...]]
     """Called once, when serving starts: importing tools runs third-party code."""
     secret_hosts: SecretHosts = frozenset()
@@ -118,18 +133,33 @@ class WorkerDeps:
     begins the deliveries of events."""
 
     def delivering(
-        self, only: Sequence[WorkspaceId] | None = None
+        self,
+        only: Sequence[WorkspaceId] | None = None,
+        place: Callable[[WorkspaceId], tuple[Database, Engine]] | None = None,
     ) -> AbstractAsyncContextManager[None]:
         """Send notices and events while the block lasts: of all workspaces, or of some.
+
+        What waits for a person is looked after too. ``place`` returns the database and the engine
+        of each workspace; None stands for the one of this runtime.
 
         Raises:
             InvalidOperation: The settings of a channel are invalid.
             ProviderNotConfigured: The library of a channel is not installed.
         """
-        if self.find_channels is None:
-            return nullcontext()
-        sender = NoticeSender(self.database, self.world, *self.find_channels())
-        return _in_background(partial(repeat, lambda _: sender.look(only), DELIVER_S))
+        own = ApprovalStore(self.database, self.engine)
+        sweep = ApprovalSweep(
+            own, self.world, lambda at: own if place is None else ApprovalStore(*place(at))
+        )
+        sender = None
+        if self.find_channels is not None:
+            sender = NoticeSender(self.database, self.world, *self.find_channels())
+
+        async def look(_number: int) -> None:
+            await sweep.look(only)
+            if sender is not None:
+                await sender.look(only)
+
+        return _in_background(partial(repeat, look, DELIVER_S))
 
 
 @dataclass(slots=True)
@@ -144,6 +174,7 @@ class WorkerRuntime:
     actors: list[SessionLoop]
     voices: Inference
     _runner: Runner | None = None
+    _servers: "ServerConnections | None" = None
     _own: "tuple[Worker, asyncio.Task[None]] | None" = None
     _pumps: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
     """Sessions that tool calls of this worker wait for."""
@@ -267,6 +298,8 @@ class WorkerRuntime:
             await self._stop(*own)
         for pump in self._pumps:
             pump.cancel()
+        if self._servers is not None:
+            await self._servers.aclose()
         await self.providers.aclose()
         await self.parts.engine.close()
 
@@ -364,12 +397,26 @@ class WorkerRuntime:
             )
             asking = ModelCaller(hub, time.monotonic, random.random)
 
+            made: dict[tuple[Json, Principal], Sequence[Toolset]] = {}
+
+            async def own_programs(
+                reader: Principal, request: Mapping[str, Json]
+            ) -> Sequence[Toolset]:
+                # What a manifest pins never changes, and a run asks for it at every step. Whether
+                # the reader may still call a program is asked at every call.
+                key = request.get("manifest"), reader
+                if key not in made:
+                    specs, versions = await pinning.list_programs(request)
+                    if len(made) >= MANIFESTS_MAX:
+                        made.clear()
+                    own = replace(programs, by=reader)
+                    made[key] = await split_tools(own, self.servers, specs, versions)
+                return made[key]
+
             async def own_tools(
                 reader: Principal, request: Mapping[str, Json]
             ) -> Sequence[Toolset]:
-                specs, versions = await pinning.list_programs(request)
-                own = replace(programs, by=reader)
-                found: list[Toolset] = [ProgramTools(own, specs, versions)] if specs else []
+                found = [*await own_programs(reader, request)]
                 if bench is not None and "sandbox" in request:
                     agent = await programs.find(agent_in(request) or "")
                     found += await bench.tools_of(agent, reader, request)
@@ -387,6 +434,9 @@ class WorkerRuntime:
             ) -> ExecutionContext:
                 return await pinning.context_of(started, request, environment_for)
 
+            approvals = ApprovalStore(database, self.parts.engine)
+            find_active = PolicyStore(database).find_active
+            judge = PolicyJudge(self.tree.policies.find_evaluator(), find_active)
             poster = Poster(
                 talks, ledger, self.parts.world, self.tree.runs.model,
                 self.tree.conversations.poster.tokens_daily,
@@ -397,6 +447,11 @@ class WorkerRuntime:
                 asking,
                 ToolCaller((*toolsets, own, routing, history), redactor=self.tree.runs.redactor),
                 hub,
+                CallJudge(judge, approvals.of_run, self.tree.approvals.expires_s),
+                questions=CallQuestions(
+                    approvals.of_run,
+                    self.tree.approvals.expires_s,
+                ),
                 own_tools=own_tools,
                 context_of=context_of,
                 files=files,
@@ -407,8 +462,16 @@ class WorkerRuntime:
                     AgentRanker(lambda: self.tree.search.embedder),
                 ),
                 together=database.keep_together,
+                forget=assembly.forget,
             )
         return self._runner
+
+    @property
+    def servers(self) -> ServerConnections:
+        """The tool servers that this worker is connected to; each when it is first called."""
+        if self._servers is None:
+            self._servers = ServerConnections(self.parts.find_server_reach())
+        return self._servers
 
     def _worker_runs(self) -> Runs:
         """Return the runs of every session: the tools of a run act for its sender, not for the
@@ -432,6 +495,34 @@ class WorkerRuntime:
             attachments=AttachmentStore(database),
             pins=TurnSnapshotStore(database),
         )
+
+
+async def split_tools(
+    programs: Programs,
+    connections: ServerConnections,
+    specs: Sequence[ToolSpec],
+    versions: Mapping[str, Digest],
+) -> list[Toolset]:
+    """Return the toolsets of the programs that a run pinned: one for each connector."""
+    served: dict[str, list[ToolSpec]] = {}
+    rest: list[ToolSpec] = []
+    kinds: dict[str, Program | None] = {}
+    for spec in specs:
+        address = str(spec.program)
+        if address not in kinds:
+            kinds[address] = await programs.find(address)
+        found = kinds[address]
+        if found is not None and found.kind == "connector":
+            served.setdefault(address, []).append(spec)
+        else:
+            rest.append(spec)
+    toolsets: list[Toolset] = [ProgramTools(programs, tuple(rest), versions)] if rest else []
+    for address, own in served.items():
+        program = kinds[address]
+        assert program is not None, "looked up above"
+        pinned = replace(program, version=await programs.find_version(program, versions[address]))
+        toolsets.append(ConnectorTools(connections, programs, pinned, tuple(own)))
+    return toolsets
 
 
 class Serve(Protocol):
