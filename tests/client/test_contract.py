@@ -30,6 +30,7 @@ from turntree.ledger.turns import ThreadReader, Turns
 from turntree.notifications.service import Inbox
 from turntree.resources.blame import LineBlame
 from turntree.resources.files import Files
+from turntree.runs.approving.approvals import Approvals
 from turntree.runs.model_context import ModelContexts
 from turntree.runs.service import PostOptions, Runs
 from turntree.search.service import Search
@@ -50,6 +51,7 @@ FACETS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "authority": (Authorizer,),
     "stats": (),
     "inbox": (Inbox,),
+    "approvals": (Approvals,),
     "conversations": (Conversations,),
     "webhooks": (Webhooks,),
     "triggers": (Triggers,),

@@ -11,6 +11,7 @@ from turntree.client.accounts import (
     MembersApi,
 )
 from turntree.client.address import check_key, read_address
+from turntree.client.approvals import ApprovalsApi
 from turntree.client.connection import HttpConnection
 from turntree.client.conversations import ConversationsApi
 from turntree.client.files import FilesApi
@@ -51,6 +52,7 @@ class Client:
         self.authority = AuthorityApi(http)
         self.stats = StatsApi(http)
         self.inbox = InboxApi(http)
+        self.approvals = ApprovalsApi(http)
         self.conversations = ConversationsApi(http)
         self.webhooks = WebhooksApi(http)
         self.triggers = TriggersApi(http)

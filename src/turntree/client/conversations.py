@@ -15,6 +15,7 @@ from turntree.wire.conversations import (
     ParticipantDocument,
     PendingRuns,
     PostDocument,
+    PostExplanationDocument,
     PostOutcome,
     PostPage,
 )
@@ -120,6 +121,19 @@ class ConversationsApi(Facet):
             "/conversations/{conversation}/posts", PostPage, query, conversation=conversation
         )
         return page.posts
+
+    async def explain(self, conversation: str, number: int) -> PostExplanationDocument:
+        """Return a post with what it set in motion: the decision, its scores and the answers.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden, or no such post.
+        """
+        return await self.http.get(
+            "/conversations/{conversation}/posts/{post}/explanation",
+            PostExplanationDocument,
+            conversation=conversation,
+            post=str(number),
+        )
 
     async def list_pending(self, conversation: str, post: int) -> tuple[str, ...]:
         """Return the runs that are still to answer a person's post, or an answer to it.

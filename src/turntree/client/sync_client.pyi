@@ -1,10 +1,11 @@
 """The types of ``sync_client``. Generated: ``python -m tests.sync_stub``."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
 from turntree.client.runs import MessageOptions, RunNews
+from turntree.core.canonical import Json
 from turntree.core.session import SessionStatus
 from turntree.wire.accounts import (
     IdentityDocument,
@@ -16,12 +17,14 @@ from turntree.wire.accounts import (
     NewKey,
 )
 from turntree.wire.acts import ActResult
+from turntree.wire.approvals import ApprovalDocument, ApprovalPage
 from turntree.wire.compare import CompareDocument
 from turntree.wire.conversations import (
     ConversationDocument,
     MentionSuggestion,
     ParticipantDocument,
     PostDocument,
+    PostExplanationDocument,
     PostOutcome,
 )
 from turntree.wire.costs import CostTable
@@ -307,6 +310,76 @@ class _InboxApi:
             NotFound: There is no unread notice of such an id.
         """
 
+class _ApprovalsApi:
+    def list_waiting(
+        self,
+        *,
+        session: str | None = ...,
+        mine: bool = ...,
+        after: str | None = ...,
+        limit: int = ...,
+    ) -> ApprovalPage:
+        """Return the requests that wait, oldest first.
+
+        ``mine`` leaves out those that the caller may not answer.
+        """
+    def list_all(
+        self,
+        *,
+        session: str | None = ...,
+        mine: bool = ...,
+        after: str | None = ...,
+        limit: int = ...,
+    ) -> ApprovalPage:
+        """Return all requests, newest first, with those that were decided."""
+    def get(self, id: str) -> ApprovalDocument:
+        """Return a request by its id.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+        """
+    def approve(self, id: str, *, note: str | None = ...) -> ApprovalDocument:
+        """Allow a call with its arguments, once, and return the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The caller is not a person who is asked.
+            InvalidOperation: It was answered already, has expired, or is a question.
+        """
+    def reject(self, id: str, *, note: str | None = ...) -> ApprovalDocument:
+        """Refuse a call or a question; the model reads the note. Returns the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The caller is not a person who is asked.
+            InvalidOperation: It was answered already, or has expired.
+        """
+    def edit(
+        self, id: str, args: Mapping[str, Json], *, note: str | None = ...
+    ) -> ApprovalDocument:
+        """Allow a call with other arguments, once, and return the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The caller is not a person who is asked.
+            InvalidOperation: It was answered already, has expired, or is a question.
+        """
+    def answer(self, id: str, answer: Json, *, note: str | None = ...) -> ApprovalDocument:
+        """Answer a question, and return the request.
+
+        Raises:
+            NotFound: There is none of this id, or it is hidden.
+            PermissionDenied: The caller is not a person who is asked.
+            InvalidOperation: It was answered already, has expired, or is a call.
+        """
+    def reject_waiting(self, session: str, *, note: str | None = ...) -> int:
+        """Reject what a session's run waits for, and end that run; return how many there were.
+
+        Raises:
+            NotFound: No such session.
+            PermissionDenied: The caller is not asked about one of them.
+        """
+
 class _ConversationsApi:
     def create(
         self,
@@ -364,6 +437,12 @@ class _ConversationsApi:
 
         Raises:
             NotFound: There is no such conversation, or it is hidden.
+        """
+    def explain(self, conversation: str, number: int) -> PostExplanationDocument:
+        """Return a post with what it set in motion: the decision, its scores and the answers.
+
+        Raises:
+            NotFound: There is no such conversation, or it is hidden, or no such post.
         """
     def list_pending(self, conversation: str, post: int) -> tuple[str, ...]:
         """Return the runs that are still to answer a person's post, or an answer to it.
@@ -655,6 +734,7 @@ class SyncClient:
     authority: _AuthorityApi
     stats: _StatsApi
     inbox: _InboxApi
+    approvals: _ApprovalsApi
     conversations: _ConversationsApi
     webhooks: _WebhooksApi
     triggers: _TriggersApi

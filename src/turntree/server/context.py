@@ -10,6 +10,7 @@ from turntree.core.clock import Clock
 from turntree.core.errors import Hint
 from turntree.core.value import value
 from turntree.db.database import Database
+from turntree.policy.approval import Approval
 from turntree.server.keys import AccessKeys
 from turntree.server.live import Live
 from turntree.server.workspace_stream import StreamReader, WorkspaceStream
@@ -36,6 +37,8 @@ class ServerContext:
     is_sample: bool = False
     models: ModelSetup | None = None
     """Sets up a model from a key of this user's environment; None for every other caller."""
+    tell_decided: Callable[[Approval], None] | None = None
+    """Tells the other coding agents of this machine what a person decided; None for others."""
     live: Live | None = None
     """What runs beside the requests; None in a server that only answers."""
     listening: "StreamHandle | None" = None

@@ -4,8 +4,8 @@ from typing import Final
 
 from turntree.server import login
 from turntree.server.access import api_keys, first_admin, identities, invitations, logins, members
-from turntree.server.acts import conversations as conversation_acts
 from turntree.server.acts import (
+    approvals,
     forks,
     handoffs,
     messages,
@@ -16,6 +16,7 @@ from turntree.server.acts import (
     triggers,
     webhooks,
 )
+from turntree.server.acts import conversations as conversation_acts
 from turntree.server.reads import (
     answering,
     compare,
@@ -62,6 +63,7 @@ ROUTES: Final[tuple[ApiRoute, ...]] = (
     *runs.ROUTES,
     *answering.ROUTES,
     *inbox.ROUTES,
+    *approvals.ROUTES,
     *conversations.ROUTES,
     *messages.ROUTES,
     *conversation_acts.ROUTES,

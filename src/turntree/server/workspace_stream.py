@@ -276,7 +276,8 @@ class WorkspaceStream:
             return lambda _: shared
         sights = {reader.sight for reader in self._readers.values()}
         seen = await self._feed(EVERYTHING).list_visible_to(sights, hidden)
-        by_sight = {sight: frame_of(frozenset(public | seen[sight])) for sight in sights}
+        by_seen = {one: frame_of(frozenset(public | one)) for one in set(seen.values())}
+        by_sight = {sight: by_seen[one] for sight, one in seen.items()}
         return lambda sight: by_sight.get(sight, shared)
 
     async def _deliver(self, find_frame: Callable[[Sight], bytes | None]) -> None:

@@ -145,6 +145,26 @@ class PostOutcome:
 
 
 @value
+class AgentScore:
+    """How well an agent fits a post."""
+
+    agent: str
+    score: float
+
+
+@value
+class PostExplanationDocument:
+    """What a post set in motion."""
+
+    conversation: ConversationDocument
+    post: PostDocument
+    scores: tuple[AgentScore, ...]
+    """Best first; empty unless the agents were ranked."""
+    answers: tuple[PostDocument, ...]
+    """The answers that it led to, also those that follow from answers."""
+
+
+@value
 class PendingRuns:
     """The runs that are still to answer a post, or an answer to it."""
 

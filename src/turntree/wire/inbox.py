@@ -11,7 +11,7 @@ class NoticeDocument:
 
     id: str
     kind: str
-    """``message``, ``question``, ``mention``, ``invitation`` or ``failure``."""
+    """``message``, ``question``, ``mention``, ``invitation``, ``failure`` or ``approval``."""
     by: str
     """The principal that caused it."""
     text: str

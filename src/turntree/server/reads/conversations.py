@@ -15,6 +15,7 @@ from turntree.server.access.rights import READ
 from turntree.server.context import ServerContext
 from turntree.server.route import ApiRoute
 from turntree.wire.conversations import (
+    AgentScore,
     ConversationDocument,
     ConversationPage,
     ConversationView,
@@ -24,6 +25,7 @@ from turntree.wire.conversations import (
     ParticipantDocument,
     PendingRuns,
     PostDocument,
+    PostExplanationDocument,
     PostPage,
 )
 
@@ -110,6 +112,21 @@ async def list_posts(context: ServerContext, asked: PostsQuery) -> PostPage:
     return PostPage(tuple(map(post_document, found)), found[0].seq - 1 if found else 0)
 
 
+async def explain_post(context: ServerContext, asked: PendingQuery) -> PostExplanationDocument:
+    """Return a post with the decision about it, the scores of that, and the answers.
+
+    Raises:
+        NotFound: There is no such conversation, or it is hidden, or no such post.
+    """
+    found = await context.tree.conversations.explain(asked.conversation, asked.post)
+    return PostExplanationDocument(
+        conversation_document(found.conversation),
+        post_document(found.post),
+        tuple(AgentScore(agent, score) for agent, score in found.scores),
+        tuple(map(post_document, found.answers)),
+    )
+
+
 async def list_pending(context: ServerContext, asked: PendingQuery) -> PendingRuns:
     """Return the runs that are still to answer a post, or an answer to it.
 
@@ -172,6 +189,10 @@ ROUTES: Final = (
     ApiRoute(
         "GET", "/conversations/{conversation}/posts", READ, list_posts, "What was said.",
         PostsQuery, PostPage,
+    ),
+    ApiRoute(
+        "GET", "/conversations/{conversation}/posts/{post}/explanation", READ, explain_post,
+        "What a post set in motion, and why.", PendingQuery, PostExplanationDocument,
     ),
     ApiRoute(
         "GET", "/conversations/{conversation}/posts/{post}/runs", READ, list_pending,
