@@ -13,6 +13,7 @@ import anyio
 from turntree.api import Tree
 from turntree.boot.offline import recorder_on
 from turntree.boot.open import Settings, settling_on
+from turntree.cli.judge_settle import settle_judge
 from turntree.cli.settings import imports_privately, places_here
 from turntree.core.ids import unix_ms
 from turntree.db.database import Database
@@ -40,6 +41,9 @@ async def settle_spool(
     started, world = time.monotonic(), SystemClock()
     settling = settling_on(database, tree, world, places_here(), private=imports_privately())
     recorder = recorder_on(tree, settings)
+    imports = settling().importing.imports
+    # First: a person can answer while an agent is still writing down its turn.
+    await settle_judge(database, tree, settings, imports)
     while True:
         said = spool.first_said()
         found = spool.read()
@@ -67,6 +71,9 @@ async def settle_spool(
         if not (is_coming or is_keeping):
             break
         await anyio.sleep(POLL_S)
+    for text in await settle_judge(database, tree, settings, imports):
+        total.complaints.append(text)
+        spool.complain(f"sync: {text}")
     if not total.complaints:
         spool.overcome(began)
     if total.progress.turns_added:

@@ -5,13 +5,15 @@ of hook event. Found by running the programs, except Cursor, whose documentation
 docs/reference/hooks.md.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
 from turntree.core.value import value
-from turntree.hooks.events import HookKind
+from turntree.hooks.events import HookKind, JudgeKind
 from turntree.transcripts.importer import ToolPaths
 
 Scope = Literal["user", "project"]
@@ -38,6 +40,8 @@ class Tool:
     user_file: Callable[[ToolPaths], Path]
     project_file: str
     """Relative to the project folder."""
+    judged: Mapping[str, JudgeKind] = field(default_factory=dict[str, JudgeKind])
+    """Its events that the judge answers, where it is installed."""
     writing_tools: str | None = None
     """A pattern of the tools that may change files; calls of others are not reported."""
 
@@ -50,6 +54,10 @@ class Tool:
         pattern = self.writing_tools
         calls = [event for event, kind in self.events.items() if kind in ("call", "return")]
         return {} if pattern is None else dict.fromkeys(calls, pattern)
+
+    def is_writing(self, name: str) -> bool:
+        """Whether one of its tools may change files."""
+        return self.writing_tools is None or re.fullmatch(self.writing_tools, name) is not None
 
     def is_found(self, places: ToolPaths) -> bool:
         """Whether this machine has the tool: it was used, or its program is on the PATH."""
@@ -111,6 +119,7 @@ CLAUDE_CODE: Final = Tool(
     user_file=lambda places: claude_folder(places) / "settings.json",
     # The settings file that is not committed: our command contains a path of this machine.
     project_file=".claude/settings.local.json",
+    judged={"PreToolUse": "judge"},
     writing_tools="Agent|Bash|Edit|MultiEdit|NotebookEdit|Task|Write|mcp__.*",
 )
 CODEX: Final = Tool(
@@ -138,6 +147,7 @@ CODEX: Final = Tool(
     format="groups",
     user_file=lambda places: codex_folder(places) / "hooks.json",
     project_file=".codex/hooks.json",
+    judged={"PreToolUse": "judge", "PermissionRequest": "permit"},
 )
 GEMINI: Final = Tool(
     "gemini",

@@ -24,6 +24,9 @@ HookKind = Literal[SightingKind, "wait"]
 turn.
 """
 HOOK_KINDS: Final[tuple[HookKind, ...]] = (*SIGHTING_KINDS, "wait")
+JudgeKind = Literal["judge", "permit"]
+"""What a hook asks: whether a call may be made, or whether the tool has to ask its user."""
+JUDGE_KINDS: Final[tuple[JudgeKind, ...]] = get_args(JudgeKind)
 
 
 class AgentStream(NamedTuple):

@@ -28,7 +28,13 @@ from turntree.hooks.codex_trust import (
     without_trust,
 )
 from turntree.hooks.coding_agents import CODEX, TOOLS, Scope, Tool, codex_folder
-from turntree.hooks.launcher import command, find_lost_python, launcher_path, write_launcher
+from turntree.hooks.launcher import (
+    command,
+    find_lost_python,
+    is_judging,
+    launcher_path,
+    write_launcher,
+)
 from turntree.hooks.mcp_clients import CLIENTS, SERVER, McpClient
 from turntree.hooks.server_table import find_server, with_server, without_server
 from turntree.hooks.settings_text import (
@@ -40,6 +46,7 @@ from turntree.hooks.settings_text import (
     without_hooks,
     without_member,
 )
+from turntree.policy.local import FOLDER as JUDGE
 from turntree.system.processes import lock_file
 from turntree.transcripts.importer import ToolPaths
 
@@ -85,6 +92,8 @@ class InstallState:
     untrusted: int = 0
     """Number of hooks that the tool skips until the user has reviewed them there."""
     problem: str | None = None
+    judges: bool = False
+    """Whether calls are judged before they are made."""
 
     @property
     def is_complete(self) -> bool:
@@ -103,22 +112,36 @@ class Installer:
     python: Path
     entry: Path
 
-    def install(self, tool: Tool, scope: Scope, *, trust: bool = False) -> list[SettingsChange]:
+    def install(
+        self, tool: Tool, scope: Scope, *, trust: bool = False, judge: bool | None = None
+    ) -> list[SettingsChange]:
         """Install a tool's hooks; installing them again changes nothing.
 
+        With ``judge``, its calls are judged before they are made; None leaves that as it is.
+
         Raises:
-            InvalidOperation: Its settings cannot be read or written; nothing was changed.
+            InvalidOperation: Its settings cannot be read or written, or its calls cannot be judged;
+                nothing was changed.
         """
+        if judge and not tool.judged:
+            raise InvalidOperation(f"{tool.title} cannot be judged, only Claude Code and Codex can")
         with self._alone():
             path = tool.file(scope, self.places, self.top)
             before = _read(path)
-            wanted = self._wanted(tool, before, path)
+            wanted = self._wanted(tool, before, path, judge=judge)
+            if judge:
+                # The daemon sees by it that it will be asked.
+                (self.home / JUDGE).mkdir(mode=0o700, exist_ok=True)
             write_launcher(self.home, self.python, self.entry)
             if tool is not CODEX or not trust:
                 return [self._write(tool.name, path, before, wanted)]
             config = codex_folder(self.places) / CODEX_CONFIG
             text = _read(config)
-            trusting = with_trust(text or "", _list_trusted(path, wanted))
+            # What the same places held before was ours too, and is trusted no longer.
+            known = [] if before is None else _list_trusted(path, before)
+            stale = [hook for hook in known if hook not in _list_trusted(path, wanted)]
+            left = without_trust(text or "", stale) if stale else text or ""
+            trusting = with_trust(left, _list_trusted(path, wanted))
             done = [self._write(tool.name, path, before, wanted)]
             try:
                 done.append(self._write(tool.name, config, text, trusting))
@@ -251,9 +274,14 @@ class Installer:
             lacks = f"but what it calls is gone: {launcher_path(self.home)}"
         elif lost := find_lost_python(self.home, self.places.environ.get("PATH")):
             lacks = f"but the Python that it calls is gone: {lost}"
-        return InstallState(tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped)
+        return InstallState(
+            tool.name, scope, path, installed=True, lacks=lacks, untrusted=skipped,
+            judges=_is_judged(tool, text),
+        )  # fmt: skip
 
-    def _wanted(self, tool: Tool, before: str | None, path: Path) -> str:
+    def _wanted(
+        self, tool: Tool, before: str | None, path: Path, *, judge: bool | None = None
+    ) -> str:
         if tool.format == "module":
             if before is not None and OURS not in before:
                 raise InvalidOperation(
@@ -261,14 +289,18 @@ class Installer:
                 )
             text = files("turntree").joinpath(_MODULE).read_text(encoding="utf-8")
             return text.replace("@LAUNCHER@", str(launcher_path(self.home)))
-        commands = {
-            event: command(self.home, tool.name, kind) for event, kind in tool.events.items()
-        }
+        if judge is None:
+            judge = before is not None and _is_judged(tool, before)
+        kinds = {**tool.events, **(tool.judged if judge else {})}
+        commands = {event: command(self.home, tool.name, kind) for event, kind in kinds.items()}
         if tool.format == "cursor":
             # It expects a JSON document from every hook.
             commands = {event: f"{{ {word}; }}; echo '{{}}'" for event, word in commands.items()}
         with _left_alone(path):
-            return with_hooks(before, commands, tool.timeout, tool.format, tool.matchers())
+            # Reading something may leave the folder too, so every call is judged.
+            spared = set(tool.judged) if judge else set[str]()
+            matchers = {event: one for event, one in tool.matchers().items() if event not in spared}
+            return with_hooks(before, commands, tool.timeout, tool.format, matchers)
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -395,6 +427,14 @@ def _write_private(path: Path, data: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
         new.write(data)
     Path(new.name).replace(path)
+
+
+def _is_judged(tool: Tool, text: str) -> bool:
+    """Whether settings have hooks of ours that ask the judge."""
+    # A module and other shapes have no such hooks.
+    if not tool.judged or OURS not in text:
+        return False
+    return any(is_judging(word) for _, _, word in list_commands(text))
 
 
 def _list_trusted(path: Path, text: str) -> list[TrustedHook]:

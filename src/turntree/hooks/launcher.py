@@ -1,8 +1,9 @@
 """The launcher: a small shell script that all hooks call, and the commands that call it.
 
 Tool settings name only this script, so that they need not change, nor be trusted again, when
-Turntree is installed elsewhere. The script always exits with 0 and prints nothing: a tool treats
-other codes as a veto, and would block the user's prompt.
+Turntree is installed elsewhere. The script always exits with 0: a tool treats other codes as a
+veto, and would block the user's prompt. It prints nothing, except the answer of the judge to the
+very call that it was asked about; without one in time the tool asks its user.
 """
 
 import os
@@ -12,22 +13,26 @@ from pathlib import Path
 from typing import Final
 
 from turntree.db.embedded.account import make_home
+from turntree.hooks.events import JUDGE_KINDS
 
 NAME: Final = "turntree-hook"
 _SCRIPT: Final = """\
 #!/bin/sh
 # Called by the hooks of coding agents; written again when hooks are installed.
-# Set TURNTREE_HOOKS=off to have nothing recorded.
-[ "$TURNTREE_HOOKS" = off ] && exit 0
+# Set TURNTREE_HOOKS=off to have nothing recorded. It does not switch off the judge: a project's
+# settings may set variables.
+if [ "$TURNTREE_HOOKS" = off ]; then
+  case "$2" in judge | permit) ;; *) exit 0 ;; esac
+fi
 python={python}
 entry={entry}
 home={home}
 spool="$home/spool"
 start() {{
   if [ -x "$python" ] && [ -r "$entry" ]; then
-    "$python" -I "$entry" --home "$home" "$@" >/dev/null 2>&1
+    "$python" -I "$entry" --home "$home" "$@" 2>/dev/null
   elif command -v turntree-hook >/dev/null 2>&1; then
-    turntree-hook --home "$home" "$@" >/dev/null 2>&1
+    turntree-hook --home "$home" "$@" 2>/dev/null
   fi
 }}
 pid=
@@ -35,17 +40,34 @@ pid=
 if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
   # The hook daemon is running: it gets the event, and no process has to be started.
   said="$spool/sh-$$-$PPID"
+  waits=0 polls="{polls}"
+  case "$2" in judge | permit)
+    # A name that nothing else has or will have: the answer is to this call.
+    said=$(mktemp "$spool/ask-XXXXXXXXXXXX" 2>/dev/null) || exit 0
+    waits={short_s} polls="$polls {more_polls}"
+    # Codex ends a hook after 3 s.
+    [ "$1" = claude-code ] && waits={long_s} polls="$polls {most_polls}" ;;
+  esac
   {{
-    printf '%s\\0%s\\0%s\\0%s\\n' "$1" "$2" "${{CLAUDE_PROJECT_DIR:-$GEMINI_PROJECT_DIR}}" "$PWD"
+    printf '%s\\0%s\\0%s\\0%s\\0%s\\0%s\\n' "$1" "$2" \
+      "${{CLAUDE_PROJECT_DIR:-$GEMINI_PROJECT_DIR}}" "$PWD" "$CLAUDE_CODE_ENTRYPOINT" "$waits"
     cat
   }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.raw" &&
     # Opened for reading too: if the daemon has just ended, opening must not block.
     echo 1<>"$spool/daemon.fifo"
-  for poll in {polls}; do
+  for poll in $polls; do
     [ -e "$said.raw" ] || break
+    # A snapshot may take longer than an agent should wait for it; its question is answered first.
+    case "$poll" in {more_pattern}) [ -e "$said.answer" ] && break ;; esac
     sleep "$poll" 2>/dev/null
   done
-  case "$2" in begin | call | return)
+  case "$2" in judge | permit)
+    [ -r "$said.answer" ] && {{
+      read -r bound && [ "$bound" = "${{said##*/}}" ] && cat
+    }} <"$said.answer" 2>/dev/null
+    rm -f "$said" "$said.answer" ;;
+  esac
+  case "$2" in begin | call | return | judge)
     # The agent goes on now. The snapshot may already contain what it does.
     [ -e "$said.raw" ] && : >"$said.late" ;;
   session | end | close)
@@ -53,12 +75,16 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
     (exec </dev/null >/dev/null 2>&1; start --drain "$said") & ;;
   esac
 else
-  start "$@"
+  case "$2" in judge | permit) start "$@" ;; *) start "$@" >/dev/null ;; esac
 fi
 exit 0
 """
 _POLLS_S: Final = (0.008, 0.012, 0.024, 0.028)
 """How long to wait for the daemon, in few pieces: each starts a process, which takes as long."""
+_MORE_POLLS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""How long a judge is waited for besides, in pieces of other lengths; then the tool asks."""
+_MOST_POLLS_S: Final = (1.0, 1.5)
+"""And how much longer where the tool lets its hooks run for 5 s."""
 
 
 def launcher_path(home: Path) -> Path:
@@ -82,6 +108,11 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
         entry=shlex.quote(str(entry)),
         home=shlex.quote(str(home)),
         polls=" ".join(map(str, _POLLS_S)),
+        more_polls=" ".join(map(str, _MORE_POLLS_S)),
+        most_polls=" ".join(map(str, _MOST_POLLS_S)),
+        more_pattern=" | ".join(map(str, (*_MORE_POLLS_S, *_MOST_POLLS_S))),
+        short_s=sum((*_POLLS_S, *_MORE_POLLS_S)),
+        long_s=sum((*_POLLS_S, *_MORE_POLLS_S, *_MOST_POLLS_S)),
     )
     make_home(home)
     # Its own name in each process: two may install hooks at the same time.
@@ -90,6 +121,11 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
     fresh.chmod(0o755)
     fresh.replace(path)
     return path
+
+
+def is_judging(command: str) -> bool:
+    """Whether a command of ours asks the judge."""
+    return command.rpartition(" ")[2] in JUDGE_KINDS
 
 
 def command(home: Path, tool: str, kind: str) -> str:

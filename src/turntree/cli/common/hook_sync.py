@@ -10,6 +10,7 @@ from turntree.cli.context import CliContext, open_ledger
 from turntree.cli.hook_process.daemon import take_left
 from turntree.cli.hook_process.entry import DRAINING
 from turntree.cli.hook_settle import POLL_S, settle_spool
+from turntree.hooks.judge_files import JudgeFiles
 from turntree.hooks.reconcile import ReconcileResult
 from turntree.hooks.spool import FOLDER, Spool
 
@@ -19,7 +20,8 @@ __all__ = ["POLL_S", "drain_here", "has_news", "read_spool"]
 async def drain_here(opened: CliContext) -> ReconcileResult:
     """Read the spool with an open ledger, unless another process is reading it."""
     spool = Spool(opened.settings.home / FOLDER)
-    if not (spool.list_paths() or spool.list_said()):
+    judged = JudgeFiles(opened.settings.home)
+    if not (spool.list_paths() or spool.list_said() or judged.has_news()):
         return ReconcileResult()
     with spool.reading() as is_mine:
         if not is_mine:
@@ -35,7 +37,8 @@ def read_spool(terminal: Terminal, spool: Spool) -> ReconcileResult:
         DatabaseUnavailable: The database does not answer; everything stays in the spool.
     """
     take_left(spool)
-    if not spool.list_paths():
+    # The judge is told the policy in force whenever the spool is read.
+    if not (spool.list_paths() or JudgeFiles(spool.folder.parent).folder.is_dir()):
         return ReconcileResult()
 
     async def settle() -> ReconcileResult:

@@ -10,6 +10,8 @@ It must never use the database, and never store message contents: only names and
 import json
 import os
 import select
+import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -20,14 +22,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from turntree.cli.hook_process.entry import FIFO, is_listening, write_whole
+import anyio
+
+from turntree.cli.hook_process.entry import FIFO, PACKAGES, is_listening, write_whole
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.hooks.board import FOLDER as BOARD
 from turntree.hooks.board import Board
 from turntree.hooks.coding_agents import TOOLS
-from turntree.hooks.events import HOOK_KINDS
+from turntree.hooks.events import HOOK_KINDS, JUDGE_KINDS
+from turntree.hooks.hook_judge import HookAnswer, HookJudge
 from turntree.hooks.spool import SIGHTING, STATE, VERSION, Spool
+from turntree.policy.call import JudgedCall
+from turntree.policy.decision import PolicyDecision
+from turntree.policy.evaluate import Evaluator
+from turntree.policy.local import FOLDER as JUDGE
+from turntree.policy.local import shipped_policy
+from turntree.policy.policy import Policy
 from turntree.resources.drivers.directory import DirectoryDriver
+from turntree.sandbox.monty import MontyLane
+from turntree.sandbox.sandbox import Sandbox
 from turntree.system.processes import lock_file
 
 IDLE_S: Final = 600
@@ -44,9 +57,15 @@ STOP: Final = b"stop\n"
 """What the FIFO is sent to end the daemon. Not a signal: after a crash, or in another container,
 the process id may be that of another program.
 """
+ANSWER: Final = ".answer"
+ANSWER_MARGIN_S: Final = 0.15
+"""How long before a hook stops waiting an answer is given up: it would use up an approval."""
+ANSWER_KEPT_S: Final = 60
+"""How old an answer is when no hook reads it any more."""
 TOUCHED_MIN_MS: Final = 20
 """A snapshot that took longer than this may contain what the agent did meanwhile."""
 STOP_MAX_S: Final = 30
+START_MAX_S: Final = 20
 STOP_POLL_S: Final = 0.02
 
 
@@ -104,6 +123,41 @@ def find_daemon(spool: Spool) -> int | None:
     return int((spool.folder / LOCK).read_text(encoding="utf-8") or 0)
 
 
+def ensure_daemon(spool: Spool) -> bool:
+    """Start the hook daemon unless it runs; return whether it answers.
+
+    An agent that is resumed asks the judge at once, and would not wait until one has come up.
+    """
+    if find_daemon(spool) is None:
+        program = "import sys; sys.path.insert(0, sys.argv[2]); "
+        program += "from turntree.cli.hook_process.daemon import attend; attend(sys.argv[1])"
+        subprocess.Popen(
+            [sys.executable, "-I", "-c", program, str(spool.folder), PACKAGES],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    # A report of no tool: when it is gone, the daemon is at work.
+    probe = spool.folder / f"probe-{os.getpid()}.raw"
+    write_whole(str(probe), b'probe\0wait\0\0/\n{"session_id":"","notification_type":"probe"}')
+    until = time.monotonic() + START_MAX_S
+    while probe.exists() and time.monotonic() < until:
+        _wake(spool)
+        time.sleep(STOP_POLL_S)
+    is_up = not probe.exists()
+    probe.unlink(missing_ok=True)
+    return is_up
+
+
+def _wake(spool: Spool) -> None:
+    # It has just ended, or is not there yet.
+    with suppress(OSError):
+        pipe = os.open(spool.folder / FIFO, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(pipe, b"probe\n")
+        finally:
+            os.close(pipe)
+
+
 class HookDaemon:
     """Turns reports into hook events and snapshots."""
 
@@ -115,6 +169,8 @@ class HookDaemon:
         self._keeper = DirectoryDriver(self._home)
         self._places: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._busy: set[str] = set()
+        self._evaluator = Evaluator(MontyLane(), _find_sandbox)
+        self._judge = HookJudge(self._home, self._decide)
 
     def listen(self) -> None:
         """Process reports until none has come for a while."""
@@ -124,8 +180,12 @@ class HookDaemon:
         # Open for writing too, so that the FIFO stays open when the last hook exits.
         pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
         born = Path(__file__).stat().st_mtime_ns
+        self._tidy()
         with ThreadPoolExecutor(WORKERS) as workers:
             self.take_all(workers)
+            if (self._home / JUDGE).is_dir():
+                # The first decision loads the interpreter of policies; no agent should wait for it.
+                self._decide(shipped_policy(), JudgedCall("warm", {}))
             while select.select([pipe], [], [], IDLE_S)[0]:
                 said = os.read(pipe, LINE_MAX_BYTES)
                 # Every report is a file in the folder, also one whose line in the FIFO was lost.
@@ -151,10 +211,51 @@ class HookDaemon:
             else:
                 workers.submit(self._take, path, sighting)
 
+    def _decide(self, policy: Policy, call: JudgedCall) -> PolicyDecision:
+        return anyio.run(self._evaluator.decide, policy, call)
+
+    def _answer(self, path: Path, sighting: dict[str, Any]) -> None:
+        """Answer a hook that asks, and make of its report what it is besides: a call, or a wait.
+
+        Every failure leaves the question to the tool.
+        """
+        kind, tool = sighting["kind"], sighting["tool"]
+        answer = HookAnswer()
+        try:
+            head, _, said = path.read_bytes().partition(b"\n")
+            told: dict[str, Any] = json.loads(said)
+            started_as, waits = head.decode("utf-8", "surrogateescape").split("\0")[4:]
+            until = path.stat().st_mtime + float(waits) - ANSWER_MARGIN_S
+            answer = self._judge.answer(
+                kind, tool, told, sighting["place"], started_as,
+                lambda: time.time() < until,
+            )  # fmt: skip
+            if answer.document is not None:
+                text = f"{path.stem}\n{json.dumps(answer.document)}\n"
+                write_whole(str(path.with_suffix(ANSWER)), text.encode())
+            # A call that is not made changes no files.
+            is_call = kind == "judge" and TOOLS[tool].is_writing(str(told["tool_name"]))
+            sighting["kind"] = "call" if is_call and answer.goes_on else None
+        except (TurntreeError, OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            self._spool.complain(f"judge: {error!r}")
+            sighting["kind"] = "call" if kind == "judge" else "wait"
+        if kind == "permit" and answer.document is None:
+            sighting["kind"] = "wait"
+
+    def _tidy(self) -> None:
+        """Remove answers that a hook did not wait for, and names that it took."""
+        for path in self._spool.folder.glob("ask-*"):
+            with suppress(FileNotFoundError):
+                is_old = time.time() - path.stat().st_mtime > ANSWER_KEPT_S
+                if is_old and path.suffix in ("", ANSWER):
+                    path.unlink()
+
     def _see(self, path: Path) -> dict[str, Any] | None:
         """Put a report on the board; None if there is nothing else to do about it."""
         try:
             sighting = read_said(path, str(self._home))
+            if sighting["kind"] in JUDGE_KINDS:
+                self._answer(path, sighting)
             # The name comes from outside and becomes part of a path.
             if sighting["tool"] in TOOLS:
                 self._spool.note_heard(sighting["tool"])
@@ -209,7 +310,7 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
         ValueError, KeyError, TypeError, AttributeError: The report is malformed.
     """
     head, _, said = path.read_bytes().partition(b"\n")
-    tool, kind, folder, stands = head.decode("utf-8", "surrogateescape").split("\0")
+    tool, kind, folder, stands, *_ = head.decode("utf-8", "surrogateescape").split("\0")
     told: dict[str, Any] = json.loads(said or b"{}")
     # The names of Claude Code, which most tools have taken over; then those of Cursor and Copilot.
     roots: list[str] = told.get("workspace_roots") or []
@@ -240,6 +341,13 @@ def find_place(folder: str, home: str) -> str | None:
         if not any(path == place or place in path.parents for path in spared):
             return str(place)
     return None
+
+
+def _find_sandbox() -> Sandbox:
+    # Only a policy that is a process needs one, and finding it loads much.
+    from turntree.boot.open import CODE_SANDBOX, find_sandboxes
+
+    return find_sandboxes()[CODE_SANDBOX]
 
 
 def _is_still(path: Path, born: int) -> bool:

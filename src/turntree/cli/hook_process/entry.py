@@ -8,7 +8,8 @@ of the spool and notifies the hook daemon, which is already running and snapshot
 few milliseconds. If there is no daemon, a child of this process becomes one. Another child waits
 for the snapshot and becomes ``turntree hook sync``.
 
-It must never print, never use the database, and never end with an error.
+It must never print anything but a judge's answer, never use the database, and never end with an
+error.
 """
 
 import errno
@@ -38,9 +39,16 @@ SAID_MAX_BYTES = 16 * 1024 * 1024
 SPOOL = "spool"
 FIFO = "daemon.fifo"
 """The FIFO on which the daemon is notified of reports."""
+JUDGED = frozenset({"judge", "permit"})
+"""Kinds of reports that are answered."""
+JUDGE_WAIT_MAX_S = 2.2
+"""How long an answer is waited for. Codex ends a hook after 3 s, and then asks its user."""
+JUDGE_WAIT_LONG_S = 4.2
+"""The same for Claude Code, which gives a hook 5 s."""
+ANSWER_MAX_BYTES = 4 * 1024 * 1024
 DRAINING = frozenset({"session", "end", "close"})
 """Kinds of reports after which there is something to import."""
-AWAITED = frozenset({"begin", "call", "return"})
+AWAITED = frozenset({"begin", "call", "return", "judge"})
 """Kinds of reports whose snapshot is complete only if the agent waited for it."""
 PACKAGES = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -54,17 +62,27 @@ def main() -> None:
     if home is not None and words[:1] == ["--drain"]:
         _leave_behind()
         _drain_after(words[1])
-    if len(words) != len(("TOOL", "KIND")) or os.environ.get("TURNTREE_HOOKS") == "off":
+    if len(words) != len(("TOOL", "KIND")):
+        return
+    # A project's settings may set variables, so this one does not switch off the judge.
+    if os.environ.get("TURNTREE_HOOKS") == "off" and words[1] not in JUDGED:
         return
     said = sys.stdin.buffer.read(SAID_MAX_BYTES)
     home = home or find_home()
     spool = os.path.join(home, SPOOL)
     if not os.path.isdir(spool):
         _make_spool(home, spool)
-    stem = f"{STARTED_NS:020d}-{os.getpid()}"
+    is_judged = words[1] in JUDGED
+    # The answer is bound to a name that nothing else has or will have.
+    stem = f"ask-{os.urandom(12).hex()}" if is_judged else f"{STARTED_NS:020d}-{os.getpid()}"
     # An agent works where it was started; its current directory may have changed.
     folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.environ.get("GEMINI_PROJECT_DIR") or ""
-    head = "\0".join((words[0], words[1], folder, os.getcwd())).encode("utf-8", "surrogateescape")
+    started_as = os.environ.get("CLAUDE_CODE_ENTRYPOINT") or ""
+    judge_s = JUDGE_WAIT_LONG_S if words[0] == "claude-code" else JUDGE_WAIT_MAX_S
+    # What is left of it now: the judge gives no answer that comes too late to be read.
+    waits = f"{max(0.0, judge_s - _age_s()):.3f}"
+    report = (words[0], words[1], folder, os.getcwd(), started_as, waits)
+    head = "\0".join(report).encode("utf-8", "surrogateescape")
     path = os.path.join(spool, stem)
     write_whole(f"{path}.raw", head + b"\n" + said)
     is_heard = _tell(os.path.join(spool, FIFO), stem)
@@ -77,6 +95,9 @@ def main() -> None:
     is_awaited = words[1] in AWAITED
     longest_s = COLD_WAIT_MAX_S if is_awaited and not is_heard else WAIT_MAX_S
     _wait(path, longest_s - _age_s(), POLL_S)
+    if is_judged:
+        _wait(path, judge_s - _age_s(), POLL_S, f"{path}.answer")
+        _print_answer(f"{path}.answer", stem)
     if is_awaited and os.path.exists(f"{path}.raw"):
         # The agent goes on now. The snapshot may already contain what it does.
         write_whole(f"{path}.late", b"")
@@ -156,11 +177,25 @@ def is_listening(spool: str) -> bool:
     return True
 
 
-def _wait(path: str, timeout_s: float, poll_s: float) -> None:
-    """Return when the report has been processed, or time is up."""
+def _wait(path: str, timeout_s: float, poll_s: float, answer: str = "") -> None:
+    """Return when the report has been processed or answered, or time is up."""
     until = time.monotonic() + timeout_s
     while os.path.exists(f"{path}.raw") and time.monotonic() < until:
+        if answer and os.path.exists(answer):
+            return
         time.sleep(poll_s)
+
+
+def _print_answer(path: str, stem: str) -> None:
+    """Print the judge's answer to this very report, if there is one."""
+    try:
+        with open(path, "rb") as file:
+            bound, _, answer = file.read(ANSWER_MAX_BYTES).partition(b"\n")
+        os.unlink(path)
+    except OSError:
+        return
+    if bound == stem.encode():
+        os.write(1, answer)
 
 
 def _leave_behind() -> None:

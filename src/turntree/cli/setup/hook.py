@@ -16,6 +16,7 @@ import click
 
 from turntree.boot.open import load_importers, require_server_owner
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.foreign_approvals import note_deferred
 from turntree.cli.common.hook_sync import POLL_S, has_news, read_spool
 from turntree.cli.context import load_settings
 from turntree.cli.hints import command_hint
@@ -60,26 +61,37 @@ def _scope(function: Any) -> Any:
 @click.option(
     "--trust", is_flag=True, help="Approval of these hooks in Codex, without a review there."
 )
-def install(terminal: Terminal, tool: str | None, scope: Scope, trust: bool) -> None:
+@click.option(
+    "--judge", is_flag=True, help="Decision of the policy in force before each tool call."
+)
+def install(terminal: Terminal, tool: str | None, scope: Scope, trust: bool, judge: bool) -> None:
     """Install hooks into a tool: claude-code, codex, gemini, opencode, cursor or copilot.
 
     Without a TOOL, installs them into all of these that are found on this machine. Our commands are
     added to the tool's settings, after your own; the old file is backed up. Installing again
     changes nothing. Codex runs only hooks that you have reviewed: do that in Codex, with /hooks, or
     give --trust here.
+
+    With --judge, the policy in force (turntree policy) decides about each tool call of Claude Code
+    and Codex before it is made. Installing hooks again without it leaves the judge where it is.
     """
     chosen = list_found() if tool is None else [TOOLS[tool]]
+    if judge and tool is None:
+        chosen = [one for one in chosen if one.judged]
+    was_there = {one.name for one in chosen if make_installer().state(one, scope).installed}
     if not chosen:
         raise NotFound(
             f"no coding agent found; looked for {', '.join(TOOLS)}",
             hint=command_hint("turntree hook install TOOL"),
         )
-    results = install_hooks(chosen, scope, trust=trust)
+    results = install_hooks(chosen, scope, trust=trust, judge=judge or None)
     if tool is not None and (error := results[0].error) is not None:
         raise error
     changed = any(result.changed for result in results)
     named = "" if tool is None else f" {tool}"
-    undo = f"turntree hook uninstall{named}{_option(scope)}" if changed else None
+    # Hooks that were there before the judge came stay when it goes.
+    only = " --judge" if judge and was_there else ""
+    undo = f"turntree hook uninstall{named}{only}{_option(scope)}" if changed else None
     if terminal.as_json:
         terminal.documents({**result.document(), "undo": undo} for result in results)
     else:
@@ -122,7 +134,9 @@ def list_recording() -> list[str]:
     return list(dict.fromkeys(state.tool for state in _list_states() if state.installed))
 
 
-def install_hooks(tools: Iterable[Tool], scope: Scope, *, trust: bool = False) -> list[ToolInstall]:
+def install_hooks(
+    tools: Iterable[Tool], scope: Scope, *, trust: bool = False, judge: bool | None = None
+) -> list[ToolInstall]:
     """Install the hooks of some tools; one that fails does not keep the others from theirs.
 
     Raises:
@@ -133,7 +147,7 @@ def install_hooks(tools: Iterable[Tool], scope: Scope, *, trust: bool = False) -
     installer, results = make_installer(), list[ToolInstall]()
     for tool in tools:
         try:
-            changes = installer.install(tool, scope, trust=trust)
+            changes = installer.install(tool, scope, trust=trust, judge=judge)
         except InvalidOperation as error:
             results.append(ToolInstall(tool, installer.state(tool, scope), error=error))
         else:
@@ -161,6 +175,8 @@ def tell_installed(terminal: Terminal, results: Sequence[ToolInstall]) -> None:
         changed = "" if result.changed else " (nothing to change)"
         path = result.changes[0].path
         terminal.say(f"{result.tool.title} tells Turntree what it does: {path}{changed}")
+        if result.state.judges:
+            terminal.say(f"{result.tool.title} asks the policy in force before each tool call")
         for change in result.changed:
             if change.backup is not None:
                 terminal.note(f"a copy of what was there: {change.backup}")
@@ -194,10 +210,14 @@ def remove_hooks(terminal: Terminal, files: Mapping[Path, Tool]) -> None:
 @verb()
 @click.argument("tool", metavar="[TOOL]", required=False, type=TOOL)
 @_scope
-def uninstall(terminal: Terminal, tool: str | None, scope: Scope) -> None:
+@click.option(
+    "--judge", is_flag=True, help="Removal of the judge alone; the hooks that record stay."
+)
+def uninstall(terminal: Terminal, tool: str | None, scope: Scope, judge: bool) -> None:
     """Remove the hooks from a tool, or from all tools.
 
-    If its settings have not been changed since, they become what they were, byte for byte.
+    If its settings have not been changed since, they become what they were, byte for byte. With
+    --judge, the hooks stay and the tool asks its user again.
     """
     installer = make_installer()
     if tool is None:
@@ -206,8 +226,27 @@ def uninstall(terminal: Terminal, tool: str | None, scope: Scope) -> None:
             terminal.say("no hooks are installed")
     else:
         chosen = [TOOLS[tool]]
+    if judge:
+        for one in chosen:
+            _uninstall_judge(terminal, installer, one, scope)
+        return
     for one in chosen:
         _uninstall(terminal, installer, one, scope)
+
+
+def _uninstall_judge(terminal: Terminal, installer: Installer, tool: Tool, scope: Scope) -> None:
+    judged = installer.state(tool, scope).judges
+    # Codex trusts our hooks again if it trusted those that judge.
+    trusts = judged and tool.name == "codex" and not installer.state(tool, scope).untrusted
+    changes = installer.install(tool, scope, trust=trusts, judge=False) if judged else []
+    changed = [str(change.path) for change in changes if change.changed]
+    told = f"{tool.title} asks the policy no longer: its own settings decide about tool calls"
+    document = {"tool": tool.name, "scope": scope, "changed": changed}
+    undo = f"turntree hook install {tool.name} --judge{_option(scope)}"
+    if trusts:
+        undo += " --trust"
+    terminal.tell(told if changed else f"{told} (nothing to change)", document,
+                  undo=undo if changed else None)  # fmt: skip
 
 
 def _uninstall(terminal: Terminal, installer: Installer, tool: Tool, scope: Scope) -> None:
@@ -389,6 +428,7 @@ def _tell_settled(terminal: Terminal, spool: Spool, settled: ReconcileResult) ->
     terminal.say(f"{read} read, {added} added, {settled.pinned} pinned; {waiting} wait")
     for text in settled.complaints:
         terminal.note(clean(text))
+    note_deferred(terminal)
 
 
 def make_installer() -> Installer:
@@ -422,7 +462,8 @@ def _told(state: InstallState) -> str:
         waiting = counted(state.untrusted, "hook")
         verb = "waits" if state.untrusted == 1 else "wait"
         return f"installed; {waiting} {verb} for your review in Codex (/hooks)"
-    return "installed" if state.lacks is None else f"installed {state.lacks}"
+    judged = ", judges each call" if state.judges else ""
+    return f"installed{judged}" if state.lacks is None else f"installed {state.lacks}"
 
 
 def _spool_rows(

@@ -21,6 +21,7 @@ from turntree.cli.common.hook_sync import drain_here
 from turntree.cli.common.http_server import HttpServer, try_listen
 from turntree.cli.context import CliContext, load_settings, open_ledger
 from turntree.cli.hints import command_for, command_hint
+from turntree.cli.judge_settle import tell_judge
 from turntree.cli.settings import imports_privately, merged_environment, places_here
 from turntree.core.errors import InvalidOperation
 from turntree.server.app import make_door
@@ -116,6 +117,7 @@ def _context_of(opened: CliContext, keys: AccessKeys) -> ServerContext:
         clock=SystemClock(),
         command_for=command_for,
         keys=keys,
+        tell_decided=partial(tell_judge, opened.settings.home),
         live=live,
         # Those who follow a run would otherwise keep the server from ending for a second.
         is_draining=lambda: live.stream.is_closed,

@@ -25,6 +25,7 @@ from turntree.hooks.coding_agents import Tool
 from turntree.hooks.mcp_clients import McpClient
 from turntree.hooks.spool import FOLDER as SPOOL
 from turntree.hooks.spool import Spool
+from turntree.policy.local import FOLDER as JUDGE
 from turntree.resources.offline.replica import FOLDER as REPLICA
 from turntree.server.following import LOCK
 from turntree.server.launch import FOLDER as LAUNCHES
@@ -33,7 +34,7 @@ OURS: Final = (
     *("data", "run", "passwords*", "turntree.conf", "pg_hba.conf", "postgresql.conf"),
     *("server.uid", "server.log", "server.lock", "postgresql-*", "unfinished-*", "initial-*"),
     *("shadow*", SPOOL, "hooks", "turntree-hook*", "token.key*", "chat.history*", "demo-folders"),
-    *("demo", REPLICA, LAUNCHES, LOCK),
+    *("demo", REPLICA, LAUNCHES, LOCK, JUDGE),
 )
 """Patterns of the names that Turntree writes in its home. The home may be a folder of the user's,
 so nothing else in it is removed.

@@ -1,0 +1,172 @@
+"""A tool call of another coding agent, as a policy sees it.
+
+Turns what Claude Code and Codex tell their hooks into a ``JudgedCall``: what the call may do, which
+paths it names with links resolved, and which commands its shell line would run. What cannot be told
+for certain is left undeclared, which counts as the worst.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from glob import escape, iglob
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, cast
+
+from turntree.auth.permissions import Effect
+from turntree.core.canonical import Json
+from turntree.core.value import value
+from turntree.policy.call import CallOrigin, JudgedCall
+from turntree.policy.shell import ShellCommand, list_words_of_paths, read_commands
+from turntree.policy.shell_effects import effects_of
+
+_READS: Final[tuple[Effect, ...]] = ("reads_private",)
+_WRITES: Final[tuple[Effect, ...]] = ("destructive",)
+_WEB: Final[tuple[Effect, ...]] = ("untrusted_output", "external_write")
+_EFFECTS: Final[Mapping[str, tuple[Effect, ...]]] = {
+    "Read": _READS, "Glob": _READS, "Grep": _READS, "LS": _READS, "NotebookRead": _READS,
+    "Edit": _WRITES, "MultiEdit": _WRITES, "Write": _WRITES, "NotebookEdit": _WRITES,
+    "apply_patch": _WRITES, "WebFetch": _WEB, "WebSearch": _WEB,
+    # They keep to the conversation, and what a subagent does is judged call by call.
+    "Agent": (), "Task": (), "TodoWrite": (), "ToolSearch": (), "AskUserQuestion": (),
+    "EnterPlanMode": (), "ExitPlanMode": (), "TaskCreate": (), "TaskGet": (), "TaskList": (),
+    "TaskOutput": (), "TaskStop": (), "TaskUpdate": (), "BashOutput": (), "KillShell": (),
+    "Skill": (), "update_plan": (), "view_image": _READS,
+}  # fmt: skip
+"""What the tools of coding agents may do; one that is not here declares nothing."""
+_PATH_ARGS: Final = ("file_path", "path", "notebook_path")
+_SHELLS: Final = frozenset({"Bash", "shell", "exec_command", "local_shell"})
+_PATCHED: Final = re.compile(
+    r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE
+)
+_GLOB: Final = re.compile(r"[*?\[]")
+MATCHES_MAX: Final = 2000
+"""How many files that a pattern of a shell line stands for are looked at."""
+_RUNS_LATER: Final = frozenset(
+    {".git", ".claude", ".codex", ".vscode", ".idea", ".envrc", ".husky"}
+)
+"""Folders and files of a project from which other programs run what is written there."""
+
+
+@value
+class ForeignToolCall:
+    """A call that a hook reported, before it is made."""
+
+    call: JudgedCall
+    session: str
+    """The agent's id of the session."""
+    call_id: str | None
+    is_subagent: bool
+    cwd: str
+    transcript: str | None
+
+
+def read_call(
+    origin: CallOrigin,
+    told: Mapping[str, Any],
+    folder: str | None,
+    person: str | None,
+    context: Sequence[Effect],
+) -> ForeignToolCall:
+    """Return the call that the document of a hook describes.
+
+    Raises:
+        ValueError, KeyError, TypeError: The document is malformed.
+    """
+    tool, args = str(told["tool_name"]), cast("Json", told["tool_input"])
+    session, cwd = str(told["session_id"]), os.path.realpath(str(told["cwd"]))
+    server = f"mcp:{tool.split('__')[1]}" if tool.startswith("mcp__") else origin
+    commands: tuple[ShellCommand, ...] | None = ()
+    effects, paths = _EFFECTS.get(tool), list[str]()
+    named: Mapping[str, Any] = args if isinstance(args, Mapping) else {}
+    if tool in _SHELLS:
+        # The shell starts in the folder that the hook names, wherever earlier calls have gone.
+        line = _line(named)
+        commands = read_commands(line, cwd, str(Path.home()))
+        effects = None
+        if commands is not None:
+            effects = effects_of(commands)
+            paths = list(_list_paths(commands))
+            patched = [_resolved(cwd, name) for name in _PATCHED.findall(line)]
+            if not patched and re.match(r"\s*apply_patch\b", line):
+                effects = None
+            paths += patched
+    elif tool == "apply_patch":
+        text = next((one for one in named.values() if isinstance(one, str)), "")
+        found = _PATCHED.findall(text)
+        paths, effects = [_resolved(cwd, name) for name in found], effects if found else None
+    elif server == origin:
+        paths = [_resolved(cwd, named[name]) for name in _PATH_ARGS if named.get(name)]
+        pattern = named.get("pattern") if tool == "Glob" else None
+        if isinstance(pattern, str) and (pattern.startswith(("/", "~")) or ".." in pattern):
+            paths.append(_resolved(cwd, pattern.partition("*")[0]))
+    if effects is not None and "destructive" in effects and any(map(_runs_later, paths)):
+        effects = None
+    if folder is None and tool in _SHELLS:
+        # Without a project there is no folder in which a command could stay.
+        paths.append(cwd)
+    call = JudgedCall(
+        tool, args, effects, server, origin, agent=origin,
+        chain=(person,) if person is not None else (), session=session,
+        folder=None if folder is None else os.path.realpath(folder),
+        context_effects=tuple(context),
+        commands=None if commands is None else tuple(one.to_json() for one in commands),
+        paths=tuple(dict.fromkeys(paths)),
+    )  # fmt: skip
+    id, transcript = told.get("tool_use_id"), told.get("transcript_path")
+    return ForeignToolCall(
+        call, session, str(id) if id else None, bool(told.get("agent_id")), cwd,
+        str(transcript) if transcript else None,
+    )  # fmt: skip
+
+
+def _line(args: Mapping[str, Any]) -> str:
+    command = args.get("command", args.get("cmd", ""))
+    if isinstance(command, list):
+        words = cast("list[object]", command)
+        # Codex's older shell tool: ["bash", "-lc", "…"].
+        is_script = len(words) == len(("bash", "-lc", "…")) and words[1] in ("-lc", "-c")
+        return str(words[2]) if is_script else "\0"
+    return str(command)
+
+
+def _list_paths(commands: Sequence[ShellCommand]) -> Iterator[str]:
+    for command in commands:
+        for folder in command.folders or ():
+            yield os.path.realpath(folder)
+            for word in list_words_of_paths(command):
+                if word is not None:
+                    yield _resolved(folder, word)
+            for word in (*command.words[1:], *command.reads, *command.writes):
+                # A name without a slash leaves the folder only as a link.
+                if (
+                    word
+                    and "/" not in word
+                    and (
+                        word in _RUNS_LATER or os.path.islink(os.path.join(folder, word))  # noqa: PTH114, PTH118
+                    )
+                ):
+                    yield _resolved(folder, word)
+                if word and _GLOB.search(word):
+                    yield from _list_matches(folder, word)
+
+
+def _list_matches(folder: str, pattern: str) -> Iterator[str]:
+    """Yield what a pattern stands for now, as far as it is a link or runs later."""
+    found = iglob(os.path.join(escape(folder), pattern), include_hidden=True)  # noqa: PTH118, PTH207
+    for path in islice(found, MATCHES_MAX):
+        resolved = os.path.realpath(path)
+        if resolved != path or _runs_later(path):
+            yield resolved
+    if next(found, None) is not None:
+        # There are too many to look at, and one of them may be a link.
+        yield "/"
+
+
+def _resolved(folder: str, word: object) -> str:
+    # Joined and resolved as one text: ``link/..`` is not where it looks.
+    return os.path.realpath(os.path.join(folder, os.path.expanduser(str(word))))  # noqa: PTH111, PTH118
+
+
+def _runs_later(path: str) -> bool:
+    return not _RUNS_LATER.isdisjoint(Path(path).parts)

@@ -1,0 +1,123 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turntree.hooks.foreign_call import read_call
+from turntree.policy.call import JudgedCall
+
+
+def call(folder: Path, tool: str, cwd: Path | None = None, **args: Any) -> JudgedCall:
+    told = {"session_id": "s", "cwd": str(cwd or folder), "tool_name": tool, "tool_input": args}
+    return read_call("claude-code", told, str(folder), "human:ana", ()).call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "project/.git").mkdir(parents=True)
+    (tmp_path / "secret").write_text("x", encoding="utf-8")
+    (tmp_path / "project/link").symlink_to(tmp_path / "secret")
+    (tmp_path / "project/up").symlink_to(tmp_path)
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat ../secret", "cat link", "cat < link", "echo x > link", "cat up/secret", "cd .. && ls",
+        "cd up && ls", "cat l*", "cat u*/secret", "cat ~/x",
+        "cat $HOME/x", "cp a /srv/b", "tar xf a --directory=/srv",
+        "sh -c 'cat ../secret'", "find .. -name x", "ls up/..",
+        "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\nEOF",
+    ],
+)  # fmt: skip
+def test_line_that_leaves_the_folder_names_a_path_outside(folder: Path, line: str) -> None:
+    assert call(folder, "Bash", command=line).outside
+
+
+@pytest.mark.parametrize(
+    ("line", "effects"),
+    [
+        ("ls -la", ("reads_private", "exec")),
+        ("echo hi", ("exec",)),
+        ("cat a 2>/dev/null", ("reads_private", "exec")),
+        ("echo hi > a", ("exec", "destructive")),
+        ("rm -rf build", ("exec", "destructive")),
+        ("cd sub && grep -r x . | head", ("reads_private", "exec")),
+        ("sed -i 's/a/b/g' a", ("reads_private", "exec", "destructive")),
+        ("git status && git diff", ("reads_private", "exec")),
+    ],
+)
+def test_line_that_stays_declares_what_it_may_do(
+    folder: Path, line: str, effects: tuple[str, ...]
+) -> None:
+    judged = call(folder, "Bash", command=line)
+    assert (judged.effects, judged.outside) == (effects, ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["python3 x.py", "npm test", "curl http://127.0.0.1/", "./run.sh", "bash run.sh",
+     "bash run.sh -c", "bash -c 'sh run.sh -c'", "sort -S1k --compress=./x a", "patch -p0 < a",
+     "ln a b && cp x b/config",
+     "sed '1e id' a", "sed 'w b' a", "git -c core.pager=id log", "git push", "sudo ls", "make",
+     "bin/ls"],
+)  # fmt: skip
+def test_program_that_is_not_known_may_do_anything(folder: Path, line: str) -> None:
+    judged = call(folder, "Bash", command=line)
+    assert judged.effects is not None
+    assert "external_write" in judged.effects
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["cat $X", "$X", "ls | xargs rm", "cd $X && rm a", "echo x > .git/config",
+     "cp a .claude/settings.json", "find . -exec rm {} +", "echo x > $X", 'eval "$X"',
+     "PATH=. ls", "ls |", "cp a .git", "mv a .envrc", "cp a .g*", "uniq a .git/config",
+     "xxd -r a .git/config", "tree -o .git/config", "sort -uo .git/config a",
+     "sort -o.git/config a", "command cd .git && tee config < a"],
+)  # fmt: skip
+def test_line_that_is_not_certain_declares_nothing(folder: Path, line: str) -> None:
+    assert call(folder, "Bash", command=line).effects is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "outside"),
+    [
+        ("Read", {"file_path": "a.py"}, False),
+        ("Read", {"file_path": "../secret"}, True),
+        ("Read", {"file_path": "link"}, True),
+        ("Grep", {"pattern": "x", "path": "/srv"}, True),
+        ("Glob", {"pattern": "**/*.py"}, False),
+        ("Glob", {"pattern": "/srv/**"}, True),
+        ("Glob", {"pattern": "../*"}, True),
+        ("Write", {"file_path": "sub/new.py", "content": ""}, False),
+        ("apply_patch", {"input": "*** Update File: ../x\n"}, True),
+    ],
+)
+def test_path_of_a_tool_is_resolved(
+    folder: Path,
+    tool: str,
+    args: dict[str, Any],
+    outside: bool,  # noqa: FBT001
+) -> None:
+    assert bool(call(folder, tool, **args).outside) is outside
+
+
+def test_file_that_others_run_is_written_by_no_declared_tool(folder: Path) -> None:
+    assert call(folder, "Write", file_path=".git/hooks/pre-commit", content="").effects is None
+    assert call(folder, "Edit", file_path=".claude/settings.json").effects is None
+    assert call(folder, "Read", file_path=".git/config").effects == ("reads_private",)
+
+
+def test_tool_that_is_not_known_declares_nothing(folder: Path) -> None:
+    judged = call(folder, "mcp__chat__post", text="x")
+    assert (judged.server, judged.effects) == ("mcp:chat", None)
+    assert call(folder, "Novelty").effects is None
+
+
+def test_command_without_a_project_is_outside(tmp_path: Path) -> None:
+    told = {"session_id": "s", "cwd": str(tmp_path), "tool_name": "Bash",
+            "tool_input": {"command": "ls"}}  # fmt: skip
+    judged = read_call("codex", told, None, None, ()).call
+    assert judged.outside == (str(tmp_path.resolve()),)
