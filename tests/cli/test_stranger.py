@@ -37,6 +37,7 @@ STATES = {
     "information": "active",
     "human": "away",
     "code": "published",
+    "connector": "published",
 }
 """The kinds of program, each with a state that one can be moved to."""
 
@@ -130,6 +131,16 @@ ASKED: Calls = {
         "invoke": (("TASK", "hello"),),
     }.items()},
     "model resolve": ((), ("TASK",)),
+    "connector accept": (("TASK",),),
+    "connector tools": (("TASK",),),
+    "approve": (("--yes",), ("RUN", "--yes")),
+    "reject": ((), ("RUN",)),
+    "edit": (("RUN", "{}"),),
+    "answer": (("RUN", "yes"),),
+    "policy activate": (("7",),),
+    "policy explain": (("TURN",), ("LABEL",)),
+    "policy history": ((),),
+    "policy test": ((),),
     "agent assign": (("nobody", "TASK"),),
     "agent delete": (("TASK",),),
     "agent status": (("TASK",),),
@@ -204,7 +215,7 @@ ELSEWHERE = {
     "config add", "config get", "config list", "config set", "config unset", "hook sync",
     "hook install", "hook run", "hook uninstall", "mcp", "mcp install", "mcp uninstall",
     "uninstall", "remote", "remote add", "remote list", "remote remove", "key store", "key forget",
-    *(f"{kind} create" for kind in STATES),
+    *(f"{kind} create" for kind in STATES), "policy propose", "policy try",
 }  # fmt: skip
 """What asks nothing of the ledger, or never ends."""
 

@@ -15,6 +15,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "agent.answer_here": "turntree fork {revision} LABEL --agent AGENT     "
     "its owner: turntree program grant {program} {grantee} {access}",
     "agent.assign": "turntree agent assign AGENT {task}",
+    "approval.list": "turntree inbox",
     "backup.create": "turntree backup create     in a new file of the data directory",
     "backup.replace": "turntree backup restore {file} --replace",
     "branch.describe": "turntree pr BASE..HEAD",
@@ -22,6 +23,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "config.allow_webhook": "turntree config add webhook_hosts {host}",
     "config.list": "turntree config list",
     "config.unset": "turntree config unset {key}",
+    "connector.run_unsandboxed": "turntree config add unsandboxed_connectors {connector}",
+    "connector.tools": "turntree connector tools {connector}",
     "conversation.list": "turntree conversation list",
     "conversation.post": "turntree conversation post {conversation} MESSAGE",
     "conversation.set_triage": "turntree conversation set-triage {conversation} {on}",
@@ -46,6 +49,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "turntree provider create PROVIDER --type TYPE",
     "model.share_provider": "turntree model configure {model} --provider PROVIDER     "
     "its owner: turntree program invite {provider} NAME",
+    "policy.history": "turntree policy history",
     "program.explain_options": "turntree {kind} create --help",
     "program.grant": "its owner: turntree program grant {program} {grantee} {access}",
     "program.kinds": "turntree program kinds",

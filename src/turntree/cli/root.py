@@ -118,6 +118,16 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "Talk", "talk.send", "Cancel the running turn of a session, or a single run."
     ),
     "inbox": CommandEntry("Talk", "talk.inbox", "Show what you were told, and mark it as read."),
+    "approve": CommandEntry(
+        "Talk", "deciding.approvals", "Allow a waiting tool call, once, with exactly its arguments."
+    ),
+    "reject": CommandEntry(
+        "Talk", "deciding.approvals", "Refuse a waiting tool call or question; the model reads why."
+    ),
+    "edit": CommandEntry(
+        "Talk", "deciding.approvals", "Allow a waiting tool call, once, with other arguments."
+    ),
+    "answer": CommandEntry("Talk", "deciding.approvals", "Answer a waiting question of a tool."),
     "compact": CommandEntry(
         "Talk", "talk.compact", "Summarize a session, so that later prompts are shorter."
     ),
@@ -206,6 +216,11 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "plan": CommandEntry(
         "Manage", "files.plan", "List and resume forks and moves with files that did not finish."
     ),
+    "policy": CommandEntry(
+        "Manage",
+        "maintenance.policy",
+        "Decide which tool calls are made, denied, or put to a person.",
+    ),
     "member": CommandEntry(
         "Manage",
         "maintenance.member",
@@ -256,6 +271,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "human": CommandEntry(
         "Programs", "programs.kind_group", "Manage people to notify or to ask for approval."
+    ),
+    "connector": CommandEntry(
+        "Programs", "programs.kind_group", "Manage MCP servers whose tools your agents may call."
     ),
     "code": CommandEntry(
         "Programs", "programs.kind_group", "Manage scripts that take and return one JSON document."

@@ -78,6 +78,18 @@ def _check_proxies(text: str) -> object:
     return read_proxies(text)
 
 
+def _check_command(text: str) -> object:
+    from turntree.notifications.local_channels import read_command
+
+    return read_command(text)
+
+
+def _check_expiry(text: str) -> object:
+    from turntree.policy.approval import read_duration
+
+    return read_duration(text)
+
+
 def _check_webhook_hosts(text: str) -> object:
     from turntree.webhooks.webhook import read_hosts
 
@@ -154,10 +166,26 @@ KEYS: Final[Mapping[str, Key]] = {
         "tokens that agents may use in conversations for one person in a day",
         check=_check_tokens,
     ),
+    "notice_command": Key(
+        "TURNTREE_NOTICE_COMMAND",
+        "command that your worker runs with your notices on its stdin",
+        check=_check_command,
+    ),
+    "approval_expires": Key(
+        "TURNTREE_APPROVAL_EXPIRES",
+        "how long a request to a person waits: 12h, 7d or 2w",
+        "7d",
+        check=_check_expiry,
+    ),
     "sandbox_profiles": Key(
         "TURNTREE_SANDBOX_PROFILES",
         "file that says what your agents' commands may reach",
         check=_check_profiles,
+    ),
+    "unsandboxed_connectors": Key(
+        "TURNTREE_UNSANDBOXED_CONNECTORS",
+        "names of your connectors whose commands run outside of every sandbox",
+        several=True,
     ),
     "embedder_url": Key("TURNTREE_EMBEDDER_URL", "an embedding endpoint, compatible with OpenAI's"),
     "embedder_model": Key("TURNTREE_EMBEDDER_MODEL", "the embedding model"),

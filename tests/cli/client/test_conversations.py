@@ -27,6 +27,10 @@ def test_a_conversation_is_held_over_a_server(served: Served) -> None:
     for words in (("list",), ("show", "launch"), ("log", "launch"), ("log", "launch", "--json")):
         here, there = both(served, "conversation", *words)
         assert here == there
+    for number in (1, 3):
+        here, there = both(served, "why", f"launch#{number}")
+        assert here == there
+        assert there[0].startswith(f"launch#{number}")
     forked = run(served, "conversation", "fork", "launch", "other", "--at", "2", "--json")
     assert forked.document["forked_seq"] == 2
     run(served, "conversation", "remove", "launch", "bob")

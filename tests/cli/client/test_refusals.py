@@ -50,7 +50,7 @@ def test_commands_of_this_machine_exist(name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     ["diff main other", "files", "chat", "stats", "sql", "worker", "tag list", "remote",
-     "log --graph", "log --all", "rewind main~1 --files", "fork main x --agent atlas",
+     "log --graph", "log --all", "why main", "rewind main~1 --files", "fork main x --agent atlas",
      "send main hello --attach pyproject", "search x --semantic", "show --context",
      "session list --here", "session create x --private", "member password"],
 )  # fmt: skip

@@ -28,13 +28,13 @@ def test_history_calls_and_lineage_of_a_turn_are_found(talk: Call) -> None:
     first, second = ask(talk, "SELECT id FROM turns ORDER BY depth")
     kinds = [row["kind"] for row in ask(talk, f"SELECT kind FROM history('{second['id']}')")]  # noqa: S608
     assert kinds == [
-        "run_started", "model_request", "model_response", "tool_call", "tool_result",
-        "model_request", "model_response", "run_finished",
+        "run_started", "model_request", "model_response", "tool_call.judged", "tool_call",
+        "tool_result", "model_request", "model_response", "run_finished",
     ]  # fmt: skip
     (call,) = ask(talk, f"SELECT * FROM calls('{second['id']}')")  # noqa: S608
     assert (call["tool"], call["status"]) == ("add", "ok")
     assert (call["call_event"], call["result_event"]) == (
-        f"{second['id']}/event/3", f"{second['id']}/event/4",
+        f"{second['id']}/event/4", f"{second['id']}/event/5",
     )  # fmt: skip
     steps = ask(talk, f"SELECT how, to_id FROM lineage('{second['id']}')")  # noqa: S608
     assert {"how": "follows", "to_id": first["id"]} in steps

@@ -34,7 +34,7 @@ def test_an_agent_answers_and_its_turn_is_named(talk: Call) -> None:
     (row,) = talk("conversation", "list").lines
     assert row.split() == ["launch", "Launch", "3", "posts", "2", "participants", "private", "now"]
     titles = [turn["title"] for turn in talk("log", "launch:bot", "--json").documents]
-    assert titles == ["@[bot](agent:bot) is that noted?"]
+    assert titles == ["@bot is that noted?"]
     why = talk("why", "launch:bot")
     assert "it answers post 2 of launch" in why.out
     assert "is that noted?" in why.out

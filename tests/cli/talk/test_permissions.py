@@ -23,7 +23,9 @@ ASKED: dict[str, Any] = {
 TOOLS = "tests.cli.talk.test_permissions:GIVEN"
 HIDDEN = "SURELY_HIDDEN"
 LISTED = "SURELY_LISTED"
-NEVER_PASSED_ON = ["key.manage", "member.manage", "trigger.manage", "webhook.manage"]
+NEVER_PASSED_ON = [
+    "key.manage", "member.manage", "policy.activate", "trigger.manage", "webhook.manage",
+]  # fmt: skip
 ACTS = "agent:atlas"
 
 

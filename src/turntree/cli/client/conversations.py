@@ -5,10 +5,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from turntree.cli.client.dispatch import choose_hint
+from turntree.cli.client.dispatch import choose_hint, refusal
 from turntree.cli.client.opened import OpenServer, on_server
 from turntree.cli.command import Terminal
 from turntree.cli.hints import command_hint
+from turntree.cli.history.post_why import tell_post_why
+from turntree.cli.history.why import POST
 from turntree.cli.talk.conversation import (
     PostAnswers,
     is_awaited,
@@ -20,7 +22,7 @@ from turntree.cli.talk.conversation import (
 )
 from turntree.client.conversations import ConversationsApi
 from turntree.conversations.conversation import Conversation, Participant
-from turntree.conversations.post import AddressedAgent, Post, PostReceipt
+from turntree.conversations.post import AddressedAgent, Post, PostExplanation, PostReceipt
 from turntree.conversations.suggestions import MentionCandidate
 from turntree.conversations.triage import TriageDecision, read_decision
 from turntree.core.errors import NotFound, TurntreeError
@@ -85,6 +87,16 @@ class ServedConversations:
         """Return the newest posts between two positions, oldest first."""
         found = await self.api.list_posts(conversation, after=after, before=before, limit=limit)
         return [_read_post(one) for one in found]
+
+    async def explain(self, conversation: str, number: int) -> PostExplanation:
+        """Return a post with what it set in motion."""
+        found = await self.api.explain(conversation, number)
+        return PostExplanation(
+            _read(Conversation, found.conversation),
+            _read_post(found.post),
+            tuple((one.agent, one.score) for one in found.scores),
+            tuple(map(_read_post, found.answers)),
+        )
 
     async def list_pending(self, conversation: str, post: int) -> list[RunId]:
         """Return the runs that are still to answer a post."""
@@ -168,6 +180,17 @@ def post(
         tell_answers(terminal, name, posted, answers)
     else:
         tell_posted(terminal, name, posted)
+
+
+def why(terminal: Terminal, *, revision: str) -> None:
+    """Show what a post on a server set in motion."""
+    if (post := POST.fullmatch(revision)) is None:
+        raise refusal("why of a turn")
+
+    async def act(talk: Any, now: Timestamp) -> tuple[PostExplanation, Timestamp]:
+        return await talk.explain(post[1], int(post[2])), now
+
+    tell_post_why(terminal, *call_served(terminal, act))
 
 
 def _read_decision(document: DecisionDocument | None) -> TriageDecision | None:

@@ -48,11 +48,12 @@ COMMANDS: Final[Mapping[str, ServedCommand]] = {
     "session unarchive": _served("sessions", "unarchive_sessions", "names"),
     "send": _served(
         "talk", "send", "session", "words", "target", "model", "situation", "agent", "prompt",
-        "fold", "key", "wait", "stream", "no_worker",
+        "fold", "key", "wait", "stream", "no_worker", "instead",
     ),
     "tail": _served("talk", "tail", "what", "follows", "count", "seconds"),
     "cancel": _served("talk", "cancel", "what", "discard", "wait"),
     "conversation post": _served("conversations", "post", "name", "text", "to", "key", "wait"),
+    "why": _served("conversations", "why", "revision"),
     "inbox": _served("inbox", "list_notices", "everything", "limit"),
     "inbox read": _served("inbox", "read_notices", "ids", "everything"),
     "member list": _served("accounts", "list_members"),
@@ -73,9 +74,10 @@ HERE: Final = frozenset({
 })  # fmt: skip
 """Commands that concern this machine alone, and so mean the same with a server."""
 EITHER: Final = frozenset({
+    "approve", "reject", "edit", "answer",
     "conversation list", "conversation show", "conversation create", "conversation log",
     "conversation add", "conversation remove", "conversation leave", "conversation fork",
-    "conversation erase", "conversation set-state",
+    "conversation erase", "conversation set-state", "conversation set-triage",
     "webhook create", "webhook list", "webhook show", "webhook rotate", "webhook pause",
     "webhook resume", "webhook delete", "webhook deliveries", "webhook resend",
     "trigger create", "trigger list", "trigger show", "trigger rotate", "trigger pause",
@@ -99,14 +101,14 @@ def find_served(context: click.Context, terminal: Terminal) -> Callable[[], obje
         return None
     command = COMMANDS.get(name)
     if command is None:
-        raise _refusal(name)
+        raise refusal(name)
     for param in context.command.params:
         is_chosen = context.get_parameter_source(str(param.name)) in (
             ParameterSource.COMMANDLINE,
             ParameterSource.ENVIRONMENT,
         )
         if is_chosen and param.expose_value and param.name not in command.params:
-            raise _refusal(f"{name} {param.opts[0]}" if param.opts[0][0] == "-" else name)
+            raise refusal(f"{name} {param.opts[0]}" if param.opts[0][0] == "-" else name)
     given = {name: text for name, text in context.params.items() if name in command.params}
     return partial(_run, command, terminal, given)
 
@@ -146,7 +148,8 @@ def _works(command: str) -> bool:
     ) and not any(word in ("--all", "--graph") and words[0] == "log" for word in words)
 
 
-def _refusal(what: str) -> Unsupported:
+def refusal(what: str) -> Unsupported:
+    """Return the error that something does not work over a server."""
     return Unsupported(
         f"{what} does not work over a server\n"
         "use it where the database is, without --server and TURNTREE_SERVER"

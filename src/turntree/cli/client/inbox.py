@@ -2,9 +2,16 @@
 
 from typing import cast
 
+from turntree.cli.client.approvals import ServedApprovals
 from turntree.cli.client.opened import OpenServer, on_server
 from turntree.cli.command import Terminal
-from turntree.cli.talk.inbox import InboxView, choose_ids, tell_inbox, tell_read
+from turntree.cli.talk.inbox import (
+    InboxView,
+    choose_ids,
+    list_requests,
+    tell_inbox,
+    tell_read,
+)
 from turntree.core.ids import Timestamp
 from turntree.notifications.delivery import FailedDelivery
 from turntree.notifications.notice import Notice, NoticeKind
@@ -20,7 +27,9 @@ def list_notices(terminal: Terminal, *, everything: bool, limit: int) -> None:
             FailedDelivery(one.channel, one.address, one.error, Timestamp(one.at))
             for one in page.failing
         )
-        return InboxView(tuple(map(_notice, page.notices)), failing, opened.now)
+        served = ServedApprovals(opened.client.approvals)
+        requests = await list_requests(served, everything=everything, limit=limit)
+        return InboxView(tuple(map(_notice, page.notices)), failing, opened.now, requests)
 
     tell_inbox(terminal, on_server(terminal, act), everything=everything)
 

@@ -21,6 +21,7 @@ from turntree.cli.common.reply import (
 from turntree.cli.output.dialogue import draw_talk
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, counted
+from turntree.cli.talk.send import INSTEAD, note_rejected
 from turntree.client.runs import MessageOptions, RunNews
 from turntree.client.sealed import read_sealed
 from turntree.core.errors import NotFound
@@ -53,6 +54,7 @@ def send(
     wait: bool,
     stream: bool,
     no_worker: bool,
+    instead: bool,
     **asked: Any,
 ) -> None:
     """Send a message and print the reply; a worker beside the server answers it."""
@@ -75,6 +77,9 @@ def send(
         name = opened.name(target)
         is_label = find_label(name) is not None
         begins = is_label and await opened.find_session(name) is None
+        if instead:
+            count = await opened.client.approvals.reject_waiting(name, note=INSTEAD)
+            note_rejected(terminal, count)
         queued = await opened.client.runs.post(name, text, key=key, **options)
         if begins:
             label = clean(queued.session)

@@ -93,6 +93,19 @@ class _Interrupt:
     """The user pressed Ctrl-C."""
 
 
+@contextmanager
+def interruptible() -> Generator[None]:
+    """Raise Ctrl-C where it arrives until the block ends: for a question to the person."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @dataclass(slots=True)
 class ReplyListener(Generic[T]):
     """Items heard from a run, one at a time; a Ctrl-C is one of them."""

@@ -21,7 +21,15 @@ _METHODS: Final = {
 }
 
 
-def draw_post_why(found: "PostExplanation", now: "Timestamp", terminal: Terminal) -> Iterator[str]:
+def tell_post_why(terminal: Terminal, found: "PostExplanation", now: "Timestamp") -> None:
+    """Print what a post set in motion."""
+    if terminal.as_json:
+        terminal.document(_document(found))
+    else:
+        terminal.page(_draw(found, now, terminal))
+
+
+def _draw(found: "PostExplanation", now: "Timestamp", terminal: Terminal) -> Iterator[str]:
     """Yield the post, then who was asked to answer it, why, and who did."""
     post = found.post
     words = "(erased)" if post.content is None else " ".join(clean(post.content).split())
@@ -33,7 +41,7 @@ def draw_post_why(found: "PostExplanation", now: "Timestamp", terminal: Terminal
             yield f"{INDENT}{part}"
 
 
-def post_why_document(found: "PostExplanation") -> dict[str, Any]:
+def _document(found: "PostExplanation") -> dict[str, Any]:
     """Return the same in JSON."""
     return {
         "conversation": found.conversation.name,

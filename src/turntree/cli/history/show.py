@@ -21,6 +21,8 @@ from turntree.core.ids import Digest, TurnId
 from turntree.core.message import Message, Text, part_from_json
 from turntree.transcripts.exporters.jsonl import header_document, message_document
 
+POLICY_URI = "resource://approval-policy/policy.py"
+"""Shows the source of the policy in force, which edges of the graph name so."""
 SESSIONS_READ_MAX = 20
 CHILDREN_READ_MAX = 20
 
@@ -49,6 +51,8 @@ def show(
 ) -> None:
     """Show a turn: its author, messages, tool calls and children.
 
+    resource://approval-policy/policy.py is the source of the policy in force.
+
     REV:tool/2 shows one tool call of a turn, by its number; REV:msg/0 one message. A digest that is
     not a turn's shows the object of that digest.
 
@@ -60,6 +64,13 @@ def show(
         from turntree.cli.history.context import show_context
 
         show_context(terminal, revision, number)
+        return
+    if revision == POLICY_URI:
+        shown_policy = with_ledger(terminal, _read_policy)
+        if terminal.as_json:
+            terminal.document(shown_policy)
+        else:
+            terminal.say(shown_policy["source"].rstrip("\n"))
         return
     if level == "raw":
         terminal.say(with_ledger(terminal, partial(_read_raw, revision=revision)))
@@ -77,6 +88,12 @@ def show(
         terminal.document(view_document(shown))
     else:
         terminal.page(draw_turn(shown, level or "normal", terminal))
+
+
+async def _read_policy(opened: CliContext) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(await opened.tree.policies.get_active())
 
 
 async def _read_raw(opened: CliContext, *, revision: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from turntree.core.ids import Timestamp
 
 DEPTH_MAX = 100
-_POST = re.compile(r"(.+)#([1-9]\d{0,8})")
+POST = re.compile(r"(.+)#([1-9]\d{0,8})")
 """A post of a conversation. No revision has a #."""
 LIMIT_MAX = 1000
 
@@ -57,7 +57,7 @@ def why(terminal: Terminal, revision: str, depth: int, limit: int) -> None:
     forked from it, was spawned by one of its tool calls, or retries it. CONVERSATION#12 is a post:
     it shows which agents were asked to answer it, and why.
     """
-    if (post := _POST.fullmatch(revision)) is not None:
+    if (post := POST.fullmatch(revision)) is not None:
         _why_post(terminal, post[1], int(post[2]))
         return
     told = with_ledger(terminal, partial(_read, asked=_WhyArgs(revision, depth, limit)))
@@ -76,13 +76,9 @@ def _why_post(terminal: Terminal, conversation: str, number: int) -> None:
         return await opened.tree.conversations.explain(conversation, number), opened.now
 
     # Loads the parser of mentions, which no other explanation needs.
-    from turntree.cli.history.post_why import draw_post_why, post_why_document
+    from turntree.cli.history.post_why import tell_post_why
 
-    found, now = with_ledger(terminal, read)
-    if terminal.as_json:
-        terminal.document(post_why_document(found))
-    else:
-        terminal.page(draw_post_why(found, now, terminal))
+    tell_post_why(terminal, *with_ledger(terminal, read))
 
 
 async def _read(opened: CliContext, *, asked: _WhyArgs) -> WhyOutput:

@@ -13,6 +13,7 @@ from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import clean, table
 from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.programs.assign import assign
+from turntree.cli.programs.connector import accept_tools, list_tools
 from turntree.cli.programs.program import invoke_program, move_program
 from turntree.core.canonical import Json
 from turntree.core.program import name_in
@@ -163,6 +164,7 @@ def resolve(
 
 
 VERBS: Final[Mapping[str, tuple[click.Command, ...]]] = {
+    "connector": (list_tools, accept_tools),
     "model": (resolve,),
     "agent": (assign, status, delete),
     "task": (start, report, complete, fail),

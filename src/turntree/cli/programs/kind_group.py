@@ -61,6 +61,7 @@ agent = kind_group("agent", "Manage agents, the programs that act in sessions.")
 task = kind_group("task", "Manage tasks and their success criteria.")
 information = kind_group("information", "Manage facts, validated against a JSON Schema.")
 human = kind_group("human", "Manage people to notify or to ask for approval.")
+connector = kind_group("connector", "Manage MCP servers whose tools your agents may call.")
 code = kind_group("code", "Manage scripts that take and return one JSON document.")
 
 

@@ -13,6 +13,7 @@ from turntree.cli.command import Terminal
 from turntree.cli.context import CliContext, load_settings, with_ledger
 from turntree.cli.output.text import clean
 from turntree.cli.settings import find_setting, merged_environment, read_file, write_file
+from turntree.core.canonical import Json
 from turntree.core.program import Program, list_secrets
 from turntree.core.secret_refs import Destination, list_unallowed
 
@@ -27,9 +28,10 @@ def settle_hosts(terminal: Terminal, program: Program, *, is_new: bool) -> None:
     user may have written the rest of the config; then a note says what is missing.
     """
     settings = load_settings()
-    if program.kind != "provider" or program.version.by != f"human:{settings.user}":
+    kinds = ("provider", "connector")
+    if program.kind not in kinds or program.version.by != f"human:{settings.user}":
         return
-    names = [*list_secrets(program.config), *_vendor_names(program)]
+    names = [*list_secrets(_sent(program)), *_vendor_names(program)]
     pairs = list_unallowed(names, program.config, settings.secret_hosts)
     if not pairs:
         return
@@ -79,11 +81,19 @@ def _shown(pairs: list[tuple[str, Destination]]) -> str:
     return f"the secret {' and '.join(name for name, _ in pairs)} at {pairs[0][1]}"
 
 
+def _sent(program: Program) -> dict[str, Json]:
+    """Return the members of a config in which a secret can be named."""
+    if program.kind == "provider":
+        return dict(program.config)
+    # What a server says of its tools is in the config too, and names no secret of this user.
+    return {name: program.config.get(name) for name in ("headers", "env")}
+
+
 def _vendor_names(program: Program) -> list[str]:
     """Return the vendor's own variables that are set here and would be sent."""
     from turntree.models.providers.factory import vendor_key_names
 
-    if "api_key" in program.config:
+    if program.kind != "provider" or "api_key" in program.config:
         return []
     here = merged_environment()
     return [name for name in vendor_key_names(program.config) if name in here]

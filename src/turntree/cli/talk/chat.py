@@ -8,6 +8,7 @@ is, and any reply that was generated meanwhile. ``cli.talk.chat_commands`` has t
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +16,11 @@ import click
 
 from turntree.cli.command import Terminal, verb
 from turntree.cli.common.failed_runs import read_last
-from turntree.cli.common.listen import ChatSession, ReplyListener, open_talk
+from turntree.cli.common.listen import ChatSession, ReplyListener, interruptible, open_talk
 from turntree.cli.common.model_setup import ensure_model
 from turntree.cli.common.reply import note_redacted, price_finder, talk_options
+from turntree.cli.common.request_text import draw_request
+from turntree.cli.common.verdicts import Verdict, choose_verdict
 from turntree.cli.context import SESSION_DEFAULT, CliContext
 from turntree.cli.hints import command_for, hint_line
 from turntree.cli.output.dialogue import draw_tail
@@ -28,15 +31,18 @@ from turntree.cli.talk.chat_commands import ChatState, CommandError, run_command
 from turntree.cli.talk.line_editor import LineEditor
 from turntree.core.canonical import Json
 from turntree.core.errors import TurntreeError
-from turntree.core.ids import RunId, TurnId
+from turntree.core.ids import RunId, Timestamp, TurnId
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
+from turntree.policy.approval import Approval
 from turntree.runs.follow import Heard, RunNotice
 from turntree.runs.inbox import QueuedMessage
 from turntree.runs.service import PostOptions
+from turntree.system.clock import SystemClock
 from turntree.system.head_file import read_head
 
 TAIL_TURNS: Final = 3
+VERDICTS: Final = "y allows it, n refuses, e edits, Enter decides later: "
 PARKED_S: Final = 0.5
 """How long a run must be parked before the chat says that it waits."""
 
@@ -177,6 +183,10 @@ class Chat:
                     heard.reason if isinstance(heard, RunNotice) and heard.kind == "parked" else ""
                 )
             except TimeoutError:
+                with interruptible():
+                    if self._decide(run):
+                        waits_for = ""
+                        continue
                 # An approval may take days, so the user gets the prompt back meanwhile.
                 listening.stop()
                 self.terminal.note(f"it waits for {clean(waits_for)}; /cancel ends it")
@@ -189,6 +199,40 @@ class Chat:
                 self.terminal.note("\ncanceling; Ctrl-C again leaves the chat")
                 # Only this run: the same session may be replying to another user.
                 self.talk.call(lambda opened: opened.tree.runs.cancel(run))
+
+    def _decide(self, run: RunId) -> bool:
+        """Ask about what a run waits for; return whether this person has decided all of it."""
+
+        async def read(opened: CliContext) -> tuple[list[Approval], int, Timestamp]:
+            approvals, now = opened.tree.approvals, SystemClock().now()
+            mine = await approvals.list_waiting(session=self.chatting.label, mine=True)
+            every = await approvals.list_waiting(session=self.chatting.label)
+            return [one for one in mine if one.run == run], len(every), now
+
+        mine, count, now = self.talk.call(read)
+        decided = [self._decide_one(one, now) for one in mine] if not self.terminal.as_json else []
+        return bool(decided) and all(decided) and len(decided) == count
+
+    def _decide_one(self, one: Approval, now: Timestamp) -> bool:
+        """Show a request and ask for a decision; return whether there is one."""
+        self.terminal.note("")
+        for line in draw_request(one, now):
+            self.terminal.note(line)
+        question = "answer: " if one.kind == "question" else VERDICTS
+        while True:
+            try:
+                said = self.editor.read(self.terminal.paint(question, "label")).strip()
+                if not said:
+                    return False
+                if (verdict := choose_verdict(one, said)) is not None:
+                    self.talk.call(partial(_decide_by, verdict))
+                    return True
+            except (EOFError, KeyboardInterrupt):
+                return False
+            except TurntreeError as error:
+                mark = self.terminal.paint_err("error:", "bad")
+                self.terminal.note(f"{mark} {clean(str(error))}")
+                return False
 
     def _hear(self, *, shows_query: bool) -> Callable[[Heard], None]:
         if self.terminal.as_json:
@@ -233,6 +277,10 @@ class Chat:
             if not line.endswith("\\"):
                 return text + line
             text += line[:-1] + "\n"
+
+
+async def _decide_by(verdict: Verdict, opened: CliContext) -> Approval:
+    return await verdict(opened.tree.approvals)
 
 
 def _write(text: str) -> None:

@@ -1,6 +1,7 @@
 """``conversation``: people and agents together."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -24,8 +25,8 @@ from turntree.cli.talk.posts import (
 )
 from turntree.conversations.conversation import Conversation, Participant
 from turntree.conversations.mentions import check_post, write_mention
-from turntree.conversations.post import Post, PostReceipt
-from turntree.core.errors import Hint, NotFound
+from turntree.conversations.post import TRIAGE, Post, PostReceipt
+from turntree.core.errors import Hint, NotFound, TurntreeError
 from turntree.core.ids import Label, RunId, Timestamp
 from turntree.core.program import name_in
 from turntree.routing.route import Route
@@ -166,11 +167,19 @@ def post(
     async def act(opened: CliContext) -> PostReceipt:
         conversations = opened.tree.conversations
         words = await write_post(conversations, name, text, to)
-        for one in check_post(words):
-            if one.calls and one.kind == "agent":
+        route = Route(ToSession(Label(name)), None, None, Label(name), ())
+        calls = [one for one in check_post(words) if one.calls]
+        for one in calls:
+            if one.kind == "agent":
                 # Before anything is stored: a set-up that fails leaves no post without an answer.
-                route = Route(ToSession(Label(name)), None, None, Label(name), ())
                 await ensure_model(opened, terminal, route, {"agent": one.id})
+        if not calls and (await conversations.get(name)).triage:
+            for agent in await conversations.list_participants(name):
+                # Whether one of them is asked is not known yet: people talk without a model, too.
+                if agent.principal.startswith("agent:") and agent.added_by != TRIAGE:
+                    with suppress(TurntreeError):
+                        options = {"agent": agent.principal.removeprefix("agent:")}
+                        await ensure_model(opened, terminal, route, options)
         return await conversations.post(name, words, key=key)
 
     async def read(opened: CliContext, posted: PostReceipt) -> PostAnswers:

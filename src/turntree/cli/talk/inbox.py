@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from turntree.cli.command import CommandGroup, Terminal, verb
+from turntree.cli.common.request_text import draw_request, request_document, short_request
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
 from turntree.core.errors import InvalidOperation
@@ -14,6 +15,7 @@ from turntree.core.ids import Timestamp
 from turntree.core.value import value
 from turntree.notifications.delivery import FailedDelivery
 from turntree.notifications.notice import Notice
+from turntree.policy.approval import Approval
 
 ID_CHARS = 8
 LIMIT = 100
@@ -27,6 +29,8 @@ class InboxView:
     """Newest first."""
     failed: tuple[FailedDelivery, ...]
     now: Timestamp
+    requests: tuple[Approval, ...] = ()
+    """What waits for the person to decide, oldest first; all that they may see with ``--all``."""
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -47,19 +51,28 @@ def inbox(context: click.Context, *, everything: bool, limit: int) -> None:
 
 
 def tell_inbox(terminal: Terminal, view: InboxView, *, everything: bool) -> None:
-    """Print notices, the newest last, so that it stands above the prompt."""
+    """Print notices, the newest last, so that it stands above the prompt, then what waits."""
     if terminal.as_json:
         terminal.documents(map(notice_document, view.notices))
+        terminal.documents(request_document(one, view.now) for one in view.requests)
         return
-    if view.notices:
-        terminal.page(table([_row(one, view.now) for one in reversed(view.notices)]))
+    # Each request is shown whole below; its notice would only repeat it.
+    told = [one for one in view.notices if everything or one.kind != "approval"]
+    lines = table([_row(one, view.now) for one in reversed(told)]) if told else []
+    for one in view.requests:
+        lines += draw_request(one, view.now)
+    if lines:
+        terminal.page(lines)
     for failed in view.failed:
         terminal.note(f"{failed.channel} to {clean(failed.address)} fails: {clean(failed.error)}")
-    if not view.notices:
+    waiting = [one for one in view.requests if one.verdict_at(view.now) == "pending"]
+    if waiting:
+        terminal.note(f"next: turntree approve {short_request(waiting[-1])}")
+    elif not told:
         terminal.note("there are no notices." if everything else "nothing is unread.")
         if not everything:
             terminal.note("next: turntree inbox --all")
-    elif any(one.read_at is None for one in view.notices):
+    elif any(one.read_at is None for one in told):
         terminal.note("next: turntree inbox read")
 
 
@@ -110,7 +123,16 @@ def notice_document(one: Notice) -> dict[str, Any]:
 async def _list(opened: CliContext, *, everything: bool, limit: int) -> InboxView:
     inbox = opened.tree.inbox
     notices = await inbox.list_page(everything=everything, limit=limit)
-    return InboxView(tuple(notices), tuple(await inbox.list_failed()), opened.now)
+    requests = await list_requests(opened.tree.approvals, everything=everything, limit=limit)
+    failed = tuple(await inbox.list_failed())
+    return InboxView(tuple(notices), failed, opened.now, requests)
+
+
+async def list_requests(approvals: Any, *, everything: bool, limit: int) -> tuple[Approval, ...]:
+    """Return what waits for the acting person; with ``everything`` also what was decided."""
+    if everything:
+        return (*reversed(await approvals.list_all(mine=True, limit=limit)),)
+    return (*(await approvals.list_waiting(mine=True, limit=limit)),)
 
 
 async def _read(

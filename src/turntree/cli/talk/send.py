@@ -26,7 +26,7 @@ from turntree.cli.context import CliContext
 from turntree.cli.hints import command_hint
 from turntree.cli.output.dialogue import draw_talk
 from turntree.cli.output.stream_printer import turn_document
-from turntree.cli.output.text import clean, digits
+from turntree.cli.output.text import clean, counted, digits
 from turntree.cli.param_types import PROGRAM, REVISION, SESSION
 from turntree.core.canonical import Json
 from turntree.core.errors import InvalidOperation, NotFound
@@ -42,6 +42,7 @@ POLL_S: Final = 0.3
 TAIL_TURNS: Final = 3
 STDIN: Final = "-"
 ATTACHED_BYTES_MAX: Final = 4 * 2**20
+INSTEAD: Final = "another message came instead"
 UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; Ctrl-C leaves"
 
 
@@ -60,6 +61,8 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
 )
 @click.option("--join", "fold", is_flag=True,
               help="Join with your last message, in one turn, if it is still queued.")  # fmt: skip
+@click.option("--instead", is_flag=True,
+              help="Rejection of what the session waits for, to answer this.")  # fmt: skip
 @click.option("--wait/--no-wait", default=True, help="Wait for the reply (default).")
 @click.option("--stream", is_flag=True, help="Output as it arrives, with tool calls.")
 @click.option("--dry-run", is_flag=True, help="Where the message would go; nothing is sent.")
@@ -111,6 +114,7 @@ def send(
     deny: tuple[str, ...],
     source: Source,
     attached: tuple[Path, ...],
+    instead: bool,
     **asked: Any,
 ) -> None:
     """Send a message and print the reply.
@@ -155,6 +159,8 @@ def send(
         options["tells_failure"] = True
     files = {str(path): _read_text(path) for path in attached}
     with open_talk(terminal, tools=tools, serves=wait and not no_worker) as talk:
+        if instead:
+            _reject_waiting(terminal, talk, target)
         outgoing = OutgoingMessage(target, text, key, options, is_new, source, files)
         posted = post(terminal, talk, outgoing)
         if not wait:
@@ -169,6 +175,23 @@ def send(
         check_answer(answered)
     else:
         tell_answer(terminal, answered, _went(posted))
+
+
+def _reject_waiting(terminal: Terminal, talk: ChatSession, target: str) -> None:
+    """End the run of a session that waits for a person, whose next message comes instead."""
+    if not target:
+        raise click.UsageError("--instead needs the session as TARGET")
+
+    async def act(opened: CliContext) -> int:
+        return await opened.tree.approvals.reject_waiting(target, note=INSTEAD)
+
+    note_rejected(terminal, talk.call(act))
+
+
+def note_rejected(terminal: Terminal, count: int) -> None:
+    """Say what another message takes the place of."""
+    what = "no request was waiting" if count == 0 else f"{counted(count, 'request')} rejected"
+    terminal.note(f"{what}; this message is answered instead")
 
 
 def _read_text(path: Path) -> str:

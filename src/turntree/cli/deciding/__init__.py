@@ -1,0 +1,1 @@
+"""Commands with which a person decides what waits for them."""
