@@ -5,6 +5,7 @@ import type { components } from "./schema.d.ts";
 type Schemas = components["schemas"];
 
 export type ActivityDocument = Schemas["ActivityDocument"];
+export type ApprovalDocument = Schemas["ApprovalDocument"];
 export type BlameDocument = Schemas["BlameDocument"];
 export type BlameLine = Schemas["BlameLine"];
 export type BranchLink = Schemas["BranchLink"];

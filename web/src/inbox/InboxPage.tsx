@@ -1,4 +1,4 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import {
   AtSign,
@@ -9,11 +9,14 @@ import {
   Inbox,
   type LucideIcon,
   Mail,
+  ShieldQuestionMark,
   UserPlus,
 } from "lucide-react";
 import { useRef } from "react";
+import { waitingApprovals } from "../api/approvals.ts";
 import { conversationOf, noticePages, postOf, readNotices, wordOf } from "../api/inbox.ts";
 import type { NoticeDocument } from "../api/types.ts";
+import { Waiting } from "../approvals/Waiting.tsx";
 import { Button } from "../parts/Button.tsx";
 import { Chip } from "../parts/Chip.tsx";
 import { Command } from "../parts/Command.tsx";
@@ -33,25 +36,33 @@ const ICONS: Record<string, LucideIcon> = {
   mention: AtSign,
   invitation: UserPlus,
   question: CircleQuestionMark,
+  approval: ShieldQuestionMark,
   failure: CircleAlert,
 };
 
-/** What the reader was told: mentions, invitations, questions and failures, the newest first. */
+/** What waits for the reader, then what they were told: mentions, invitations and failures, the newest first. */
 export default function InboxPage() {
   const address: Address = useSearch({ strict: false });
   const navigate = useNavigate();
   const isAll = address.view === "all";
   const answer = useInfiniteQuery(noticePages(isAll));
   const act = useTeamAct();
-  const list = useRef<HTMLUListElement>(null);
+  const list = useRef<HTMLDivElement>(null);
   useRowKeys(list);
+  const waiting = useQuery(waitingApprovals);
+  const requests = waiting.data?.approvals ?? [];
+  const asked = new Set(requests.map((one) => one.id));
   const pages = answer.data?.pages ?? [];
-  const notices = pages.flatMap((page) => page.notices);
+  // What waits is shown itself, with all that decides it.
+  const notices = pages
+    .flatMap((page) => page.notices)
+    .filter((notice) => !asked.has(wordOf(notice.refs.approval) ?? ""));
   const unread = pages[0]?.unread ?? 0;
   const failing = pages[0]?.failing ?? [];
   const mark = (ids: readonly string[] | null) => void act.run(() => readNotices(ids));
   useHotkeys({
     e: () => {
+      // Elsewhere the key edits what waits.
       const row = document.activeElement?.closest<HTMLElement>("[data-notice]");
       const id = row?.dataset.notice;
       if (id && row?.classList.contains("unread")) mark([id]);
@@ -95,32 +106,38 @@ export default function InboxPage() {
           </span>
         </p>
       ))}
-      {answer.isSuccess && notices.length === 0 ? (
-        <Empty
-          title={isAll ? "You were told nothing yet" : "Nothing waits for you"}
-          icon={<Inbox aria-hidden="true" />}
-        >
-          Mentions, invitations to conversations, questions of agents, and failures of what you started come
-          here.
-        </Empty>
-      ) : null}
-      {notices.length > 0 ? (
-        <>
-          <ul className="notices" ref={list} aria-label="Notices">
-            {notices.map((notice) => (
-              <Row key={notice.id} notice={notice} mark={() => mark([notice.id])} />
-            ))}
-          </ul>
-          {answer.hasNextPage ? (
-            <p className="notices-more">
-              <Button onClick={() => void answer.fetchNextPage()} aria-busy={answer.isFetchingNextPage}>
-                More
-              </Button>
-            </p>
-          ) : null}
-          <Command line="turntree inbox" label="that shows it" />
-        </>
-      ) : null}
+      <div ref={list}>
+        {waiting.isError ? (
+          <Failure error={waiting.error} retry={() => void waiting.refetch()} compact />
+        ) : null}
+        <Waiting requests={requests} />
+        {answer.isSuccess && notices.length === 0 && requests.length === 0 ? (
+          <Empty
+            title={isAll ? "You were told nothing yet" : "Nothing waits for you"}
+            icon={<Inbox aria-hidden="true" />}
+          >
+            What agents may not do without you, their questions, mentions, invitations to conversations, and
+            failures of what you started come here.
+          </Empty>
+        ) : null}
+        {notices.length > 0 ? (
+          <>
+            <ul className="notices" aria-label="Notices">
+              {notices.map((notice) => (
+                <Row key={notice.id} notice={notice} mark={() => mark([notice.id])} />
+              ))}
+            </ul>
+            {answer.hasNextPage ? (
+              <p className="notices-more">
+                <Button onClick={() => void answer.fetchNextPage()} aria-busy={answer.isFetchingNextPage}>
+                  More
+                </Button>
+              </p>
+            ) : null}
+            <Command line="turntree inbox" label="that shows it" />
+          </>
+        ) : null}
+      </div>
     </Page>
   );
 }

@@ -68,7 +68,9 @@ const GROUPS: readonly { name: string; keys: readonly (readonly [string, string]
       ["m", "write a post"],
       ["@", "mention a person or an agent"],
       ["↑ ↓", "choose whom, and Enter takes it"],
-      ["e", "mark the notice as read"],
+      ["e", "mark the notice as read, or edit what waits"],
+      ["a", "approve what waits, once"],
+      ["x", "say no, with a reason"],
     ],
   },
 ];

@@ -341,6 +341,7 @@ function Reading({ thread, revision, isTurn, opensAt, setInView, pageError, retr
               </StillnessOfReader>
               {isLive ? (
                 <LiveTurn
+                  session={label}
                   answer={answer}
                   agent={preview.data?.agent ?? null}
                   model={preview.data?.model?.model_id ?? null}

@@ -1,5 +1,9 @@
+import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Square } from "lucide-react";
 import { memo, type Ref, useEffect, useMemo, useRef, useState } from "react";
+import { sessionApprovals } from "../../api/approvals.ts";
+import { Ask } from "../../approvals/Ask.tsx";
+import { useKeptFocus } from "../../approvals/useKeptFocus.ts";
 import { toneOf } from "../../core/agents.ts";
 import { count, figure } from "../../core/format.ts";
 import type { FollowedRun, PartialReply } from "../../core/runNews.ts";
@@ -14,6 +18,7 @@ import { TurnOfPart } from "../Whole.tsx";
 import type { AnswerState } from "./useAnswer.ts";
 
 interface Props {
+  session: string | null;
   answer: AnswerState;
   agent: string | null;
   model: string | null;
@@ -23,7 +28,7 @@ interface Props {
 }
 
 /** A turn that is being written, laid out as it will be once it is sealed. */
-export function LiveTurn({ answer, agent, model, isFirst, foot }: Props) {
+export function LiveTurn({ session, answer, agent, model, isFirst, foot }: Props) {
   const { run, entry } = answer;
   if (!run && !entry) return null;
   const query = run?.query.length ? run.query : [];
@@ -66,7 +71,7 @@ export function LiveTurn({ answer, agent, model, isFirst, foot }: Props) {
           </h2>
         )}
         {run ? <Reply run={run} /> : null}
-        {run?.parked != null ? <Parked reason={run.parked} /> : null}
+        {run?.parked != null ? <Parked run={run.run} session={session} reason={run.parked} /> : null}
         <div ref={foot} />
       </article>
     </TurnOfPart>
@@ -82,7 +87,23 @@ const Reply = memo(function Reply({ run }: { run: FollowedRun }) {
   );
 });
 
-function Parked({ reason }: { reason: string }) {
+function Parked({ run, session, reason }: { run: string; session: string | null; reason: string }) {
+  const waiting = useQuery({ ...sessionApprovals(session ?? ""), enabled: session !== null });
+  const [said, setSaid] = useState("");
+  const place = useRef<HTMLDivElement>(null);
+  useKeptFocus(place, said, ".ask-card");
+  const requests = waiting.data?.approvals.filter((one) => one.run === run) ?? [];
+  if (requests.length > 0)
+    return (
+      <div ref={place}>
+        <p className="ask-said" role="status" tabIndex={-1}>
+          {said ? `${said}.` : ""}
+        </p>
+        {requests.map((one) => (
+          <Ask key={one.id} request={one} told={setSaid} isInline />
+        ))}
+      </div>
+    );
   return (
     <p className="ending">
       This run waits{reason ? `: ${visible(reason)}` : ""}. It goes on once that is decided. Stop ends it, and
