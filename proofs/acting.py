@@ -42,6 +42,7 @@ from turntree.ledger.graph.edge import EdgeKind
 from turntree.models.compacting import QUERY
 
 COMMAND: Final = "from turntree.cli.main import main; main()"
+PATIENCE_S: Final = 60.0
 PAGE: Final = Path(__file__).parents[1] / "docs/reference/conformance.md"
 TOOLS: Final = '''"""Tools of the story."""
 
@@ -61,6 +62,16 @@ def remove_note(name: str) -> str:
 '''
 
 
+POLICY: Final = '''"""Allow notes, and nothing else that acts."""
+
+TESTS = [{"request": {"tool": "write_note"}, "decision": "allow"}]
+
+
+def decide(request):
+    return "allow" if request["tool"] == "write_note" else "deny"
+'''
+
+
 def _calls(tool: str, **args: str) -> dict[str, Any]:
     return {"reasoning": "A tool is needed.", "tools": [{"tool": tool, "args": args}]}
 
@@ -70,10 +81,16 @@ RULES: Final = [
                                  {"text": "```python list.py\nprint(1)\n```"}]},
     {"when": "more", "replies": [_calls("write_note", name="note.txt", text="eggs\n"),
                                  {"text": "Noted."}]},
+    {"when": "in force", "replies": [_calls("write_note", name="rule.txt", text="kept\n"),
+                                     {"text": "It is written."}]},
     {"when": "remove", "replies": [_calls("remove_note", name="note.txt"), {"text": "I may not."}]},
     {"when": "delegate", "replies": [_calls("scribe", message="hello from vault"),
                                      {"text": "It is done."}]},
     {"when": "stumble", "replies": [{"failures": [{"kind": "denied"}] * 9}]},
+    {"when": "shelf moves", "replies": [{"tools": [{"tool": "shelf.change", "args": {}}]},
+                                        {"text": "It has moved."}]},
+    {"when": "shelf asks", "replies": [{"tools": [{"tool": "shelf.ask", "args": {"topic": "tea"}}]},
+                                       {"text": "It is confirmed."}]},
     {"when": "wait", "replies": [{"delay_s": 600}]},
 ]  # fmt: skip
 ACTED: Final = {
@@ -92,6 +109,9 @@ ACTED: Final = {
     QUERY: "atlas for ana",
     "a lengthy question": "scribe for ana",
     "hello by post": "assistant for ana",
+    "the shelf moves": "keeper for ana",
+    "the shelf asks": "keeper for ana",
+    "a rule is in force": "scribe for ana",
 }
 """Who answers which message, for whom."""
 STORY: Final = """
@@ -245,9 +265,30 @@ ana: trigger create builds paper => id
 ana: trigger rotate {id} --own-secret <= {secret}
 ana: trigger pause {id}
 ana: trigger resume {id}
+ana: connector create shelf --command "{tools}" --watch memo://text --set 'effects/*=[]'
+ana: connector configure shelf --set env/TOOL_SERVER_LOG=shelf.txt
+ana: connector accept shelf
+ana: connector set-state shelf published
+ana: agent create keeper --prompt "You keep a shelf." --model echo --connector shelf
+ana: session create shop --owner keeper
+ana: send shop "the shelf moves" --no-worker
+ana: send shop "the shelf asks" --no-worker --no-wait
+ana~ answer '{"name": "Ana"}'
+ana: tail shop
+ana: connector configure shelf --set env/TOOL_SERVER_TEXT="Notes what you say."
+ana: connector tools shelf
+ana: policy test {policy}
+ana: policy propose {policy} --note "Notes only." => number
+bob! policy activate {number}
+ana: policy activate {number}
+ana: session create ruled --owner scribe
+ana: send ruled "a rule is in force" --no-worker
+ana: policy explain ruled
+ana: policy activate 0
 ana: fsck
 """
-"""Who types which line; an exclamation mark says that it has to be refused. ``=>`` names what of
+"""Who types which line; an exclamation mark says that it has to be refused, a tilde that it is
+typed again until it is not. ``=>`` names what of
 the output is kept, and ``<=`` says what is typed when the command asks."""
 
 
@@ -264,6 +305,7 @@ async def prove(proof: Proof) -> None:
             TURNTREE_WORKSPACE="acting",
             TURNTREE_CONFIG=str(place / "config.toml"),
             CODEX_HOME=str(place / "codex"),
+            TURNTREE_UNSANDBOXED_CONNECTORS="shelf",
             PYTHONPATH=f"{place}:{os.environ.get('PYTHONPATH', '')}",
         )
         known = await run_sync(_tell, proof, place)
@@ -279,9 +321,12 @@ def _tell(proof: Proof, folder: Path) -> Mapping[str, str]:
     work = folder / "work"
     work.mkdir()
     (folder / "acting_tools.py").write_text(TOOLS)
+    (folder / "policy.py").write_text(POLICY)
     known = {
         "rules": json.dumps(RULES),
         "secret": make_secret("another system"),
+        "tools": f"{sys.executable} -m turntree.testing.tool_server",
+        "policy": str(folder / "policy.py"),
         "essay": "One word after the other. " * 160,
         "claude": str(_write_sessions(folder / "claude")),
         "codex": str(codex.write_sample(folder / "codex-sessions")),
@@ -297,13 +342,18 @@ def _tell(proof: Proof, folder: Path) -> Mapping[str, str]:
             words, _, answer = words.partition(" <= ")
             typed = [_fill(word, known) for word in shlex.split(words)]
             print(f"{time.monotonic() - began:5.1f} {line[:60]}", file=sys.stderr, flush=True)
-            with chdir(work):
-                typed += ["--json"] if kept else []
-                ended = CliRunner().invoke(
-                    root, typed, prog_name="turntree", input=f"{_fill(answer, known)}\n"
-                )
+            typed += ["--json"] if kept else []
+            until = time.monotonic() + (PATIENCE_S if line[3] == "~" else 0)
+            while True:
+                with chdir(work):
+                    ended = CliRunner().invoke(
+                        root, typed, prog_name="turntree", input=f"{_fill(answer, known)}\n"
+                    )
+                if ended.exit_code == 0 or time.monotonic() >= until:
+                    break
+                time.sleep(0.2)
             if kept:
-                known[kept] = json.loads(ended.stdout)[kept]
+                known[kept] = str(json.loads(ended.stdout)[kept])
             is_right = (ended.exit_code != 0) == is_refused
             right += is_right
             if not is_right:

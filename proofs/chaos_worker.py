@@ -22,8 +22,13 @@ from turntree.core.viewer import EVERYTHING
 from turntree.db.database import open_database, sqlalchemy_url
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
+from turntree.policy.evaluate import Evaluator
+from turntree.policy.judge import PolicyJudge
+from turntree.policy.store import PolicyStore
+from turntree.runs.approving.approval_store import ApprovalStore
 from turntree.runs.engines.dbos import open_dbos
 from turntree.runs.inbox_store import InboxStore
+from turntree.runs.judging.call_judge import CallJudge
 from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
@@ -31,6 +36,8 @@ from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import Worker
 from turntree.runs.worker_store import WorkerStore
+from turntree.sandbox.bubblewrap import Bubblewrap
+from turntree.sandbox.monty import MontyLane
 from turntree.system.clock import SystemClock
 from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
 from turntree.tools.toolset import ToolContext
@@ -73,12 +80,15 @@ async def a_worker(
         world, hub, calling = SystemClock(), LiveHub(), ToolCaller((make_tools(folder),))
         ledger, workers = Ledger(database), WorkerStore(database, engine)
         provider = EchoProvider(before_piece=dawdle)
+        evaluator = Evaluator(MontyLane(), Bubblewrap)
+        policies = PolicyJudge(evaluator, PolicyStore(database).find_active)
         runner = Runner(
             ledger,
             PlainAssembly(ThreadStore(database), provider, calling.specs),
             ModelCaller(hub, monotonic, random.random),
             calling,
             hub,
+            CallJudge(policies, ApprovalStore(database, engine).of_run),
         )
         inbox = InboxStore(database, engine)
         actor = SessionLoop(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())

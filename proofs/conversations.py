@@ -66,6 +66,9 @@ from turntree.testing.fakes import FakeClock
 
 SERVER: Final = {"fsync": "off", "full_page_writes": "off", "max_connections": "120"}
 AT_ONCE: Final = 8
+ROUND: Final = 100
+"""Stories after which those of the round are compared."""
+FSCK_ROUNDS: Final = 5
 SHOWN_MAX: Final = 12
 POSTS_MAX: Final = 500
 PLANT_STORIES: Final = 24
@@ -194,38 +197,59 @@ async def prove_stories(
     numbers = range(proof.first, extent.stories)
     began = time.monotonic()
     told = list[Told]()
+    calm = asyncio.Lock()
+    early = list[str]()
     done = asyncio.Event()
 
     async def tell_all() -> None:
-        await tell_stories(world, proof.seed, numbers, extent.acts, told)
+        for place in range(0, len(numbers), ROUND):
+            of_round = list[Told]()
+            chosen = numbers[place : place + ROUND]
+            await tell_stories(world, proof.seed, chosen, extent.acts, told, of_round)
+            if chosen[-1] == numbers[-1]:
+                break
+            # All are compared once more in the end. A run that is cut short has shown these.
+            async with calm:
+                await until_quiet(world)
+                finds = place // ROUND % FSCK_ROUNDS == FSCK_ROUNDS - 1
+                audit = await audit_all(world, of_round, finds=finds)
+            problems = list_problems(of_round, audit)
+            new = [f"{figure}: {one}" for figure, each in problems.items() for one in each]
+            for problem in new[:SHOWN_MAX]:
+                say(f"  {problem}")
+            early.extend(new)
+            rate = len(told) / (time.monotonic() - began)
+            say(f"{numbers[0]} to {chosen[-1]} compared, {rate:.2f} a second, {len(early)} differ")
         done.set()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(tell_all())
         chance = random.Random(proof.seed)
         killing = group.create_task(
-            _kill(world, members, database, extent, chance, told, len(numbers))
+            _kill(world, members, database, extent, chance, told, len(numbers), calm)
         )
         await done.wait()
         await killing
     await until_quiet(world)
     proof.note("seed", proof.seed, "")
     proof.note("stories a second", len(told) / (time.monotonic() - began), "1/s")
+    proof.at_most("problems that rounds of stories showed", len(early), "problems", 0)
     audit = await audit_all(world, told)
     show(proof, world, told, audit, len(numbers), extent)
 
 
 async def tell_stories(
-    world: World, seed: int, numbers: Sequence[int], acts: int, told: list[Told]
+    world: World, seed: int, numbers: Sequence[int], acts: int, *told: list[Told]
 ) -> None:
-    """Tell stories, some at a time."""
+    """Tell stories, some at a time, and add them to lists."""
     waiting = iter(numbers)
 
     async def tell_next() -> None:
         for number in waiting:
             one = Told(random_story(number, seed, acts))
             await tell(world, one)
-            told.append(one)
+            for each in told:
+                each.append(one)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
@@ -335,6 +359,7 @@ async def _kill(
     chance: random.Random,
     told: Sequence[Told],
     stories: int,
+    calm: asyncio.Lock,
 ) -> None:
     """Kill processes at random while stories are told, and start them again."""
     blows = ["server"] * extent.servers + ["worker"] * extent.workers
@@ -345,25 +370,26 @@ async def _kill(
         wanted = number * stories // (len(blows) + 1)
         while len(told) < wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        for member in members:
-            await member.until_ready()
-        await asyncio.sleep(chance.random() / 4)
-        world.is_disturbed = True
-        if blow == "database":
-            await asyncio.to_thread(database.stop, mode="immediate")
-            await asyncio.to_thread(database.ensure_running)
-        else:
-            member = chance.choice([one for one in members if one.kind == blow])
-            await member.end(signal.SIGKILL)
-            await member.start()
-        world.kills[blow] += 1
-        world.disturbances += 1
-        world.is_disturbed = False
+        async with calm:
+            for member in members:
+                await member.until_ready()
+            await asyncio.sleep(chance.random() / 4)
+            world.is_disturbed = True
+            if blow == "database":
+                await asyncio.to_thread(database.stop, mode="immediate")
+                await asyncio.to_thread(database.ensure_running)
+            else:
+                member = chance.choice([one for one in members if one.kind == blow])
+                await member.end(signal.SIGKILL)
+                await member.start()
+            world.kills[blow] += 1
+            world.disturbances += 1
+            world.is_disturbed = False
+            for member in members:
+                if member.process is not None and member.process.returncode is not None:
+                    await member.start()
+                await member.until_ready()
         say(f"killed a {blow} after {len(told)} stories")
-    for member in members:
-        if member.process is not None and member.process.returncode is not None:
-            await member.start()
-        await member.until_ready()
 
 
 def show(

@@ -146,6 +146,8 @@ def _audit_answers(
     sayings = {one.seq: one for one in talk.sayings}
     asked = defaultdict[str, set[int]](set)
     """By agent, the posts that it has to answer."""
+    allowed = defaultdict[str, set[int]](set)
+    """The same, of those that it may answer."""
     for seq, post in sorted(own.items()):
         saying = sayings.get(seq)
         if saying is not None and talk.has_triage and saying.is_unaddressed:
@@ -153,8 +155,10 @@ def _audit_answers(
             if post.decision is None or post.decision_pending:
                 audit.undecided.append(f"{talk.name}: {seq}")
                 continue
-            # Who was removed before the decision was made is not asked.
+            # Who was removed before the decision was made is not asked, unless it came back before.
             calls = [one for one in post.decision.agents if f"agent:{one}" not in talk.removed_by]
+            for one in post.decision.agents:
+                allowed[one].add(seq)
         elif saying is not None:
             calls = [one for one in saying.calls if may_call(one, saying.author)]
             if post.decision is not None or post.decision_pending:
@@ -207,7 +211,7 @@ def _audit_answers(
             continue
         agent = next((one for one in OWNERS if _is_by(post, one)), "")
         view = turns[str(post.turn)]
-        if not asked[agent].intersection((*view.told, *view.recalled)):
+        if not (asked[agent] | allowed[agent]).intersection((*view.told, *view.recalled)):
             audit.unasked.append(
                 f"{talk.name}: {agent} answered in {post.seq}, told of {view.told}"
             )

@@ -185,13 +185,14 @@ async def insist(
     waits: bool = False,
 ) -> tuple[Outcome, Any]:
     """Do something until it is done or refused; ``repeated`` says that an earlier try did it."""
-    disturbances = world.disturbances
+    disturbances, last = world.disturbances, ""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SOON_S):
             while True:
                 try:
                     return "done", await act()
-                except (ServerUnavailable, DatabaseUnavailable, httpx2.HTTPError):
+                except (ServerUnavailable, DatabaseUnavailable, httpx2.HTTPError) as error:
+                    last = repr(error)
                     await asyncio.sleep(RETRY_S)
                 except TurntreeError as error:
                     is_disturbed = world.is_disturbed or world.disturbances != disturbances
@@ -199,10 +200,11 @@ async def insist(
                         return "done", None
                     if waits and isinstance(error, Conflict):
                         # An agent is being told of it.
+                        last = repr(error)
                         await asyncio.sleep(RETRY_S)
                         continue
                     return _outcome(error), None
-    raise RuntimeError("an act came to no end")
+    raise RuntimeError(f"an act came to no end: {last or 'no answer came'}")
 
 
 def _outcome(error: TurntreeError) -> Outcome:

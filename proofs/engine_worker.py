@@ -9,7 +9,6 @@ tools; only a parking one is put together here, for it lets no run write without
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,14 +17,17 @@ import anyio.to_thread
 
 from turntree.boot.open import Settings, engine_on, run_on, tree_on
 from turntree.core.ids import WorkspaceId
-from turntree.core.message import ToolUse
 from turntree.core.viewer import EVERYTHING
 from turntree.db.database import Database, open_database, sqlalchemy_url
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.runs.attempt import Attempt
+from turntree.policy.evaluate import Evaluator
+from turntree.policy.judge import PolicyJudge
+from turntree.policy.policy import Policy
+from turntree.runs.approving.approval_store import ApprovalStore
 from turntree.runs.engines.dbos import DbosEngine, open_dbos
 from turntree.runs.inbox_store import InboxStore
+from turntree.runs.judging.call_judge import CallJudge
 from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
@@ -33,8 +35,17 @@ from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker import Worker
 from turntree.runs.worker_store import WorkerStore
+from turntree.sandbox.bubblewrap import Bubblewrap
+from turntree.sandbox.monty import MontyLane
 from turntree.system.clock import SystemClock
 from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
+
+ASKING = """
+def decide(request):
+    if request["tool"] == "append":
+        return {"decision": "ask", "reason": "it writes"}
+    return {"decision": "allow", "reason": "it does not write"}
+"""
 
 
 def worker_on(database: Database, engine: DbosEngine, name: str) -> Worker:
@@ -44,15 +55,17 @@ def worker_on(database: Database, engine: DbosEngine, name: str) -> Worker:
     assembly = PlainAssembly(ThreadStore(database), EchoProvider(), calling.specs)
     asking = ModelCaller(hub, clock=time.monotonic, chance=lambda: 0.5)
     inbox, workers = InboxStore(database, engine), WorkerStore(database, engine)
-    runner = Runner(ledger, assembly, asking, calling, hub, ask_first)
+    evaluator = Evaluator(MontyLane(), Bubblewrap)
+    judge = CallJudge(PolicyJudge(evaluator, find_policy), ApprovalStore(database, engine).of_run)
+    runner = Runner(ledger, assembly, asking, calling, hub, judge)
     actor = SessionLoop(name, inbox, workers, ledger, runner, lambda _run, _seq: world.now())
     return Worker(engine, workers, actor, world)
 
 
-async def ask_first(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-    """Park a run that wants to write."""
-    del attempt
-    return "approval" if any(use.tool == "append" for use in uses) else None
+async def find_policy(agent: str | None) -> Policy:
+    """Return a policy that asks about every call that writes."""
+    del agent
+    return Policy(ASKING)
 
 
 def nod() -> str:

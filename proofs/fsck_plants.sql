@@ -385,8 +385,29 @@ UPDATE turntree.conversations SET posted_at = posted_at - interval '1 hour' WHER
     SELECT id FROM turntree.conversations WHERE workspace_id = %(workspace)s ORDER BY md5(id::text || %(seed)s) LIMIT %(count)s)
   RETURNING id::text;
 
+-- name: i42
+-- Of two decisions, the one about the call that began.
+UPDATE turntree.events e SET kind = 'acme.judged' WHERE workspace_id = %(workspace)s AND kind = 'tool_call.judged' AND seq = 3
+    AND stream_id IN (SELECT stream_id FROM turntree.events WHERE workspace_id = %(workspace)s AND kind = 'tool_call.started' AND seq = 7
+      ORDER BY md5(stream_id::text || %(seed)s) LIMIT %(count)s)
+  RETURNING stream_id || '/7';
+
 -- name: i69
 UPDATE turntree.members SET role = 'guest' WHERE workspace_id = %(workspace)s AND principal IN (
     SELECT principal FROM turntree.members WHERE workspace_id = %(workspace)s AND role = 'member'
       ORDER BY md5(principal || %(seed)s) LIMIT %(count)s)
   RETURNING principal;
+
+-- name: i70
+-- Decisions of a person who was not asked, other decisions than the events say, and calls that started with other arguments.
+WITH drawn AS (
+  SELECT id, state, row_number() OVER (ORDER BY state = 'used' DESC, md5(id::text || %(seed)s)) AS n
+    FROM turntree.approvals WHERE workspace_id = %(workspace)s AND state <> 'pending'
+)
+UPDATE turntree.approvals a SET
+    decided_by = CASE WHEN d.n %% 3 = 1 THEN 'human:eve' ELSE a.decided_by END,
+    state = CASE WHEN d.n %% 3 = 2 THEN 'answered' ELSE a.state END,
+    used_at = CASE WHEN d.n %% 3 = 2 THEN NULL ELSE a.used_at END,
+    allowed_digest = CASE WHEN d.n %% 3 = 0 THEN sha256(a.args_digest) ELSE a.allowed_digest END
+  FROM drawn d WHERE d.n <= %(count)s AND a.workspace_id = %(workspace)s AND a.id = d.id
+  RETURNING 'approval ' || a.id;

@@ -40,6 +40,7 @@ from turntree.core.session import Origin, Session, Spawn
 from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage, to_json
 from turntree.ledger.store import Ledger
+from turntree.policy.approval import EXPIRES_S, ForeignCall, approval_id, expiry_after
 from turntree.resources.plans import plan as plans
 from turntree.resources.plans.steps import (
     CreateForkSession,
@@ -50,6 +51,7 @@ from turntree.resources.plans.steps import (
     StepTarget,
 )
 from turntree.resources.resource import Capability, Handle, Resource, Snapshot, TurnSnapshot
+from turntree.runs.approving.approval_store import ApprovalStore
 from turntree.runs.engines.inline import InlineEngine
 from turntree.runs.inbox import StartRun
 from turntree.runs.inbox_store import InboxStore
@@ -72,6 +74,7 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_open_run(tree, copy)
     await _tell_interrupted_run(tree, copy)
     await _tell_inbox(tree, copy)
+    await tell_approvals(tree, f"judged-{copy}")
     await _tell_replacement(tree, copy)
     await tell_resources(tree, f"main-{copy}", copy)
     await _tell_programs(tree, copy)
@@ -192,6 +195,53 @@ async def _tell_inbox(tree: Tree, copy: int) -> None:
     parked = _fact(tree, run, 1, "run.parked", data={"reason": "approval"})
     await inbox.append_facts([parked], epoch=epoch)
     await inbox.next_work(asked.id, worker="w1")
+
+
+async def tell_approvals(tree: Tree, label: str) -> None:
+    """A call that a person allowed and that has started, one that waits, and a foreign one."""
+    world, ledger, by = tree.revisions.world, tree.ledger, str(tree.sessions.by)
+    assert isinstance(ledger, Ledger), "the story is told on PostgreSQL"
+    engine = InlineEngine(ledger.database.lend)
+    approvals = replace(tree.approvals, store=ApprovalStore(ledger.database, engine))
+    inbox = InboxStore(ledger.database, engine)
+    session = await tree.sessions.create(label)
+    await inbox.post(session.id, user("deploy"), by=by, at=world.now())
+    work = await inbox.next_work(session.id, worker="w1")
+    assert isinstance(work, StartRun), "nobody else works here"
+    run = work.messages[0].run
+    uses = [ToolUse(f"call-{number}", "deploy", {"to": number}) for number in (1, 2)]
+    at = world.now()
+    asked: list[dict[str, Json]] = [
+        {
+            "approval": approval_id(run, use.call_id, at), "kind": "call", "call_id": use.call_id,
+            "tool": use.tool, "args_digest": digest_bytes(canonical(use.args)), "reason": "it asks",
+            "answerers": [], "expires_at": expiry_after(at, EXPIRES_S),
+        }
+        for use in uses
+    ]  # fmt: skip
+    allowed = asked[0]
+    started = {name: allowed[name] for name in ("approval", "call_id", "tool", "args_digest")}
+    epoch = await inbox.begin(
+        run, session.id, [_fact(tree, run, 0, "run.started", work.messages[0].message)], [1],
+        worker="w1",
+    )  # fmt: skip
+    facts = [
+        _fact(tree, run, 1, "model_call.started", correlation="r1"),
+        _fact(tree, run, 2, "model_call.finished", assistant(*uses), {"call": to_json(CALLS[0])},
+              correlation="r1"),
+        *(_fact(tree, run, 3 + place, "tool_call.judged", data={
+            "call_id": one["call_id"], "tool": one["tool"], "server": "worker", "decision": "ask",
+            "args_digest": one["args_digest"], "reason": "it asks", "effects": [], "chain": [by],
+            "effects_declared": True, "source": "human", "approval": one["approval"],
+        }) for place, one in enumerate(asked)),
+        *(_fact(tree, run, 5 + place, "approval.requested", data=one)
+          for place, one in enumerate(asked)),
+    ]  # fmt: skip
+    await inbox.append_facts(facts, epoch=epoch)
+    await approvals.approve(str(allowed["approval"]))
+    await inbox.append_facts([_fact(tree, run, 7, "tool_call.started", data=started)], epoch=epoch)
+    call = ForeignCall("codex", "shell", {"command": "ls"}, label)
+    await approvals.reject((await approvals.request_foreign(call)).id, note="no")
 
 
 async def _tell_grant(tree: Tree, copy: int) -> None:

@@ -85,7 +85,7 @@ def prove_wait(proof: Proof, folder: Path, server: str) -> None:
         for name, files in (("small", 20), ("large", FILES)):
             place = folder / name
             _plant(place, files)
-            proof.note(f"a bare Python, {name}, median", _wait_for_calm(calm_s), "ms")
+            proof.note(f"a bare Python, {name}, median", wait_for_calm(calm_s), "ms")
             waits = [
                 wait
                 for number in range(sessions)
@@ -95,7 +95,7 @@ def prove_wait(proof: Proof, folder: Path, server: str) -> None:
         told.stage.end_all()
 
 
-def _wait_for_calm(timeout_s: float) -> float:
+def wait_for_calm(timeout_s: float) -> float:
     """Return how long starting Python takes, once the machine is not busy with somebody else.
 
     What an agent waits on a machine where nothing starts in time says nothing about hooks.

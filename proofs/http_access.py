@@ -151,6 +151,13 @@ def _talk(**more: Any) -> Row:
     return Row(lambda vault, _: {"conversation": vault.conversation, **more})
 
 
+def _approval(seen: int = 200, **more: Any) -> Row:
+    # Only a person who acts directly decides.
+    return Row(
+        lambda vault, _: {"approval": vault.approval, **more}, frozenset({seen}), is_for_people=True
+    )
+
+
 def _webhook(*hidden: int, **more: Any) -> Row:
     # An admin sees it, and may stop it.
     return Row(
@@ -246,6 +253,14 @@ ROWS: Final[Mapping[str, Row]] = {
     # The owner has read it when the others try: they have inboxes of their own, without it.
     "GET /inbox": _list(everything="true"),
     "POST /inbox/read": Row(lambda vault, _: {"ids": [vault.notice]}, frozenset({200, 404})),
+    # An agent of the owner does not see it either: it could answer what it asks itself.
+    "GET /approvals": _list(everything="true"),
+    "GET /approvals/{approval}": replace(_approval(), is_for_people=False),
+    "POST /approvals/{approval}/approve": _approval(),
+    "POST /approvals/{approval}/reject": _approval(),
+    "POST /approvals/{approval}/edit": _approval(args={"command": "true"}),
+    "POST /approvals/{approval}/answer": _approval(422, answer="yes"),
+    "POST /sessions/{session}/reject-waiting": _act(lambda vault, _: {"session": vault.label}),
     "GET /runs": _list(),
     # A name that another person's private session has is as good as none: it would be a new one.
     "GET /runs/preview": Row(lambda vault, _: {"to": vault.label}, hidden=frozenset({200, 404})),
@@ -272,6 +287,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "GET /conversations": _list(),
     "GET /conversations/{conversation}": _talk(),
     "GET /conversations/{conversation}/posts": _talk(),
+    "GET /conversations/{conversation}/posts/{post}/explanation": _talk(post=1),
     "GET /conversations/{conversation}/posts/{post}/runs": _talk(post=1),
     "GET /conversations/{conversation}/suggestions": _talk(typed="in"),
     # The owner has taken the name when the others try.
@@ -390,6 +406,8 @@ async def make_calls(team: Team, routes: Sequence[ApiRoute]) -> AsyncGenerator[C
             vault = await team.add_conversation(vault)
         if "/inbox" in route.path:
             vault = await team.add_notice(vault)
+        if "/approvals" in route.path:
+            vault = await team.add_approval(vault)
         if "{key}" in route.path:
             vault = await team.add_key(vault)
         if "{login}" in route.path:

@@ -28,6 +28,7 @@ from turntree.core.ids import Timestamp, instant, unix_ms
 from turntree.core.message import assistant, user
 from turntree.core.principal import Principal
 from turntree.db.database import Database
+from turntree.policy.approval import ForeignCall
 from turntree.runs.engines.lazy import LazyEngine
 from turntree.server.access.network_callers import make_callers
 from turntree.server.access.oidc.config import IdentityProviderConfig
@@ -70,6 +71,8 @@ class Vault:
     """The id of a linked account of the owner, for routes that unlink one."""
     notice: str = ""
     """The id of a notice of the owner, for routes that read one."""
+    approval: str = ""
+    """The id of a request to the owner, for routes that answer one."""
     conversation: str = ""
     """The name of a conversation of the owner, for routes of conversations."""
     webhook: str = ""
@@ -140,6 +143,12 @@ class Team:
         await self.tree.programs.invoke(person.name, {"message": f"{CANARY} {vault.label}"})
         notice = (await self.of(OWNER).inbox.list_page(limit=1))[0]
         return replace(vault, notice=notice.id, secrets=(*vault.secrets, notice.id))
+
+    async def add_approval(self, vault: Vault) -> Vault:
+        """Return a vault with a request of the owner's coding agent, which only they see."""
+        call = ForeignCall("codex", "shell", {"command": f"{CANARY} {vault.label}"}, vault.label)
+        asked = await self.of(OWNER).approvals.request_foreign(call)
+        return replace(vault, approval=asked.id, secrets=(*vault.secrets, asked.id))
 
     async def add_conversation(self, vault: Vault) -> Vault:
         """Return a vault with a private conversation of the owner and one who is no caller."""

@@ -281,6 +281,7 @@ class Scene:
         """Return the words of a result."""
         context = ToolContext(RUN, None, "c")
         result = await self.tools.call(ToolUse("c", tool, args), context)
+        assert isinstance(result, ToolResult), "these tools return no files"
         return str(result.output)
 
     async def read(self, path: str) -> str | None:
@@ -510,18 +511,18 @@ async def _show_attacks(proof: Proof) -> None:
     os.environ[ENVIRONMENT_NAME] = SECRET
     wanted = [name for name in ATTACKS if not proof.quick or name in QUICK]
     for name in wanted:
-        got = await _attack(name)
+        got = await attack(name)
         if got is not None:
             print(f"{name}: {got[:300]}", file=sys.stderr)
         proof.at_most(f"attack: {name}", int(got is not None), "got something", 0)
     proof.note("attacks", len(wanted), "attacks")
     for fault, (name, plant) in PLANTS.items():
         with plant() as profile:
-            got = await _attack(name, profile)
+            got = await attack(name, profile)
         proof.at_least(f"planted and found: {fault}", int(got is not None), "of 1", 1)
 
 
-async def _attack(name: str, profile: SandboxProfile = PLAIN) -> str | None:
+async def attack(name: str, profile: SandboxProfile = PLAIN) -> str | None:
     """Return what an attack got in a folder of its own."""
     with a_host() as host, TemporaryDirectory() as place:
         folder = _real(place)

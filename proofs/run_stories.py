@@ -1,4 +1,4 @@
-"""Stories told to sessions at work: what is sent, forked, taken back, parked, let go and canceled.
+"""Stories told to sessions at work: what is sent, forked, taken back, parked, allowed and canceled.
 
 A story is played in a world of runs. Its picture holds every turn, event and move by its digest; a
 world in which processes died must leave the same one as a calm world.
@@ -7,6 +7,7 @@ world in which processes died must leave the same one as a calm world.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, assert_never
 
 from proofs.run_world import BY, Fate, Fates, Life, RunWorld, session_id
@@ -16,6 +17,8 @@ from turntree.core.event import record
 from turntree.core.ids import Label, RunId, Timestamp, TurnId, instant
 from turntree.core.message import line_of, user
 from turntree.core.session import MoveKind, Session
+from turntree.core.viewer import Sight
+from turntree.runs.approving.approval_store import ApprovalStore
 from turntree.runs.worker_store import WorkerStore
 from turntree.testing.fakes import START_MS
 
@@ -55,8 +58,8 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpark:
-    """Somebody lets a run go on that waits, if one does."""
+class Approve:
+    """Somebody allows the call that a run waits for, if one does."""
 
     session: str
 
@@ -69,7 +72,7 @@ class Cancel:
     discard: bool
 
 
-Scene = Send | Fork | Move | Unpark | Cancel
+Scene = Send | Fork | Move | Approve | Cancel
 
 
 async def play(world: RunWorld, story: Sequence[Scene]) -> dict[str, Any]:
@@ -102,9 +105,9 @@ class Player:
                     await self._begin(label, found.head)
             case Move():
                 await self._move(scene)
-            case Unpark(session):
+            case Approve(session):
                 if (run := await self._parked(session)) is not None:
-                    await self._unpark(run)
+                    await self._approve(run)
             case Cancel(session, discard):
                 if await self._parked(session) is not None:
                     await self._cancel(session, discard=discard)
@@ -189,12 +192,18 @@ class Player:
         opened = await workers.list_open(session_id(session))
         return opened[0].run if opened and opened[0].status == "parked" else None
 
-    async def _unpark(self, run: RunId) -> None:
-        async def unpark(life: Life) -> None:
-            inbox = self.world.mortal_inbox(life)
-            await inbox.unpark(run, by=BY, at=self.at(), data={"answer": "yes"})
+    async def _approve(self, run: RunId) -> None:
+        approvals = ApprovalStore(self.world.database.seen_by(Sight(BY)), self.world.wakes)
 
-        await self.world.surely(unpark)
+        async def approve(life: Life) -> None:
+            # Whoever died after it was decided finds that nothing waits any more.
+            for one in (await approvals.of_run(run)).values():
+                if one.state == "pending":
+                    await life.write(
+                        partial(approvals.decide, one.id, "approved", by=BY, at=self.at())
+                    )
+
+        await self.world.surely(approve)
 
     async def _cancel(self, session: str, *, discard: bool) -> None:
         async def cancel(life: Life) -> None:
@@ -279,7 +288,7 @@ def _scene(chance: random.Random) -> Scene:
         case 6:
             return Move(session, "undo")
         case 7 | 8:
-            return Unpark(session)
+            return Approve(session)
         case _:
             return Cancel(session, discard=chance.random() < 0.5)
 

@@ -46,16 +46,22 @@ from turntree.db.database import Database
 from turntree.ledger.session_store import ReflogStore, SessionStore
 from turntree.ledger.store import Ledger
 from turntree.ledger.thread_store import ThreadStore
-from turntree.runs.attempt import Attempt
+from turntree.policy.evaluate import Evaluator
+from turntree.policy.judge import PolicyJudge
+from turntree.policy.policy import Policy
+from turntree.runs.approving.approval_store import ApprovalStore
 from turntree.runs.engine import Wake
 from turntree.runs.inbox import Idle, QueuedMessage, ResumeRun, Work
 from turntree.runs.inbox_store import InboxStore
+from turntree.runs.judging.call_judge import CallJudge
 from turntree.runs.live.hub import LiveHub
 from turntree.runs.model_call import ModelCaller
 from turntree.runs.runner import Runner
 from turntree.runs.session_loop import SessionLoop
 from turntree.runs.tool_calls import ToolCaller
 from turntree.runs.worker_store import WorkerStore
+from turntree.sandbox.bubblewrap import Bubblewrap
+from turntree.sandbox.monty import MontyLane
 from turntree.testing.fakes import Crash, CrashingLedger
 from turntree.testing.scripted.provider import EchoProvider, PlainAssembly, ScriptedTools
 from turntree.tools.toolset import ToolContext
@@ -66,6 +72,14 @@ BY: Final = "human:ana"
 PATIENCE_S: Final = 60.0
 DEATHS_MAX: Final = 1_000_000
 _SPAN_MS: Final = 1000
+EVALUATOR: Final = Evaluator(MontyLane(), Bubblewrap)
+ASKING: Final = Policy("""
+def decide(request):
+    if "ask" in request["args"]:
+        return {"decision": "ask", "reason": "the call asks for it"}
+    return {"decision": "allow", "reason": "nothing is asked"}
+""")
+"""Lets a call wait that asks for it."""
 
 
 class Fates:
@@ -345,10 +359,6 @@ class MortalInbox(InboxStore):
             append if charge is None else lambda: charge.watch(run, epoch, append, bool)
         )
 
-    async def unpark(self, run: RunId, *, by: str, at: Timestamp, data: Mapping[str, Json]) -> bool:
-        """Let a run go on, or die."""
-        return await self.life.write(lambda: InboxStore.unpark(self, run, by=by, at=at, data=data))
-
     async def cancel(
         self, session: SessionId, *, by: str, at: Timestamp, discard: bool = False
     ) -> RunId | None:
@@ -419,6 +429,11 @@ class RunWorld:
     def ledger(self) -> Ledger:
         """The ledger."""
         return Ledger(self.database)
+
+    @property
+    def approvals(self) -> ApprovalStore:
+        """The approvals."""
+        return ApprovalStore(self.database, self.wakes)
 
     @property
     def threads(self) -> ThreadStore:
@@ -532,7 +547,7 @@ class RunWorld:
             ModelCaller(hub, lambda: 0.0, lambda: 0.5, _at_once),
             calling,
             hub,
-            _approved,
+            CallJudge(PolicyJudge(EVALUATOR, _find_policy), self.approvals.of_run),
             # A story kills whom it likes: what comes out must not depend on how often.
             retaken_max=DEATHS_MAX,
         )
@@ -595,13 +610,9 @@ class RunWorld:
         await life.pass_in_tool()
 
 
-async def _approved(attempt: Attempt, uses: Sequence[ToolUse]) -> str | None:
-    """Let a call wait that asks for it, once."""
-    asks = any(isinstance(use.args, dict) and "ask" in use.args for use in uses)
-    unparked = sum(1 for fact in attempt.facts if fact.event.kind == "run.unparked")
-    parked = sum(1 for fact in attempt.facts if fact.event.kind == "run.parked")
-    waited = parked > 0 and parked == unparked
-    return "approval" if asks and not waited else None
+async def _find_policy(agent: str | None) -> Policy:
+    del agent
+    return ASKING
 
 
 async def _wait_in_any_case(event: anyio.Event) -> None:
