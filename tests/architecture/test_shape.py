@@ -25,6 +25,7 @@ BROAD_CATCHES = {
     "runs/tool_calls.py": "Whatever a tool raises is its result, which the model reads.",
     "runs/worker.py": "Without its heartbeat a working worker would be taken for dead.",
     "tools/isolation.py": "Code of others may raise anything, on our loop or in its own thread.",
+    "tools/mcp/connection.py": "Whatever a server's library raises ends its connection, no other.",
 }
 """The modules that may catch every error, and why. Everywhere else an error has a name."""
 

@@ -45,6 +45,10 @@ TYPED = {
 }  # fmt: skip
 """The pages whose commands the tests of this folder type, each twice in one environment."""
 NOT_TYPED = {
+    "docs/howto/approve-from-anywhere.md": "its requests wait in the tests of approvals",
+    "docs/howto/connect-an-mcp-server.md": "a test of its own types its commands",
+    "docs/howto/judge-your-agents.md": "it needs coding agents, which the proof judge runs",
+    "docs/howto/write-a-policy.md": "the tests of policies type its commands",
     "docs/howto/connect-a-model.md": "asks vendors; the page about agents does so with a script",
     "docs/howto/hear-about-it.md": "its commands need a mail server, which the tests of mail have",
     "docs/explanation/how-triage-decides.md": "the tests of triage type its commands to agents",
