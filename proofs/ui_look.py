@@ -106,7 +106,7 @@ LAST_TO_COME = {
     "keys": ".team-ended",
     "account": ".team-roles .command",
     "new": ".composer-model",
-    "fork": ".composer-fork",
+    "fork": "main:has(article .turn-acts) .composer-fork",
     "answering": ".live-text >> text=keep exact",
     "failed": ".composer-end",
     "mute": ".composer-cannot .command",

@@ -21,7 +21,6 @@ from turntree.sandbox.sandbox import Sandbox
 
 LIMITS: Final = CodeLimits(wall_s=4.0, cpu_s=2, memory_bytes=134_217_728, output_bytes=100_000)
 SECRET: Final = "hunter2"  # noqa: S105  (it is no secret, which is the point)
-ABSTRACT: Final = "\0turntree-attempt"
 ENVIRONMENT_NAME: Final = "TURNTREE_ATTEMPT_SECRET"
 
 
@@ -34,6 +33,8 @@ class Host:
     tcp_port: int
     udp_port: int
     unix_path: Path
+    abstract: str
+    """The address of a socket that has no file."""
     victim: int
 
     def to_json(self) -> dict[str, Json]:
@@ -44,7 +45,7 @@ class Host:
             "tcp": self.tcp_port,
             "udp": self.udp_port,
             "unix": str(self.unix_path),
-            "abstract": ABSTRACT,
+            "abstract": self.abstract,
             "victim": self.victim,
             "name": ENVIRONMENT_NAME,
         }
@@ -62,7 +63,9 @@ def a_host() -> Generator[Host, None, None]:
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))
     doors = [tcp, udp]
-    for address in (str(folder / "door"), ABSTRACT):
+    # Such names are the machine's, and two hosts may exist at once.
+    abstract = f"\0{folder.name}"
+    for address in (str(folder / "door"), abstract):
         door = socket.socket(socket.AF_UNIX)
         door.bind(address)
         door.listen()
@@ -71,8 +74,9 @@ def a_host() -> Generator[Host, None, None]:
     victim = subprocess.Popen(["/bin/sleep", "600"])
     try:
         yield Host(
-            secret, folder, tcp.getsockname()[1], udp.getsockname()[1], folder / "door", victim.pid
-        )
+            secret, folder, tcp.getsockname()[1], udp.getsockname()[1], folder / "door", abstract,
+            victim.pid,
+        )  # fmt: skip
     finally:
         victim.kill()
         victim.wait()
