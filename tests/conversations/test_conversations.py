@@ -4,11 +4,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import anyio
 import anyio.lowlevel
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 import turntree
 from turntree.api import Tree
@@ -16,10 +18,11 @@ from turntree.auth.execution_context import ExecutionContext
 from turntree.auth.permissions import EVERYTHING
 from turntree.boot.open import Settings
 from turntree.conversations.post import Post, PostReceipt
+from turntree.conversations.store import SQL
 from turntree.core.canonical import Json
 from turntree.core.errors import Conflict, Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import RunId
-from turntree.core.message import ErasedMessage, assistant, user
+from turntree.core.message import ErasedMessage, assistant, line_of, user
 from turntree.core.principal import Principal
 from turntree.core.viewer import EVERYTHING as EVERYTHING_SEEN
 from turntree.core.viewer import Sight
@@ -288,6 +291,39 @@ async def test_a_post_with_a_key_is_posted_once(tree: Tree) -> None:
     assert (again.seq, again.repeated, again.answers) == (first.seq, True, first.answers)
     with pytest.raises(InvalidOperation, match="another post"):
         await tree.conversations.post("launch", "two", key="k")
+
+
+async def test_what_is_done_as_the_system_for_a_post_asks_for_the_access_of_its_author(
+    tree: Tree, seen_by: As
+) -> None:
+    await tree.conversations.create("launch", participants=["bob"])
+    posted = await tree.conversations.post("launch", f"{BOT} ping")
+    (answer,) = posted.answers
+    await answered(tree, posted)
+    params = {
+        "conversation": UUID(posted.conversation), "session": UUID(answer.session),
+        "payload": line_of(user("hello")).decode(), "options": Jsonb({"conversation": {}}),
+        "by": "human:eve", "at": "2026-01-01T00:00:00Z", "after": 0, "before": 99, "limit": 9,
+    }  # fmt: skip
+    outside = seen_by("eve").conversations.poster.store.database
+    with pytest.raises(NotFound, match="there is no session"):
+        await outside.fetch_one(SQL["tell_agent"], **params)
+    assert await outside.fetch(SQL["list_untold_posts"], **params) == []
+    inside = seen_by("bob").conversations.poster.store.database
+    with pytest.raises(PermissionDenied, match="human:bob cannot send as human:eve"):
+        await inside.fetch_one(SQL["tell_agent"], **params)
+    diary: dict[str, Json] = {"info_type": "fact", "content": {"word": "xylophone"}}
+    secret = await seen_by("eve").programs.create(
+        "information", "diary", diary, visibility="private"
+    )
+    part = f'{{"kind":"object_ref","object":"{secret.version.digest}"}}'
+    names = {**params, "by": "human:bob", "payload": f'{{"parts":[{part}],"role":"user"}}'}
+    with pytest.raises(NotFound, match="an object that its sender cannot see"):
+        await inside.fetch_one(SQL["tell_agent"], **names)
+    async with inside.keep_together():
+        told = await inside.fetch_one(SQL["tell_agent"], **{**params, "by": "human:bob"})
+        viewer = await inside.fetch_one(b"SELECT turntree.viewer()")
+    assert (told is not None, viewer) == (True, ("human:bob",))
 
 
 async def test_a_private_agent_answers_those_who_may_use_it(tree: Tree, seen_by: As) -> None:

@@ -52,7 +52,7 @@ class ConversationAnswers:
         text = reply[-1].text.strip() if outcome == "completed" and reply else ""
         conversation = ProgramId(str(asked["id"]))
         store = self.poster.store
-        (found,) = await store.list_conversations(by="", only=conversation)
+        (found,) = await store.list_conversations(by="", name=conversation)
         turn = TurnId(attempt.run.id)
         draft = PostDraft(
             conversation,
@@ -120,7 +120,7 @@ class ConversationAnswers:
         """Store the decision that a turn was, and ask the agents that it names."""
         asked, store = _asked(attempt), self.poster.store
         conversation, seq = ProgramId(str(asked["id"])), int(str(asked["post"]))
-        (found,) = await store.list_conversations(by="", only=conversation)
+        (found,) = await store.list_conversations(by="", name=conversation)
         decision = _read_decision(attempt, outcome, triage)
         async with store.database.connection() as connection:
             (post,) = await store.list_posts(

@@ -104,12 +104,9 @@ class Conversations(Facet):
         Raises:
             NotFound: There is no such conversation, or it is hidden.
         """
-        program = await self.programs.find(name_in(name))
-        if program is not None and program.kind == "conversation":
-            for found in await self.poster.store.list_conversations(
-                by=str(self.by), only=program.id
-            ):
-                return found
+        store = self.poster.store
+        for found in await store.list_conversations(by=str(self.by), name=name_in(name)):
+            return found
         raise NotFound(f"there is no conversation {name_in(name)}", hint=Hint("conversation.list"))
 
     async def set_state(self, conversation: str, state: str) -> Conversation:

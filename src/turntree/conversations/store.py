@@ -23,7 +23,6 @@ from turntree.core.value import value
 from turntree.db.arrays import int_array, text_array
 from turntree.db.database import Connection, Database, Row, as_uuid, fetch
 from turntree.db.sql import load_statements
-from turntree.runs.inbox_store import SQL as INBOX_SQL
 
 SQL = load_statements(__file__)
 SEQ_MAX = 2**31 - 1
@@ -133,9 +132,9 @@ class ConversationStore:
         options: Mapping[str, Any],
     ) -> tuple[str, int, int | None]:
         """Queue a message for an agent; return its run, its position, and the wake-up owed."""
-        run, seq, _, wake = await self._call(
-            connection, INBOX_SQL["post_message"], session=UUID(session), payload=payload, by=by,
-            at=at, key=None, options=Jsonb(options),
+        run, seq, wake = await self._call(
+            connection, SQL["tell_agent"], session=UUID(session), payload=payload, by=by, at=at,
+            options=Jsonb(options),
         )  # fmt: skip
         return str(run), int(seq), wake
 
@@ -274,11 +273,15 @@ class ConversationStore:
         return {str(principal): str(name) for principal, name in rows}
 
     async def list_conversations(
-        self, *, by: str, only: ProgramId | None = None, archived: bool = False
+        self, *, by: str, name: str | None = None, archived: bool = False
     ) -> list[Conversation]:
-        """Return the conversations that the viewer may read, those with the newest posts first."""
+        """Return the conversations that the viewer may read, those with the newest posts first.
+
+        With a name or an id, only that one.
+        """
+        id = None if name is None else as_uuid(find_long_id(name))
         rows = await self.database.fetch(
-            SQL["list_conversations"], by=by, conversation=as_uuid(only),
+            SQL["list_conversations"], by=by, name=name, id=id,
             states=text_array(["active", "archived"] if archived else ["active"]),
             agent_turns_max=AGENT_TURNS_MAX,
         )  # fmt: skip

@@ -21,6 +21,9 @@ SELECT became, principal, session_id::text, told_seq, is_new FROM turntree.addre
   %(seq)b::int, %(kinds)b::text[], %(names)b::text[], %(ids)b::text[]::uuid[], %(author)b, %(hops)b::int, %(hops_max)b::int, %(charged)b,
   %(tokens_max)b::bigint, %(at)b);
 
+-- name: tell_agent
+SELECT run_id::text, seq, wake FROM turntree.tell_agent(%(workspace)b, %(session)b, %(payload)b, %(by)b, %(at)b, %(options)b);
+
 -- name: record_delivery
 SELECT turntree.record_delivery(%(workspace)b, %(conversation)b, %(seqs)b::int[], %(session)b, %(messages)b::int[], %(until)b::int);
 
@@ -43,8 +46,7 @@ SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
 SELECT conversation_id::text, seq, id::text, kind, author, body, digest,
     to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), turn_id::text, NULL::bytea, cause_seq, hops,
     NULL, false
-  FROM turntree.list_posts(%(workspace)b, %(conversation)b, %(after)b::int, %(before)b::int, %(limit)b::int) x
-  WHERE NOT turntree.is_post_told(workspace_id, conversation_id, seq, %(session)b);
+  FROM turntree.list_untold_posts(%(workspace)b, %(conversation)b, %(session)b, %(after)b::int, %(before)b::int, %(limit)b::int);
 
 -- name: list_explanations
 SELECT p.body FROM turntree.posts p WHERE p.workspace_id = %(workspace)b AND p.conversation_id = %(conversation)b
@@ -100,22 +102,22 @@ SELECT x.principal, coalesce(convert_from(o.bytes, 'UTF8')::jsonb ->> 'name', p.
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest;
 
 -- name: list_conversations
--- Those of which a principal is told first where something was said last.
+-- The one of a name or an id, in any state, or all in some states: first where something was said last.
 SELECT p.id::text, p.name, coalesce(d.config ->> 'title', p.name), p.owner, p.state, p.visibility,
     c.post_seq, to_char(c.posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
     (SELECT count(*)::int FROM turntree.participants x WHERE x.workspace_id = c.workspace_id AND x.conversation_id = c.id
       AND x.removed_at IS NULL),
     turntree.is_participant(p.workspace_id, p.id, %(by)b), c.parent_id::text, c.forked_seq,
     coalesce((d.config ->> 'agent_turns_max')::int, %(agent_turns_max)b::int), coalesce((d.config ->> 'triage')::boolean, false)
-  FROM turntree.programs p
+  FROM (SELECT x.* FROM turntree.programs x
+      WHERE x.workspace_id = %(workspace)b AND (x.name = %(name)b::text OR x.id = %(id)b::uuid)
+    UNION ALL SELECT x.* FROM turntree.programs x
+      WHERE %(name)b::text IS NULL AND x.workspace_id = %(workspace)b AND x.state = ANY (%(states)b::text[])) p
   JOIN turntree.conversations c ON c.workspace_id = p.workspace_id AND c.id = p.id
   JOIN turntree.program_versions v ON v.workspace_id = p.workspace_id AND v.program_id = p.id AND v.version = p.version
   JOIN turntree.objects o ON o.workspace_id = v.workspace_id AND o.digest = v.digest,
     LATERAL (SELECT convert_from(o.bytes, 'UTF8')::jsonb AS config) d
-  WHERE p.workspace_id = %(workspace)b AND p.kind = 'conversation'
-    AND (%(conversation)b::uuid IS NULL OR p.id = %(conversation)b::uuid)
-    AND (%(conversation)b::uuid IS NOT NULL OR p.state = ANY (%(states)b::text[]))
-    AND NOT turntree.is_program_hidden(p.workspace_id, p.id, turntree.viewer())
+  WHERE p.kind = 'conversation' AND NOT turntree.is_program_hidden(p.workspace_id, p.id, turntree.viewer())
   ORDER BY coalesce(c.posted_at, p.created_at) DESC, p.name;
 
 -- name: list_candidates

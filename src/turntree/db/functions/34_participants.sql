@@ -17,28 +17,38 @@ CREATE OR REPLACE FUNCTION turntree.takes_part(p_ws uuid, p_conversation uuid, p
     GROUP BY w.who
 $$;
 
--- Whether a principal has access to a private conversation, or to a session that is bound to one. The owner of such a
--- session is the system: a person who forks it and is then removed keeps nothing.
-CREATE OR REPLACE FUNCTION turntree.has_shared_access(p_ws uuid, p_program uuid, p_owner text, p_by text, p_right text)
+-- Whether a principal has access to a private conversation, or to a session that is bound to one; null for any other
+-- program. The owner of such a session is the system: a person who forks it and is then removed keeps nothing. Each row of
+-- a conversation that a policy looks at comes here, so that it asks for both at once.
+DROP FUNCTION IF EXISTS turntree.has_shared_access(uuid, uuid, text, text, text); -- earlier releases named the owner
+CREATE OR REPLACE FUNCTION turntree.has_shared_access(p_ws uuid, p_program uuid, p_by text, p_right text)
 RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
   c record;
+  v_right text := p_right;
 BEGIN
-  SELECT p.id, p.owner, p.visibility INTO c FROM turntree.bound_sessions b
-    JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = b.conversation_id
-    WHERE b.workspace_id = p_ws AND b.session_id = p_program;
-  IF FOUND THEN
-    RETURN turntree.has_program_access(p_ws, c.id, c.owner, c.visibility, p_by,
-        CASE p_right WHEN 'read' THEN 'read' ELSE 'invoke' END)
-      AND (p_right <> 'configure' OR turntree.has_grant(p_ws, p_program, p_by, 'configure'));
-  ELSIF NOT (p_by = p_owner OR turntree.has_grant(p_ws, p_program, p_by, p_right)
-      OR p_right <> 'configure' AND coalesce(turntree.takes_part(p_ws, p_program, p_by), false)) THEN
+  SELECT x.id, x.parent_id, p.owner, p.visibility INTO c FROM turntree.conversations x
+    JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = x.id
+    WHERE x.workspace_id = p_ws AND x.id = coalesce((SELECT b.conversation_id FROM turntree.bound_sessions b
+      WHERE b.workspace_id = p_ws AND b.session_id = p_program), p_program);
+  IF NOT FOUND THEN
+    RETURN NULL;
+  ELSIF c.id <> p_program THEN
+    IF p_right = 'configure' AND NOT turntree.has_grant(p_ws, p_program, p_by, 'configure') THEN
+      RETURN false;
+    ELSIF c.visibility = 'public' THEN
+      RETURN true;
+    END IF;
+    v_right := CASE p_right WHEN 'read' THEN 'read' ELSE 'invoke' END;
+  END IF;
+  IF NOT (coalesce(p_by = c.owner, false) OR turntree.has_grant(p_ws, c.id, p_by, v_right)
+      OR v_right <> 'configure' AND coalesce(turntree.takes_part(p_ws, c.id, p_by), false)) THEN
     RETURN false;
+  ELSIF c.parent_id IS NULL THEN
+    RETURN true;
   END IF;
   -- A fork shows what was said before it: to those who may read it where it was said.
-  SELECT p.id, p.owner, p.visibility INTO c FROM turntree.conversations x
-    JOIN turntree.programs p ON p.workspace_id = p_ws AND p.id = x.parent_id
-    WHERE x.workspace_id = p_ws AND x.id = p_program;
+  SELECT p.id, p.owner, p.visibility INTO c FROM turntree.programs p WHERE p.workspace_id = p_ws AND p.id = c.parent_id;
   RETURN NOT FOUND OR turntree.has_program_access(p_ws, c.id, c.owner, c.visibility, p_by, 'read');
 END $$;
 

@@ -6,14 +6,14 @@
 -- sessions, those who take part have it (34_participants.sql).
 CREATE OR REPLACE FUNCTION turntree.has_program_access(
   p_ws uuid, p_program uuid, p_owner text, p_visibility text, p_by text, p_right text)
-RETURNS boolean LANGUAGE sql STABLE AS $$
-  SELECT p_by LIKE 'system:%' OR p_visibility = 'public' AND (p_right <> 'configure' OR p_by = p_owner) OR CASE
-    WHEN p_visibility = 'private' AND (
-        EXISTS (SELECT FROM turntree.bound_sessions b WHERE b.workspace_id = p_ws AND b.session_id = p_program)
-        OR EXISTS (SELECT FROM turntree.conversations c WHERE c.workspace_id = p_ws AND c.id = p_program))
-      THEN turntree.has_shared_access(p_ws, p_program, p_owner, p_by, p_right)
-    ELSE p_by = p_owner OR turntree.has_grant(p_ws, p_program, p_by, p_right) END
-$$;
+RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF p_by LIKE 'system:%' OR p_visibility = 'public' AND (p_right <> 'configure' OR p_by = p_owner) THEN
+    RETURN true;
+  END IF;
+  RETURN coalesce(CASE p_visibility WHEN 'private' THEN turntree.has_shared_access(p_ws, p_program, p_by, p_right) END,
+    p_by = p_owner OR turntree.has_grant(p_ws, p_program, p_by, p_right));
+END $$;
 
 -- Returns the details of a program as a principal may see them: an agent that works on a private task of another
 -- principal does not reveal which.

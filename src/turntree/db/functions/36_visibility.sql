@@ -179,8 +179,7 @@ BEGIN
     RETURN;
   END IF;
   PERFORM turntree.require_member(p_ws, p_session, p_right);
-  SELECT x.id, x.owner, x.visibility, turntree.display_name(p_ws, p_session, x.name) AS name
-    INTO p FROM turntree.programs x WHERE x.workspace_id = p_ws AND x.id = p_session AND x.visibility <> 'public';
+  SELECT x.id, x.owner, x.visibility, x.name INTO p FROM turntree.programs x WHERE x.workspace_id = p_ws AND x.id = p_session AND x.visibility <> 'public';
   IF NOT FOUND OR p.owner = v_by THEN
     RETURN;
   ELSIF turntree.has_program_access(p_ws, p.id, p.owner, p.visibility, v_by, p_right) THEN
@@ -196,10 +195,10 @@ BEGIN
     RAISE EXCEPTION 'there is no session %', p_session USING ERRCODE = 'TT002', DETAIL = jsonb_build_object(
       'session', p_session, 'by', v_by, 'right', 'read', 'reason', 'the session is private')::text;
   END IF;
-  RAISE EXCEPTION '% may read the session % and not % it: % may grant that', v_by, p.name, p_right, p.owner
+  RAISE EXCEPTION '% may read the session % and not % it: % may grant that', v_by, turntree.display_name(p_ws, p_session, p.name), p_right, p.owner
     USING ERRCODE = '42501', DETAIL = jsonb_build_object(
       'session', p_session, 'by', v_by, 'right', p_right, 'reason', p.owner || ' lets it be read',
-      'hint', jsonb_build_object('action', 'program.grant', 'program', p.name,
+      'hint', jsonb_build_object('action', 'program.grant', 'program', turntree.display_name(p_ws, p_session, p.name),
         'grantee', regexp_replace(v_by, '^human:', ''), 'access', p_right))::text;
 END $$;
 
