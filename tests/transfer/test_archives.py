@@ -130,6 +130,9 @@ async def test_archive_with_unfinished_work_is_refused(
         ("move", b'"by":"', b'"by":["x"],"nothing":"'),
         ("session", b'"status":"active"', b'"status":"asleep"'),
         ("session", b'"created_at":"2', b'"created_at":"x2'),
+        ("session", b'"head":"', b'"hea$":"'),
+        ("session", b'"origin":null', b'"origin":"x"'),
+        ("move", b'"session_id":"', b'"session_ie":"'),
     ],
 )
 async def test_archive_with_a_damaged_row_is_refused(

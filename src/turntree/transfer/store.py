@@ -235,6 +235,14 @@ class ArchiveImport:
         batch, self._batch, self._bytes = self._batch, [], 0
         if not batch:
             return
+        try:
+            await self._add_batch(batch)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # No digest proves a row: a damaged one may lack a member.
+            said = self._kind.replace("_", " ")
+            raise InvalidOperation(f"a {said} in the archive cannot be read") from error
+
+    async def _add_batch(self, batch: list[ArchiveLine]) -> None:
         match self._kind:
             case "event":
                 await self._add_events(batch)
