@@ -301,6 +301,22 @@ async def test_a_guarded_name_is_read_and_not_changed(folder: Path) -> None:
 
 
 @needs_sandbox
+async def test_a_guarded_name_in_another_folder_is_read_and_not_changed(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    desk = tmp_path_factory.mktemp("desk")
+    (desk / ".git/hooks").mkdir(parents=True)
+    view = CommandView(writes=(str(desk),), guarded=(".git", ".hg"))
+    script = f"cd {desk}; touch .git/hooks/pre-commit; mv .git g; rm -rf .git; touch new; ls -A"
+    ended = await look(folder, script, view)
+    assert ended.stdout == ".git\nnew\n"
+    assert list((desk / ".git/hooks").iterdir()) == []
+    (desk / ".hg").symlink_to("/etc")
+    with pytest.raises(InvalidOperation, match="is a link"):
+        await look(folder, "true", view)
+
+
+@needs_sandbox
 async def test_a_link_put_in_the_place_of_a_folder_shows_nothing(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

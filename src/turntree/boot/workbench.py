@@ -131,6 +131,6 @@ def find_view(
         raise InvalidOperation(
             f"this machine has no sandbox profile {name!r}; it has {', '.join(sorted(profiles))}"
         )
-    view = CommandView(profile.reads, profile.writes, profile.has_network)
+    view = CommandView(profile.reads, profile.writes, profile.has_network, profile.guarded)
     limits = CommandLimits(memory_bytes=profile.memory_mb * 1_048_576, processes=profile.processes)
     return view, limits

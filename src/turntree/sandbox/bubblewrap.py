@@ -139,11 +139,12 @@ class Bubblewrap:
         for path in (where, *map(Path, (*seen.reads, *seen.writes))):
             self._check_folder(path)
         prlimit, bwrap = self._tools()
+        guarded: dict[str, str] = {}
         if view is not None:
-            places = find_places(where, view.guarded)
+            places, guarded = find_places(where, view.guarded), find_guarded(view)
             seen = replace(view, guarded=tuple(name for name in view.guarded if name in places))
             inside_of = {f"{walls.WORK}/{name}".rstrip("/"): one for name, one in places.items()}
-            command = [*walls.checked(inside_of, token, view), *command]
+            command = [*walls.checked(inside_of | guarded, token, view), *command]
         patience = IoLimits(
             limits.wall_s, limits.output_bytes, limits.output_bytes, stops_when_loud=False
         )
@@ -157,7 +158,7 @@ class Bubblewrap:
                                space_bytes=_COMPILED_SPACE_BYTES, files=_COMMAND_FILES_MAX,
                                file_bytes=limits.memory_bytes),
                 *walls.around_command(bwrap, where, writes=writes, scratch_bytes=_SCRATCH_BYTES,
-                                      view=seen),
+                                      view=seen, guarded=guarded),
                 "--seccomp", str(rules.fileno()), "--json-status-fd", str(status.fileno()),
                 "--remount-ro", "/dev", "--remount-ro", "/",
                 "--", *inside(prlimit, limits.processes), *command,
@@ -186,6 +187,9 @@ class Bubblewrap:
         for path in map(Path, (*view.reads, *view.writes)):
             self._check_folder(path)
         prlimit, bwrap = self._tools()
+        guarded = find_guarded(view)
+        if guarded:
+            command = [*walls.checked(guarded, "a folder changed meanwhile", view), *command]
         async with AsyncExitStack() as held:
             folder = held.enter_context(TemporaryDirectory(prefix="turntree-server-"))
             entering = await held.enter_async_context(a_group(limits.processes))
@@ -200,8 +204,10 @@ class Bubblewrap:
                 *walls.limited(prlimit, cpu_s=SERVER_CPU_S, memory_bytes=limits.memory_bytes,
                                space_bytes=_COMPILED_SPACE_BYTES, files=_COMMAND_FILES_MAX,
                                file_bytes=limits.memory_bytes),
+                # Its own folder is new and empty: nothing in it is guarded.
                 *walls.around_command(bwrap, Path(folder), writes=True,
-                                      scratch_bytes=_SCRATCH_BYTES, view=view),
+                                      scratch_bytes=_SCRATCH_BYTES,
+                                      view=replace(view, guarded=()), guarded=guarded),
                 "--args", str(given.fileno()), "--seccomp", str(rules.fileno()),
                 "--remount-ro", "/dev", "--remount-ro", "/",
                 "--", *inside(prlimit, limits.processes), *command,
@@ -313,6 +319,20 @@ def find_places(folder: Path, names: Sequence[str]) -> dict[str, str]:
     finally:
         os.close(fd)
     return found
+
+
+def find_guarded(view: CommandView) -> dict[str, str]:
+    """Return the guarded paths in the folders that a command may change, each by its identity.
+
+    Raises:
+        InvalidOperation: One of the folders or of the paths is a link or gone.
+    """
+    return {
+        f"{folder}/{name}": identity
+        for folder in view.writes
+        for name, identity in find_places(Path(folder), view.guarded).items()
+        if name
+    }
 
 
 def _identity(status: os.stat_result) -> str:

@@ -4,7 +4,7 @@ Knows their options and where a system keeps its libraries. Must never start a p
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Final
 
@@ -62,9 +62,18 @@ def around_code(bwrap: str) -> list[str]:
 
 
 def around_command(
-    bwrap: str, folder: Path, *, writes: bool, scratch_bytes: int, view: CommandView = _PLAIN
+    bwrap: str,
+    folder: Path,
+    *,
+    writes: bool,
+    scratch_bytes: int,
+    view: CommandView = _PLAIN,
+    guarded: Iterable[str] = (),
 ) -> list[str]:
-    """Return the prefix for a command that works in a folder."""
+    """Return the prefix for a command that works in a folder.
+
+    ``guarded`` are paths in the other folders that it may change, which it only reads.
+    """
     # Many systems need these to find their programs and libraries. They hold no user data.
     known = ("/etc/alternatives", "/etc/ld.so.cache")
     return [
@@ -78,6 +87,7 @@ def around_command(
         "--bind" if writes else "--ro-bind", str(folder), WORK,
         *(word for name in view.guarded
           for word in ("--ro-bind", str(folder / name), f"{WORK}/{name}")),
+        *(word for path in guarded for word in ("--ro-bind", path, path)),
         "--chdir", WORK,
     ]  # fmt: skip
 

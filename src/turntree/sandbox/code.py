@@ -95,7 +95,8 @@ class CommandView:
     network: bool = False
     """Whether it shares the machine's network; without, it has none."""
     guarded: tuple[str, ...] = ()
-    """Names directly in its folder that it may read and not change, if they exist."""
+    """Names that it may read and not change, if they exist directly in its folder or in another
+    one that it may change."""
     working: str = "."
     """Where it starts, below its folder."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
