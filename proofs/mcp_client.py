@@ -11,7 +11,7 @@ process of ``hall`` cannot read the state of the old one. A changed description 
 is accepted. What the client adds to a call of the protocol's library is compared with two commits
 of the same database. Faults are planted, to see that the same checks would find them.
 
-Not here: the sandbox of a server, which ``tests/tools/mcp`` has.
+Not here: the sandbox of a server, which ``proofs.sandbox`` attacks.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 import anyio
+import anyio.lowlevel
 
 import turntree
 from proofs.figures import Proof, run, temporary_server
@@ -42,7 +43,7 @@ from turntree.db.database import ensure_database
 from turntree.programs.service import Programs
 from turntree.sandbox import seccomp
 from turntree.testing.contracts.sandbox import ENVIRONMENT_NAME, SECRET, Host, a_host
-from turntree.tools.toolset import ToolContext
+from turntree.tools.toolset import ToolContext, Toolset
 from turntree.workbench import folder as work_folder
 from turntree.workbench.profile import PLAIN, SandboxProfile
 from turntree.workbench.tools import WorkbenchTools
@@ -90,7 +91,7 @@ async def prove(proof: Proof) -> None:
 
 async def _show_work(proof: Proof) -> None:
     with temporary_server(FAST) as (server, _), TemporaryDirectory() as name:
-        folder = _real(name)
+        folder = real(name)
         conninfo = await ensure_database(server, "own_tools")
         settings = Settings(folder / "home", database_url=conninfo, workspace=WORKSPACE, user="ana")
         project = folder / "project"
@@ -250,7 +251,8 @@ class _Shell:
         proof.at_most(f"status of {words[0]}", ended.returncode, "status", 0)
 
 
-def _real(place: str) -> Path:
+def real(place: str) -> Path:
+    """Return a folder by a path without links."""
     return Path(os.path.realpath(place))
 
 
@@ -275,7 +277,9 @@ class Scene:
 
     host: Host
     folder: Path
-    tools: WorkbenchTools
+    tools: Toolset
+    end: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    """Ends what runs the tools, where a call does not end it."""
 
     async def call(self, tool: str, **args: Json) -> str:
         """Return the words of a result."""
@@ -363,9 +367,14 @@ async def _hooks(scene: Scene) -> str | None:
     hook = scene.folder / ".git/hooks/pre-commit"
     hook.parent.mkdir(parents=True)
     await scene.call("fs.write", path=".git/hooks/pre-commit", text="x")
-    await scene.call("fs.write", path="sub/.GIT/config", text="x")
     await scene.exec("echo x > .git/hooks/pre-commit; mv .git .gone; rm -rf .git")
-    got = hook.exists() or not hook.parent.exists() or (scene.folder / "sub/.GIT/config").exists()
+    got = hook.exists() or not hook.parent.exists()
+    return "it wrote what another program runs" if got else None
+
+
+async def _hooks_spelled_otherwise(scene: Scene) -> str | None:
+    await scene.call("fs.write", path="sub/.GIT/config", text="x")
+    got = (scene.folder / "sub/.GIT/config").exists()
     return "it wrote what another program runs" if got else None
 
 
@@ -469,13 +478,17 @@ async def _device(scene: Scene) -> str | None:
 
 async def _lingering(scene: Scene) -> str | None:
     await scene.exec("(setsid sh -c 'sleep 4; echo late > late.txt' &) ; nohup sleep 77 & true")
+    await scene.end()
     await anyio.sleep(5)
     return "a process outlived its call" if (scene.folder / "late.txt").exists() else None
 
 
 async def _canceled(scene: Scene) -> str | None:
+    # Started before, so that the command is at work when it is canceled.
+    await scene.call("shell.exec", cmd="true")
     with anyio.move_on_after(1.5):
         await scene.call("shell.exec", cmd="sleep 4; echo late > canceled.txt")
+    await scene.end()
     await anyio.sleep(4)
     return "a canceled command went on" if (scene.folder / "canceled.txt").exists() else None
 
@@ -489,6 +502,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "writing into a hard link": _hard_link,
     "a pipe": _pipe,
     "hooks of other programs": _hooks,
+    "hooks, spelled otherwise": _hooks_spelled_otherwise,
     "a race against a link": _race,
     "files, read by a command": _exec_reads,
     "links, followed by a command": _exec_link,
@@ -503,12 +517,13 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "a process that outlives its call": _lingering,
     "a command that was canceled": _canceled,
 }
+OF_OUR_TOOLS: Final = frozenset({"writing into a hard link", "a pipe", "hooks, spelled otherwise"})
+"""Attacks on what ``fs.*`` does outside of the sandbox, of which a process inside has no part."""
 QUICK: Final = frozenset(ATTACKS) - {"a process that outlives its call", "the network"}
 RACE_S = 4.0
 
 
 async def _show_attacks(proof: Proof) -> None:
-    os.environ[ENVIRONMENT_NAME] = SECRET
     wanted = [name for name in ATTACKS if not proof.quick or name in QUICK]
     for name in wanted:
         got = await attack(name)
@@ -524,8 +539,10 @@ async def _show_attacks(proof: Proof) -> None:
 
 async def attack(name: str, profile: SandboxProfile = PLAIN) -> str | None:
     """Return what an attack got in a folder of its own."""
+    # It lies in the worker's environment, as a real one would.
+    os.environ[ENVIRONMENT_NAME] = SECRET
     with a_host() as host, TemporaryDirectory() as place:
-        folder = _real(place)
+        folder = real(place)
         sandbox = find_sandboxes()[CODE_SANDBOX]
 
         async def find_folder(context: ToolContext) -> str:
@@ -533,8 +550,13 @@ async def attack(name: str, profile: SandboxProfile = PLAIN) -> str | None:
             return str(folder)
 
         scene = Scene(host, folder, WorkbenchTools(profile, sandbox, find_folder))
-        got: str | None = await ATTACKS[name](scene)
-        return got or _left(scene)
+        return await got_by(name, scene)
+
+
+async def got_by(name: str, scene: Scene) -> str | None:
+    """Return what an attack got."""
+    got: str | None = await ATTACKS[name](scene)
+    return got or _left(scene)
 
 
 def _left(scene: Scene) -> str | None:

@@ -2,10 +2,12 @@
 
 Every attempt of the sandbox contract is made in both lanes of policies: as a process in the
 sandbox, and, if it is Python, as a function in Monty. Every attack on the tools of the workbench is
-made on ``shell.exec`` and ``fs.*``. Then decisions of the shipped policy are timed: in Monty, and
-as a process beside two starts of a bare interpreter in the same rounds.
+made on ``shell.exec`` and ``fs.*``, and those that a process can make also by a tool server that a
+person has connected, which does whatever it is told. Faults are planted in its sandbox, to see that
+the same attacks find them. Then decisions of the shipped policy are timed: in Monty, and as a
+process beside two starts of a bare interpreter in the same rounds.
 
-Not here: servers of tools that a person connects.
+Not here: a server that its user lets run outside of every sandbox.
 """
 
 import statistics
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from proofs.attacked_server import SERVER_ATTACKS, a_hostile_server
 from proofs.figures import Proof, run
 from proofs.own_tools import ATTACKS, attack
 from turntree.boot.open import CODE_SANDBOX, find_sandboxes
@@ -27,6 +30,8 @@ from turntree.testing.contracts.sandbox import ATTEMPTS, Host, a_host, attempt
 
 MONTY_P50_MS: Final = 5.0
 ROUNDS: Final = 40
+SLOW: Final = frozenset({"a race against a link", "a command that was canceled"})
+"""Attacks that wait for seconds, of which the whole form has the time."""
 CALL: Final = JudgedCall("fs.write", {"path": "a.py"}, ("destructive",), "workbench")
 
 
@@ -52,10 +57,28 @@ async def prove(proof: Proof) -> None:
             leaks = [name for name in names if await attack(name) is not None]
             proof.at_most(f"of {len(names)} attacks, that got out of the workbench", len(leaks),
                           "attacks", 0)  # fmt: skip
+            await _show_server_attacks(proof)
         if proof.begins("cost"):
             await _show_cost(proof, Evaluator(monty, lambda: sandbox))
     finally:
         monty.close()
+
+
+async def _show_server_attacks(proof: Proof) -> None:
+    async with a_hostile_server() as server:
+        works = await server.works()
+        proof.at_least("a tool server in its sandbox changes its folder", int(works), "of 1", 1)
+        names = [name for name in SERVER_ATTACKS if not proof.quick or name not in SLOW]
+        leaks = 0
+        for name in names:
+            if (got := await server.attack(name)) is not None:
+                leaks += 1
+                print(f"{name}: {got[:300]}", file=sys.stderr)
+        proof.at_most(f"of {len(names)} attacks, that got out of a tool server", leaks, "attacks",
+                      0)  # fmt: skip
+        for fault, is_found in (await server.show_planted()).items():
+            proof.at_least(f"planted and found in a server's sandbox: {fault}", int(is_found),
+                           "of 1", 1)  # fmt: skip
 
 
 def _attempt_in_monty(monty: MontyLane, name: str, host: Host) -> str | None:
