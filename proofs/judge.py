@@ -50,6 +50,8 @@ def decide(request):
     line = str(request["args"])
     if request["tool"] != "Bash":
         return "allow"
+    if request["outside"]:
+        return {"decision": "deny", "reason": "it leaves the folder"}
     if "deny-" in line:
         return {"decision": "deny", "reason": "the name says so"}
     if "ask-" in line:
@@ -73,6 +75,8 @@ NAMED: Final = "asks a person about it"
 ONCE: Final = (False, True, False)
 PARTS: Final = ("wait", "agents claude", "agents codex", "deferred")
 """The parts that need hooks."""
+ELSEWHERE: Final = "elsewhere"
+NEARBY: Final = "nearby"
 BATCH: Final = 3
 """Calls of each verdict that one prompt makes."""
 ALL: Final = 30
@@ -263,6 +267,12 @@ def _rules(name: str) -> list[Rule]:
         )  # fmt: skip
         waits = (Reply("This.", (write(f"ask-wait-{number}"),)), Reply("Done."))
         rules.append(Rule(waits, prompt=f"WAIT {number} ", offers=offers, name=f"wait-{number}"))
+    if name == "codex":
+        # Codex reports the folder that its model chose, not the argument.
+        far = Call("exec_command", {"cmd": "echo x >> far.txt", "workdir": f"../{ELSEWHERE}"})
+        near = Call("exec_command", {"cmd": "echo x >> near.txt", "workdir": NEARBY})
+        rules.append(Rule((Reply("Two.", (far, near)), Reply("Done.")), prompt="FOLDERS ",
+                          name="folders"))  # fmt: skip
     tampered = (Reply("This.", (write("allow-tampered"),)), Reply("Done."))
     rules.append(Rule(tampered, prompt="TAMPERED ", offers=offers, name="tampered"))
     return [*rules, *scene.rules[-2:]]
@@ -339,6 +349,7 @@ def prove_agent(proof: Proof, told: Hooked, name: str, each: int) -> None:
     strays = [path.name for path in work.glob("ask-*.txt")]
     proof.at_most(f"{name}: asked calls done", len(strays), "calls", 0)
     if name == "codex":
+        _prove_folders(proof, told)
         proof.at_most("codex: questions to its user", _count_questions(told), "questions", 0)
         return
     policy = told.home / "judge/policy.json"
@@ -348,6 +359,18 @@ def prove_agent(proof: Proof, told: Hooked, name: str, each: int) -> None:
     policy.write_bytes(text)
     weaker = (work / "allow-tampered.txt").exists()
     proof.at_most("claude: calls that a policy with another digest allowed", weaker, "calls", 0)
+
+
+def _prove_folders(proof: Proof, told: Hooked) -> None:
+    """Have the model of Codex choose the folder of a call: one in the project, and one outside."""
+    near, far = told.stage.work / NEARBY, told.stage.work.parent / ELSEWHERE
+    near.mkdir()
+    far.mkdir()
+    _prompt(told, "codex", "FOLDERS please")
+    done = _said(near / "near.txt") == "x\n"
+    proof.at_least("codex: calls done in a folder of the project", done, "calls", 1)
+    left = (far / "far.txt").exists()
+    proof.at_most("codex: calls done in a folder outside", left, "calls", 0)
 
 
 def _prompt(told: Hooked, name: str, text: str) -> str:

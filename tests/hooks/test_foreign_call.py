@@ -18,6 +18,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "secret").write_text("x", encoding="utf-8")
     (tmp_path / "project/link").symlink_to(tmp_path / "secret")
     (tmp_path / "project/up").symlink_to(tmp_path)
+    (tmp_path / "project/sub").mkdir()
+    (tmp_path / "project/sub/far").symlink_to(tmp_path)
     return tmp_path / "project"
 
 
@@ -29,6 +31,7 @@ def folder(tmp_path: Path) -> Path:
         "cat $HOME/x", "cp a /srv/b", "tar xf a --directory=/srv",
         "sh -c 'cat ../secret'", "find .. -name x", "ls up/..",
         "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\nEOF",
+        "cd sub && apply_patch <<'E'\n*** Begin Patch\n*** Add File: far/x\n+x\n*** End Patch\nE",
     ],
 )  # fmt: skip
 def test_line_that_leaves_the_folder_names_a_path_outside(folder: Path, line: str) -> None:

@@ -163,6 +163,26 @@ def test_approved_call_goes_through_once_with_its_arguments(tmp_path: Path) -> N
     assert judged.word("rm x", entry="sdk-cli") == "deny"
 
 
+@pytest.mark.parametrize("origin", ["claude-code", "codex"])
+def test_approved_line_goes_through_in_its_folder_only(tmp_path: Path, origin: str) -> None:
+    judged, here, there = Judged(tmp_path, "ask"), str(tmp_path / "a"), str(tmp_path / "b")
+    judged.ask("rm -r x", origin=origin, entry="sdk-cli", cwd=here)
+    ((_, request),) = judged.files.list_requests()
+    assert request["reason"] == f"because; it starts in {here}"
+    judged.decide("approved")
+    assert judged.word("rm -r x", origin=origin, entry="sdk-cli", cwd=there) == "deny"
+    assert judged.word("rm -r x", origin=origin, entry="sdk-cli", cwd=here) != "deny"
+
+
+def test_codex_asks_its_user_about_a_line_that_was_judged_in_another_folder(tmp_path: Path) -> None:
+    judged = Judged(tmp_path, "allow")
+    judged.ask("rm x", origin="codex", cwd=str(tmp_path / "a"))
+    judged.verdict = "ask"
+    told = {"origin": "codex", "kind": "permit"}
+    assert judged.ask("rm x", cwd=str(tmp_path / "b"), **told) is None
+    assert judged.ask("rm x", cwd=str(tmp_path / "a"), **told) is not None
+
+
 def test_edited_call_goes_through_as_edited(tmp_path: Path) -> None:
     judged = Judged(tmp_path, "ask")
     judged.word("rm x", entry="sdk-cli")

@@ -288,6 +288,8 @@ def test_what_was_overcome_counts_no_more_and_what_came_meanwhile_does(spool: Sp
             "cursor",
             {"conversation_id": "s1", "transcript_path": "/t", "workspace_roots": ["/srv/shop"]},
         ),
+        # It names the folder of a call, which is the model's choice.
+        ("codex", {"session_id": "s1", "transcript_path": "/t", "cwd": "/usr/share"}),
     ],
 )
 def test_each_tool_names_its_session_folder_and_transcript_in_its_own_words(
@@ -295,7 +297,7 @@ def test_each_tool_names_its_session_folder_and_transcript_in_its_own_words(
 ) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
-    head = f"{tool}\0begin\0\0/elsewhere"
+    head = f"{tool}\0begin\0\0{'/srv/shop' if tool == 'codex' else '/elsewhere'}"
     (folder / "1.raw").write_text(f"{head}\n{json.dumps(said)}", encoding="utf-8")
     take_left(Spool(folder))
     (one,) = Spool(folder).read()

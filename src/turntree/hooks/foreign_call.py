@@ -35,7 +35,7 @@ _EFFECTS: Final[Mapping[str, tuple[Effect, ...]]] = {
 }  # fmt: skip
 """What the tools of coding agents may do; one that is not here declares nothing."""
 _PATH_ARGS: Final = ("file_path", "path", "notebook_path")
-_SHELLS: Final = frozenset({"Bash", "shell", "exec_command", "local_shell"})
+SHELLS: Final = frozenset({"Bash", "shell", "exec_command", "local_shell"})
 _PATCHED: Final = re.compile(
     r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE
 )
@@ -58,6 +58,7 @@ class ForeignToolCall:
     call_id: str | None
     is_subagent: bool
     cwd: str
+    """Where the call is made: the folder of Claude Code's shell, or the one Codex's model chose."""
     transcript: str | None
 
 
@@ -79,18 +80,20 @@ def read_call(
     commands: tuple[ShellCommand, ...] | None = ()
     effects, paths = _EFFECTS.get(tool), list[str]()
     named: Mapping[str, Any] = args if isinstance(args, Mapping) else {}
-    if tool in _SHELLS:
-        # The shell starts in the folder that the hook names, wherever earlier calls have gone.
+    if tool in SHELLS:
+        # The shell starts in the folder that the hook names, wherever earlier calls have gone. If
+        # Codex's model chose one with ``workdir``, the hook names that one.
         line = _line(named)
         commands = read_commands(line, cwd, str(Path.home()))
         effects = None
         if commands is not None:
             effects = effects_of(commands)
             paths = list(_list_paths(commands))
-            patched = [_resolved(cwd, name) for name in _PATCHED.findall(line)]
-            if not patched and re.match(r"\s*apply_patch\b", line):
+            names = _PATCHED.findall(line)
+            if not names and re.match(r"\s*apply_patch\b", line):
                 effects = None
-            paths += patched
+            starts = {cwd, *_list_folders(commands, "apply_patch")}
+            paths += [_resolved(start, name) for start in sorted(starts) for name in names]
     elif tool == "apply_patch":
         text = next((one for one in named.values() if isinstance(one, str)), "")
         found = _PATCHED.findall(text)
@@ -102,7 +105,7 @@ def read_call(
             paths.append(_resolved(cwd, pattern.partition("*")[0]))
     if effects is not None and "destructive" in effects and any(map(_runs_later, paths)):
         effects = None
-    if folder is None and tool in _SHELLS:
+    if folder is None and tool in SHELLS:
         # Without a project there is no folder in which a command could stay.
         paths.append(cwd)
     call = JudgedCall(
@@ -149,6 +152,12 @@ def _list_paths(commands: Sequence[ShellCommand]) -> Iterator[str]:
                     yield _resolved(folder, word)
                 if word and _GLOB.search(word):
                     yield from _list_matches(folder, word)
+
+
+def _list_folders(commands: Sequence[ShellCommand], program: str) -> Iterator[str]:
+    for command in commands:
+        if command.program == program:
+            yield from command.folders or ()
 
 
 def _list_matches(folder: str, pattern: str) -> Iterator[str]:

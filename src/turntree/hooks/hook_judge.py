@@ -29,7 +29,7 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.ids import instant, uuid7
 from turntree.core.value import value
 from turntree.hooks.events import JudgeKind
-from turntree.hooks.foreign_call import ForeignToolCall, read_call
+from turntree.hooks.foreign_call import SHELLS, ForeignToolCall, read_call
 from turntree.hooks.judge_files import DECISIONS, JudgeFiles
 from turntree.policy.call import CallOrigin, JudgedCall
 from turntree.policy.decision import PolicyDecision
@@ -170,10 +170,10 @@ class HookJudge:
             k: at for k, at in self._let_through.items() if now - at < LET_THROUGH_S
         }
         made = found.call if updated is None else replace(found.call, args=cast("Json", updated))
-        self._let_through[found.session, _deed(made)] = now
+        self._let_through[found.session, _deed(found, made)] = now
 
     def _was_let_through(self, found: ForeignToolCall) -> bool:
-        at = self._let_through.pop((found.session, _deed(found.call)), None)
+        at = self._let_through.pop((found.session, _deed(found, found.call)), None)
         return at is not None and time.monotonic() - at < LET_THROUGH_S
 
     def _find_decided(self, found: ForeignToolCall) -> tuple[str | None, dict[str, Any]]:
@@ -188,7 +188,7 @@ class HookJudge:
         return str(request["id"]), state
 
     def _find_request(self, found: ForeignToolCall) -> dict[str, Any] | None:
-        key, now = request_key(found.call), time.time_ns() // 1_000_000
+        key, now = request_key(found), time.time_ns() // 1_000_000
         request: dict[str, Any]
         for _, request in reversed([*self.files.list_requests()]):
             is_over = now >= request.get("expires_ms", now + 1)
@@ -210,12 +210,12 @@ class HookJudge:
         call, now = found.call, time.time_ns() // 1_000_000
         id = uuid7(now, secrets.randbits(74))
         request = {
-            "version": VERSION, "id": id, "key": request_key(call), "at_ms": now,
+            "version": VERSION, "id": id, "key": request_key(found), "at_ms": now,
             "origin": call.origin, "tool": call.tool, "args": call.args,
             "args_digest": call.args_digest, "session": found.session, "call_id": found.call_id,
             "cwd": found.cwd, "folder": call.folder, "policy": decision.policy,
-            "line": decision.line, "reason": decision.reason, "answerers": [*decision.ask],
-            "is_deferred": is_deferred,
+            "line": decision.line, "reason": _placed(found, decision.reason),
+            "answerers": [*decision.ask], "is_deferred": is_deferred,
         }  # fmt: skip
         self.files.note_request(request)
         return id
@@ -241,9 +241,20 @@ class HookJudge:
         write_private(self._folder / DECISIONS / name, json.dumps(record))
 
 
-def request_key(call: JudgedCall) -> str:
-    """Return what names a request: the session, the tool and exactly these arguments."""
-    return digest_bytes(canonical([call.origin, call.session, call.tool, call.args_digest]))
+def request_key(found: ForeignToolCall) -> str:
+    """Return what names a request: the session, the tool, exactly these arguments, and the folder.
+
+    The same line of a shell does something else in another folder.
+    """
+    call = found.call
+    return digest_bytes(
+        canonical([call.origin, call.session, call.tool, call.args_digest, _start_of(found)])
+    )
+
+
+def _start_of(found: ForeignToolCall) -> str | None:
+    """Return the folder in which a call of a shell begins."""
+    return found.cwd if found.call.tool in SHELLS else None
 
 
 def _is_only_call(found: ForeignToolCall) -> bool:
@@ -283,10 +294,16 @@ def _count_siblings(transcript: str, call_id: str) -> int | None:
     return None if reply is None else len(calls[reply])
 
 
-def _deed(call: JudgedCall) -> str:
+def _placed(found: ForeignToolCall, reason: str) -> str:
+    """Return a reason that also names where a line would run, if the folder does not say so."""
+    start = _start_of(found)
+    return reason if start in (None, found.call.folder) else f"{reason}; it starts in {start}"
+
+
+def _deed(found: ForeignToolCall, call: JudgedCall) -> str:
     """Return what of a call both hooks of Codex are told: it adds a reason when it asks."""
     args = call.args if isinstance(call.args, dict) else {}
-    return f"{call.tool}\0{args.get('command', call.args_digest)}"
+    return f"{call.tool}\0{args.get('command', call.args_digest)}\0{_start_of(found)}"
 
 
 def _named(approval: str, reason: str) -> str:

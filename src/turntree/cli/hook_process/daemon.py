@@ -28,7 +28,7 @@ from turntree.cli.hook_process.entry import FIFO, PACKAGES, is_listening, write_
 from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.hooks.board import FOLDER as BOARD
 from turntree.hooks.board import Board
-from turntree.hooks.coding_agents import TOOLS
+from turntree.hooks.coding_agents import CODEX, TOOLS
 from turntree.hooks.events import HOOK_KINDS, JUDGE_KINDS
 from turntree.hooks.hook_judge import HookAnswer, HookJudge
 from turntree.hooks.spool import SIGHTING, STATE, VERSION, Spool
@@ -314,6 +314,8 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(said or b"{}")
     # The names of Claude Code, which most tools have taken over; then those of Cursor and Copilot.
     roots: list[str] = told.get("workspace_roots") or []
+    # Codex reports the folder that its model chose for a call, and runs its hooks in the turn's.
+    at = stands if tool == CODEX.name else folder or told.get("cwd") or (*roots, stands)[0]
     return {
         "version": VERSION,
         "tool": tool,
@@ -323,7 +325,7 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
         "agent": told.get("agent_id"),
         "transcript": told.get("transcript_path") or told.get("transcriptPath"),
         "call": told.get("tool_use_id"),
-        "place": find_place(folder or told.get("cwd") or (*roots, stands)[0], home),
+        "place": find_place(at, home),
         "pid": os.getpid(),
     }
 
