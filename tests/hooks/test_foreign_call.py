@@ -1,3 +1,4 @@
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,19 @@ def test_line_that_leaves_the_folder_names_a_path_outside(folder: Path, line: st
         ("cd sub && grep -r x . | head", ("reads_private", "exec")),
         ("sed -i 's/a/b/g' a", ("reads_private", "exec", "destructive")),
         ("git status && git diff", ("reads_private", "exec")),
+        ("git branch -vv", ("reads_private", "exec")),
+        ("git branch --sort=-committerdate", ("reads_private", "exec")),
+        ("git branch --contains HEAD", ("reads_private", "exec")),
+        ("git branch --list 'x*'", ("reads_private", "exec")),
+        ("git branch -D x", ("reads_private", "exec", "destructive")),
+        ("git branch --del x", ("reads_private", "exec", "destructive")),
+        ("git branch --list -d x", ("reads_private", "exec", "destructive")),
+        ("git branch -m a b", ("reads_private", "exec", "destructive")),
+        ("git branch -f a HEAD~1", ("reads_private", "exec", "destructive")),
+        ("git branch a", ("reads_private", "exec", "destructive")),
+        ("file -C -m a", ("reads_private", "exec", "destructive")),
+        ("tree -R", ("reads_private", "exec", "destructive")),
+        ("read x < a", ("reads_private", "exec")),
     ],
 )
 def test_line_that_stays_declares_what_it_may_do(
@@ -64,7 +78,8 @@ def test_line_that_stays_declares_what_it_may_do(
      "bash run.sh -c", "bash -c 'sh run.sh -c'", "sort -S1k --compress=./x a", "patch -p0 < a",
      "ln a b && cp x b/config",
      "sed '1e id' a", "sed 'w b' a", "git -c core.pager=id log", "git push", "sudo ls", "make",
-     "bin/ls"],
+     "bin/ls", "rg --pre=./x a", "rg --hostname-bin ./x a", "git diff --ext-diff",
+     "git log -p --textconv", "git show --outp=a", "git branch --edit-description"],
 )  # fmt: skip
 def test_program_that_is_not_known_may_do_anything(folder: Path, line: str) -> None:
     judged = call(folder, "Bash", command=line)
@@ -82,6 +97,60 @@ def test_program_that_is_not_known_may_do_anything(folder: Path, line: str) -> N
 )  # fmt: skip
 def test_line_that_is_not_certain_declares_nothing(folder: Path, line: str) -> None:
     assert call(folder, "Bash", command=line).effects is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rg *", "rg x *.py", "rg x -*", "rg x {a,*}", "eval 'rg *'", "sort *", "uniq *", "tree *",
+     "find *", "find . -ex*", "sed s/a/b/ *", "git diff *", "git log -?*", "cp * sub",
+     "mv [a-z]* sub"],
+)  # fmt: skip
+def test_pattern_that_may_stand_for_an_option_may_do_anything(tmp_path: Path, line: str) -> None:
+    judged = call(tmp_path, "Bash", command=line)
+    assert judged.effects is not None
+    assert "external_write" in judged.effects
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rg x -- *", "rg x ./*", "rg '[a-z]*' src", "rg \\*a src/*", "find . -name *.py", "cat *",
+     "mv -- * sub", "git add *"],
+)  # fmt: skip
+def test_pattern_that_stands_for_no_option_that_matters_is_let_be(
+    tmp_path: Path, line: str
+) -> None:
+    judged = call(tmp_path, "Bash", command=line)
+    assert judged.effects is not None
+    assert "external_write" not in judged.effects
+
+
+@pytest.fixture
+def bare(folder: Path) -> Path:
+    """A folder of the project that git takes for a repository, whose settings name a program."""
+    for name in ("objects", "refs"):
+        (folder / "sub" / name).mkdir()
+    (folder / "sub/HEAD").write_text("ref: refs/heads/x\n", encoding="utf-8")
+    (folder / "sub/config").write_text(
+        '[core]\nrepositoryformatversion = 0\nworktree = ..\nfsmonitor = "touch ran; false"\n',
+        encoding="utf-8",
+    )
+    return folder / "sub"
+
+
+def test_git_in_a_folder_that_was_made_a_repository_declares_nothing(bare: Path) -> None:
+    subprocess.run(["git", "status"], cwd=bare, capture_output=True, check=False)
+    assert (bare.parent / "ran").exists(), "git runs what the settings of such a folder name"
+    assert call(bare.parent, "Bash", command="cd sub && git status").effects is None
+    assert call(bare.parent, "Bash", cwd=bare, command="git status").effects is None
+    assert call(bare.parent, "Bash", command="git status").effects == ("reads_private", "exec")
+
+
+def test_git_declares_nothing_where_the_line_may_make_a_repository(folder: Path) -> None:
+    line = "cp -r a/HEAD b/objects b/refs sub && cd sub && git status"
+    assert call(folder, "Bash", command=line).effects is None
+    assert call(folder, "Bash", command="cd sub && git add a && git diff").effects is not None
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    assert call(folder, "Bash", command="touch a && git status").effects is not None
 
 
 @pytest.mark.parametrize(

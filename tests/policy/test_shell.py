@@ -66,6 +66,27 @@ def test_whatever_bash_runs_was_foreseen(tmp_path: Path) -> None:
         "ls; " * (COMMANDS_MAX + 2),
         "x='a[$(rm x)]'; echo $((x))",
         "$(" * 100 + "ls" + ")" * 100,
+        # What may become -v a[$(…)], and then runs a command.
+        "x=$(cat a); [ $x ]",
+        "[ a = $x ]",
+        "[ -n a$x ]",
+        "test a = $x",
+        'test "$a" "$b"',
+        "[ * ]",
+        "test -n x -a -? *",
+        # A file may be called a[$(…)].
+        "let *",
+        "unset *",
+        "export *",
+        "declare [a-z]*",
+        "read *",
+        "printf *",
+        'wait -p "$x" -n',
+        "wait $x",
+        # It may stand for a number and a command.
+        "timeout * ls",
+        "nice -n * ls",
+        "env -* ls",
     ],
 )
 def test_line_that_hides_something_is_not_understood(line: str) -> None:
@@ -95,6 +116,24 @@ def test_words_of_paths_leave_out_what_stays(line: str, words: list[str | None])
     found = [word for command in commands for word in list_words_of_paths(command)]
     assert [word for word in found if word not in ("-I/usr/include", "if=/dev/sda",
                                                    "--file=/etc/x")] == words  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[ $# -gt 0 ]", "[ $? -eq 0 ]", '[ "$x" = a ]', '[ -f "$x" ]', "[ -f *.txt ]", "[[ $x = a ]]",
+     "for i in 1 2; do [ $i -eq 1 ]; done", "printf '%s' *", "test -f a", "wait", "env A=b ls"],
+)  # fmt: skip
+def test_line_whose_words_stay_words_is_understood(line: str) -> None:
+    assert read_commands(line, "/w") is not None
+
+
+def test_pattern_is_told_from_a_quoted_word() -> None:
+    commands = read_commands("""rg '*' "?" \\* [a]* b"*"* {c,*} ./*""", "/w")
+    assert commands is not None
+    assert commands[0].patterns == {"[a]*", "b**", "*", "./*"}
+    quoted = read_commands("""rg '*' "?" \\[a]""", "/w")
+    assert quoted is not None
+    assert quoted[0].patterns == frozenset()
 
 
 def test_home_that_is_not_known_leaves_its_words_unknown() -> None:

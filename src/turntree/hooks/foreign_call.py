@@ -87,7 +87,7 @@ def read_call(
         commands = read_commands(line, cwd, str(Path.home()))
         effects = None
         if commands is not None:
-            effects = effects_of(commands)
+            effects = effects_of(commands) if not _runs_settings(commands) else None
             paths = list(_list_paths(commands))
             names = _PATCHED.findall(line)
             if not names and re.match(r"\s*apply_patch\b", line):
@@ -152,6 +152,39 @@ def _list_paths(commands: Sequence[ShellCommand]) -> Iterator[str]:
                     yield _resolved(folder, word)
                 if word and _GLOB.search(word):
                     yield from _list_matches(folder, word)
+
+
+def _runs_settings(commands: Sequence[ShellCommand]) -> bool:
+    """Whether git may read settings, which name programs that it runs, from an ordinary folder."""
+    for command in commands:
+        if command.program == "git":
+            others = (one for one in commands if one is not command)
+            changes = any(map(_is_changing, others))
+            for folder in command.folders or ():
+                if _is_taken_for_repository(folder, changes=changes):
+                    return True
+    return False
+
+
+def _is_changing(command: ShellCommand) -> bool:
+    """Whether a command may put files into a folder."""
+    effects = effects_of((command,))
+    is_index_only = command.program == "git" and command.words[1:2] in (("add",), ("branch",))
+    return effects is None or ("destructive" in effects and not is_index_only)
+
+
+def _is_taken_for_repository(folder: str, *, changes: bool) -> bool:
+    """Return whether git may take a folder without ``.git`` for a repository.
+
+    It needs a few files for that, which any tool can write. Those that the line itself writes are
+    not there yet: then only a folder that has its ``.git`` is certain.
+    """
+    for at in (Path(folder), *Path(folder).parents):
+        if (at / ".git" / "HEAD").exists() or (at / ".git").is_file():
+            return False
+        if changes or all((at / name).exists() for name in ("HEAD", "objects", "refs")):
+            return True
+    return False
 
 
 def _list_folders(commands: Sequence[ShellCommand], program: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ there is no ``a``, where the line began. So a command has several folders in whi
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,9 +68,13 @@ _PLAIN_OPTIONS: Final = {
 }  # fmt: skip
 """The letters of options that take none and leave the command that follows a command."""
 _DECLARING: Final = frozenset({"declare", "export", "local", "readonly", "typeset", "let"})
+_EVALUATING: Final = _DECLARING | {"getopts", "mapfile", "read", "readarray", "unset", "wait"}
+"""Builtins that evaluate the index in the name of a variable."""
 DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 """Files outside of every folder that hold nothing."""
 _FOLDER_CHANGING: Final = frozenset({"cd", "chdir", "popd", "pushd"})
+_SPLIT: Final = frozenset({"simple_expansion", "expansion", "command_substitution"})
+"""What may become several words where it is not quoted."""
 _SILENT: Final = frozenset({
     "comment", "file_descriptor", "heredoc_start", "heredoc_end", "heredoc_content",
 })  # fmt: skip
@@ -92,6 +97,8 @@ class ShellCommand:
     """Files that its output is redirected to."""
     variables: tuple[str, ...] = ()
     """Names of the variables that are set for it."""
+    patterns: frozenset[str] = frozenset()
+    """Those of the words that the shell replaces with the names of files that match."""
 
     @property
     def program(self) -> str | None:
@@ -182,6 +189,8 @@ class _LineReader:
         self._numbers: frozenset[str] = frozenset()
         self._counts = False
         self._sets = False
+        self._patterns: set[str] = set()
+        """Words of the line that have a pattern outside of quotes."""
 
     def read(self, line: str, folders: Folders, depth: int) -> Folders:
         """Read a line, and return where a command after it would run."""
@@ -567,6 +576,9 @@ class _LineReader:
     def _check_setting(self, name: str, words: Sequence[str | None]) -> None:
         """Refuse a builtin that may set a trap, or evaluate what a variable holds."""
         named: Sequence[str | None] = ()
+        if name in _EVALUATING and not self._patterns.isdisjoint(word or "" for word in words):
+            # A file may be called a[$(…)], and the shell would evaluate the index.
+            raise _NotUnderstood
         if name in _SETTING:
             self._sets = True
             named = words if name in ("getopts", "mapfile", "read", "readarray") else ()
@@ -579,13 +591,14 @@ class _LineReader:
             # One name for another, and variables that are evaluated whenever they are set.
             if any(word and re.match(r"[-+]\w*[in]", word) for word in words):
                 raise _NotUnderstood
+        elif name == "printf" and self._patterns.intersection(word or "" for word in words[:1]):
+            raise _NotUnderstood
         elif name == "printf" and (not words or words[0] is None or words[0].startswith("-v")):
             self._sets = True
             named = [words[0][2:] if words and words[0] else None, *words[1:2]]
-        elif name == "test" and (
-            (words[:1] == [None] and len(words) <= len(("-v", "name")))
-            or not {"-v", "-R"}.isdisjoint(words)
-        ):
+        elif name == "test":
+            self._check_test(words)
+        elif name == "wait" and any(word is None or word.startswith("-p") for word in words):
             raise _NotUnderstood
         elif name == "set":
             _check_options(words)
@@ -596,6 +609,21 @@ class _LineReader:
                 raise _NotUnderstood
             _check_variable(word.partition("=")[0].rstrip("+"))
 
+    def _check_operand(self, node: "Node") -> None:
+        """Refuse what may become several words between brackets: ``-v a[$(…)]`` runs a command."""
+        text = _text(node)
+        if node.type in _SPLIT or any(child.type in _SPLIT for child in node.children):
+            self._check_number(text)
+        elif node.type != "raw_string" and _names_variable(text):
+            raise _NotUnderstood
+
+    def _check_test(self, words: Sequence[str | None]) -> None:
+        """Refuse a test that may ask for a variable: the shell evaluates an index in its name."""
+        patterns = self._patterns.intersection(word or "" for word in words)
+        is_known = None not in words and {"-v", "-R"}.isdisjoint(words)
+        if not is_known or any(map(_names_variable, patterns)):
+            raise _NotUnderstood
+
     def _keep(
         self,
         words: Sequence[str | None],
@@ -604,11 +632,13 @@ class _LineReader:
         variables: Sequence[str],
     ) -> None:
         known = None if folders is None else tuple(sorted(folders))
+        patterns = self._patterns.intersection(word or "" for word in words)
         self.commands.append(
             ShellCommand(
-                tuple(words), known, tuple(told.reads), tuple(told.writes), tuple(variables)
+                tuple(words), known, tuple(told.reads), tuple(told.writes), tuple(variables),
+                frozenset(patterns),
             )
-        )
+        )  # fmt: skip
 
     def _cd(self, name: str, rest: Sequence[str | None], folders: Folders) -> Folders:
         # With -P links are followed, and where they lead is not in the line.
@@ -697,6 +727,9 @@ class _LineReader:
                 variables.append(_check_variable((waiting.pop(0) or "").partition("=")[0]))
         if name == "timeout":
             waiting[:1] = []
+        # It may stand for several words, one of which then is the command.
+        if not self._patterns.isdisjoint(word or "" for word in rest[: len(rest) - len(waiting)]):
+            raise _NotUnderstood
         if not waiting:
             return folders, folders
         if name == "xargs":
@@ -785,6 +818,11 @@ class _LineReader:
                 self._check_number(" ".join(_operands(node)))
                 for child in node.children:
                     self._substitutions(child, folders)
+            case "test_command" if node.children[0].type == "[":
+                for operand in _leaves(node):
+                    self._check_operand(operand)
+                for child in node.children:
+                    self._substitutions(child, folders)
             case "extglob_pattern" if "$" in _text(node) or "`" in _text(node):
                 raise _NotUnderstood
             case _:
@@ -805,7 +843,9 @@ class _LineReader:
                     return [None]
                 return [text]
             before, parts, after = found.groups()
-            return [f"{before}{part}{after}" for part in parts.split(",")]
+            words = [f"{before}{part}{after}" for part in parts.split(",")]
+            self._patterns.update(filter(_GLOB.search, words))
+            return [*words]
         return [self._word(node, folders)]
 
     def _word(  # noqa: PLR0911 - a case for each kind of word
@@ -818,7 +858,10 @@ class _LineReader:
                 if node.children:
                     self._substitutions(node, folders)
                     return None
-                return self._tilde(_ESCAPED.sub(_unescape, text), text)
+                word = self._tilde(_ESCAPED.sub(_unescape, text), text)
+                if word is not None and _GLOB.search(_ESCAPED.sub("", text)):
+                    self._patterns.add(word)
+                return word
             case "raw_string":
                 return text[1:-1]
             case "string":
@@ -835,7 +878,10 @@ class _LineReader:
                     raise _NotUnderstood
                 if any(part is None for part in parts):
                     return None
-                return "".join(part for part in parts if part is not None)
+                word = "".join(part for part in parts if part is not None)
+                if any(part in self._patterns for part in parts):
+                    self._patterns.add(word)
+                return word
             case "simple_expansion":
                 return self._variable(text[1:], folders)
             case "expansion":
@@ -974,6 +1020,20 @@ def _operands(node: "Node") -> Iterator[str]:
             return
     for child in node.children:
         yield from _operands(child)
+
+
+def _names_variable(pattern: str) -> bool:
+    """Whether a file may have the name of an option of ``test`` that evaluates an index."""
+    return bool(_GLOB.search(pattern)) and any(fnmatchcase(one, pattern) for one in ("-v", "-R"))
+
+
+def _leaves(node: "Node") -> Iterator["Node"]:
+    """Yield the operands of a test in brackets."""
+    for child in node.children:
+        if child.type in ("unary_expression", "binary_expression", "parenthesized_expression"):
+            yield from _leaves(child)
+        elif child.is_named and child.type != "string":
+            yield child
 
 
 def _check_options(words: Sequence[str | None]) -> None:
