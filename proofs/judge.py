@@ -5,7 +5,8 @@ the database is down: what the policy allows is done once, what it denies is not
 reads why, and what it rewrites is done as rewritten. What needs a person is deferred by Claude
 Code, which ends; where that is impossible the denial names the request. Then every process is
 killed, the database comes back, the requests are approved on the command line, and each call is
-done once. A policy file that was tampered with leaves the question to the tool.
+done once. A policy file that was tampered with leaves the question to the tool, and where that asks
+nobody, its hook refuses.
 
 300 shell lines are read, and bash itself shows that it runs nothing that was not read. At the 95th
 percentile a hook that asks the judge takes no longer than any hook may.
@@ -71,6 +72,7 @@ TESTS = [
 '''
 VERDICTS: Final = ("allow", "deny", "rewrite")
 DENIED: Final = "Turntree: denied: the name says so"
+UNANSWERED: Final = "Turntree: the judge gave no answer in time"
 NAMED: Final = "asks a person about it"
 ONCE: Final = (False, True, False)
 PARTS: Final = ("wait", "agents claude", "agents codex", "deferred")
@@ -236,7 +238,9 @@ def _told(program: Program, folder: Path, model: ScriptedModel, address: str) ->
     stage = Stage(path, folder, model, scene.settings(model.url))
     stage.set_up()
     found = os.pathsep.join((str(folder / "bin"), os.environ["PATH"]))
-    told = hooked(stage, address, f"judge-{program.name}", {"PATH": found})
+    # Without it, Claude Code refuses to root the mode in which it asks nothing.
+    more = {"PATH": found, "IS_SANDBOX": "1"}
+    told = hooked(stage, address, f"judge-{program.name}", more)
     scene.prepare(told.stage)
     return told
 
@@ -351,14 +355,19 @@ def prove_agent(proof: Proof, told: Hooked, name: str, each: int) -> None:
     if name == "codex":
         _prove_folders(proof, told)
         proof.at_most("codex: questions to its user", _count_questions(told), "questions", 0)
-        return
     policy = told.home / "judge/policy.json"
     text = policy.read_bytes()
     policy.write_bytes(text.replace(b"deny-", b"DENY-"))
-    _prompt(told, name, "TAMPERED please")
+    # Codex asks its user nothing here, and Claude Code in the second mode: then no answer of the
+    # judge must be a refusal of its hook.
+    modes = ("default", "bypassPermissions") if name == "claude" else ("",)
+    for mode in modes:
+        _prompt(told, name, "TAMPERED please", *(("--permission-mode", mode) if mode else ()))
     policy.write_bytes(text)
     weaker = (work / "allow-tampered.txt").exists()
-    proof.at_most("claude: calls that a policy with another digest allowed", weaker, "calls", 0)
+    proof.at_most(f"{name}: calls that a policy with another digest allowed", weaker, "calls", 0)
+    refused = _last_request(told).count(UNANSWERED)
+    proof.at_least(f"{name}: refusals where the tool asks nobody", refused, "refusals", 1)
 
 
 def _prove_folders(proof: Proof, told: Hooked) -> None:
@@ -373,11 +382,12 @@ def _prove_folders(proof: Proof, told: Hooked) -> None:
     proof.at_most("codex: calls done in a folder outside", left, "calls", 0)
 
 
-def _prompt(told: Hooked, name: str, text: str) -> str:
+def _prompt(told: Hooked, name: str, text: str, *options: str) -> str:
     """Have an agent answer one prompt, and return its session."""
     if name == "codex":
         return codex.run(told.stage, text)
-    return str(json.loads(told.stage.run("-p", text, "--output-format", "json"))["session_id"])
+    printed = told.stage.run("-p", text, "--output-format", "json", *options)
+    return str(json.loads(printed)["session_id"])
 
 
 def _last_request(told: Hooked) -> str:

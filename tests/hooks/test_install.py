@@ -17,7 +17,7 @@ from turntree.cli.hook_process import entry as hook_entry
 from turntree.cli.hook_process.daemon import LOCK
 from turntree.core.errors import InvalidOperation
 from turntree.hooks.coding_agents import CLAUDE_CODE, CODEX, CURSOR, OPENCODE, TOOLS, Scope, Tool
-from turntree.hooks.install import Installer
+from turntree.hooks.install import JUDGE_TIMEOUT_S, Installer
 from turntree.hooks.launcher import command, launcher_path, write_launcher
 from turntree.hooks.spool import FOLDER
 from turntree.transcripts.importer import ToolPaths
@@ -58,6 +58,22 @@ def test_where_there_was_nothing_nothing_is_left(
     after = {name: data for name, data in tree_of(tmp_path).items() if not name.startswith("home")}
     assert after == before
     assert not installer.state(tool, scope).installed
+
+
+@pytest.mark.parametrize("tool", [CLAUDE_CODE, CODEX], ids=["claude-code", "codex"])
+def test_hook_that_asks_the_judge_may_take_longer_than_others(
+    installer: Installer, tool: Tool
+) -> None:
+    # A tool that gives up a hook makes the call.
+    installer.install(tool, "user", judge=True, trust=True)
+    state = installer.state(tool, "user")
+    assert (state.is_complete, state.judges, state.untrusted) == (True, True, 0)
+    text = tool.file("user", installer.places, installer.top).read_text(encoding="utf-8")
+    hooks = json.loads(text)["hooks"]
+    limits = {event: groups[0]["hooks"][0]["timeout"] for event, groups in hooks.items()}
+    judged = {event for event, limit in limits.items() if limit == JUDGE_TIMEOUT_S}
+    assert judged == tool.judged.keys()
+    assert {limits[event] for event in limits.keys() - judged} == {tool.timeout}
 
 
 @pytest.mark.parametrize("tool", [CLAUDE_CODE, CODEX], ids=["claude-code", "codex"])

@@ -21,7 +21,10 @@ def work(tmp_path: Path) -> Path:
 
 
 def judge(work: Path, tool: str, **told: Any) -> dict[str, Any] | None:
-    """Return what the daemon answers to a report of a hook that runs in ``work``."""
+    """Return what the daemon answers to a report of a hook that runs in ``work``.
+
+    None leaves the call to the tool's own rules.
+    """
     spool = Spool(work.parent / "home/spool")
     report = spool.folder / "ask-1.raw"
     folder = str(work) if tool == "claude-code" else ""
@@ -30,10 +33,10 @@ def judge(work: Path, tool: str, **told: Any) -> dict[str, Any] | None:
     report.write_text(f"{head}\n{json.dumps(said)}", encoding="utf-8")
     take_left(spool)
     answer = report.with_suffix(".answer")
-    if not answer.exists():
-        return None
-    _, _, text = answer.read_text(encoding="utf-8").partition("\n")
-    document: dict[str, Any] = json.loads(text)["hookSpecificOutput"]
+    bound, _, text = answer.read_text(encoding="utf-8").partition("\n")
+    answer.unlink()
+    assert bound == report.stem
+    document: dict[str, Any] | None = json.loads(text)["hookSpecificOutput"] if text else None
     return document
 
 

@@ -1,4 +1,6 @@
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -26,11 +28,17 @@ def home(tmp_path: Path) -> Path:
 
 
 def ask(
-    home: Path, kind: str, answer: Callable[[Path], str | None], **variables: str
+    home: Path,
+    kind: str,
+    answer: Callable[[Path], str | None],
+    *,
+    tool: str = "claude-code",
+    report: str = '{"session_id":"s"}',
+    **variables: str,
 ) -> tuple[int, str]:
     """Return how the launcher ends and what it prints, when a report gets an answer."""
     process = subprocess.Popen(
-        ["sh", str(home / "turntree-hook"), "claude-code", kind],
+        ["sh", str(home / "turntree-hook"), tool, kind],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=home,
         env={**os.environ, **variables},
     )  # fmt: skip
@@ -47,7 +55,7 @@ def ask(
 
     server = threading.Thread(target=serve)
     server.start()
-    printed, _ = process.communicate('{"session_id": "s"}', timeout=30)
+    printed, _ = process.communicate(report, timeout=30)
     server.join()
     return process.returncode, printed
 
@@ -75,3 +83,65 @@ def test_launcher_without_an_answer_prints_nothing(home: Path) -> None:
 
 def test_launcher_that_is_not_asking_prints_nothing(home: Path) -> None:
     assert ask(home, "call", lambda path: f"{path.stem}\n{ANSWER}\n") == (0, "")
+
+
+BYPASSING = '{"session_id":"s","permission_mode":"bypassPermissions","tool_name":"Bash"}'
+"""What both tools report where the user told them to ask nothing: a call without answer is made."""
+
+
+def word_of(printed: str) -> str:
+    document = json.loads(printed)["hookSpecificOutput"]
+    assert document["hookEventName"] == "PreToolUse"
+    assert "gave no answer" in document["permissionDecisionReason"]
+    return str(document["permissionDecision"])
+
+
+@pytest.mark.parametrize(("tool", "word"), [("claude-code", "ask"), ("codex", "deny")])
+def test_launcher_without_an_answer_refuses_where_the_tool_asks_nobody(
+    home: Path, tool: str, word: str
+) -> None:
+    for text in (None, f"ask-another\n{ANSWER}\n"):
+
+        def answer(_: Path, text: str | None = text) -> str | None:
+            return text
+
+        ended, printed = ask(home, "judge", answer, tool=tool, report=BYPASSING)
+        assert (ended, word_of(printed)) == (0, word)
+
+
+def test_launcher_leaves_what_was_decided_to_the_tool(home: Path) -> None:
+    def answer(path: Path) -> str:
+        return f"{path.stem}\n"
+
+    assert ask(home, "judge", answer, tool="codex", report=BYPASSING) == (0, "")
+
+
+def test_launcher_without_an_answer_leaves_a_question_of_codex_to_codex(home: Path) -> None:
+    assert ask(home, "permit", lambda _: None, tool="codex", report=BYPASSING) == (0, "")
+
+
+def test_call_cannot_hide_the_mode_from_the_launcher(home: Path) -> None:
+    said = json.loads(BYPASSING) | {"tool_input": {"command": '"permission_mode":"default"'}}
+    report = json.dumps(said, separators=(",", ":"))
+    _, printed = ask(home, "judge", lambda _: None, report=report)
+    assert word_of(printed) == "ask"
+    said = {"session_id": "s", "permission_mode": "default",
+            "tool_input": {"command": '"permission_mode":"bypassPermissions"'}}  # fmt: skip
+    assert ask(home, "judge", lambda _: None, report=json.dumps(said)) == (0, "")
+
+
+@pytest.mark.parametrize("what", ["spool", "python"])
+def test_launcher_refuses_where_nothing_can_be_started(home: Path, what: str) -> None:
+    if what == "spool":
+        (home / "spool").chmod(0o500)
+        if os.geteuid() == 0:
+            shutil.rmtree(home / "spool")
+            (home / "spool").write_text("", encoding="utf-8")
+    else:
+        write_launcher(home, home / "gone", Path(entry.__file__))
+        (home / "spool/daemon.lock").write_text("", encoding="utf-8")
+    done = subprocess.run(
+        ["sh", str(home / "turntree-hook"), "claude-code", "judge"], input=BYPASSING, text=True,
+        capture_output=True, check=False, env={"PATH": os.defpath, "HOME": str(home)},
+    )  # fmt: skip
+    assert (done.returncode, word_of(done.stdout)) == (0, "ask")

@@ -8,8 +8,9 @@
     judge/context/*.json       what earlier calls of a session may have done
 
 No answer means that the tool asks its user as it always does, so every failure here ends in
-no answer. A call that needs a person is deferred where the agent can wait for one, and otherwise
-denied with the name of the request: once it is approved, the same call goes through one time.
+no answer; where the tool asks nothing, the launcher refuses. A call that needs a person is deferred
+where the agent can wait for one, and otherwise denied with the name of the request: once it is
+approved, the same call goes through one time.
 """
 
 import json
@@ -61,6 +62,8 @@ class HookAnswer:
     document: Mapping[str, Any] | None = None
     goes_on: bool = True
     """Whether the tool may make the call now."""
+    is_decided: bool = True
+    """Whether the policy has decided in time."""
 
 
 class HookJudge:
@@ -102,7 +105,7 @@ class HookJudge:
             return HookAnswer(_permission("allow", "it was judged before"))
         decision = self._decide(local.policy, found.call)
         if not is_awaited():
-            return HookAnswer()
+            return HookAnswer(is_decided=False)
         verdict, reason, approval = decision.verdict, decision.reason, None
         updated = decision.args if verdict == "rewrite" else None
         if verdict == "ask":

@@ -53,6 +53,11 @@ from turntree.transcripts.importer import ToolPaths
 FOLDER: Final = "hooks"
 CODEX_CONFIG: Final = "config.toml"
 """Where Codex keeps which hooks it trusts, in the same folder as the user's hooks."""
+JUDGE_TIMEOUT_S: Final = 30
+"""When a tool gives up a hook that asks the judge, and makes the call.
+
+The hook gives up long before and says what then holds; only a machine that stalls takes longer.
+"""
 _MODULE: Final = "plugins/opencode/turntree.js"
 
 
@@ -300,7 +305,8 @@ class Installer:
             # Reading something may leave the folder too, so every call is judged.
             spared = set(tool.judged) if judge else set[str]()
             matchers = {event: one for event, one in tool.matchers().items() if event not in spared}
-            return with_hooks(before, commands, tool.timeout, tool.format, matchers)
+            timeouts = dict.fromkeys(spared, JUDGE_TIMEOUT_S)
+            return with_hooks(before, commands, tool.timeout, tool.format, matchers, timeouts)
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -439,7 +445,12 @@ def _is_judged(tool: Tool, text: str) -> bool:
 
 def _list_trusted(path: Path, text: str) -> list[TrustedHook]:
     found = list_commands(text)
-    return [trusted(str(path), event, at, word, CODEX.timeout) for event, at, word in found]
+    return [
+        trusted(
+            str(path), event, at, word, JUDGE_TIMEOUT_S if is_judging(word) else CODEX.timeout
+        )
+        for event, at, word in found
+    ]  # fmt: skip
 
 
 def _replace(path: Path, before: str | None, text: str) -> None:

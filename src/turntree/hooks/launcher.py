@@ -3,7 +3,8 @@
 Tool settings name only this script, so that they need not change, nor be trusted again, when
 Turntree is installed elsewhere. The script always exits with 0: a tool treats other codes as a
 veto, and would block the user's prompt. It prints nothing, except the answer of the judge to the
-very call that it was asked about; without one in time the tool asks its user.
+very call that it was asked about. Without one in time the tool asks its user; where the user has
+told it to ask nothing, the launcher asks or denies itself.
 """
 
 import os
@@ -28,11 +29,29 @@ python={python}
 entry={entry}
 home={home}
 spool="$home/spool"
+report=
+case "$2" in judge | permit) report=$(cat) ;; esac
+give() {{
+  if [ -n "$report" ]; then printf '%s' "$report"; else cat; fi
+}}
+refuse() {{
+  # Nobody would be asked about the call, and without an answer it would be made. What a call says
+  # cannot hide the mode: in a text its quotes are escaped.
+  case "$1$2$report" in
+  claude-codejudge*'"permission_mode":'*'"bypassPermissions"'*) word=ask ;;
+  codexjudge*'"permission_mode":'*'"bypassPermissions"'*) word=deny ;;
+  *) return ;;
+  esac
+  printf '{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","permissionDecision":"%s",' "$word"
+  printf '"permissionDecisionReason":"Turntree: {reason}"}}}}\n'
+}}
 start() {{
   if [ -x "$python" ] && [ -r "$entry" ]; then
     "$python" -I "$entry" --home "$home" "$@" 2>/dev/null
   elif command -v turntree-hook >/dev/null 2>&1; then
     turntree-hook --home "$home" "$@" 2>/dev/null
+  else
+    return 1
   fi
 }}
 pid=
@@ -43,15 +62,15 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
   waits=0 polls="{polls}"
   case "$2" in judge | permit)
     # A name that nothing else has or will have: the answer is to this call.
-    said=$(mktemp "$spool/ask-XXXXXXXXXXXX" 2>/dev/null) || exit 0
+    said=$(mktemp "$spool/ask-XXXXXXXXXXXX" 2>/dev/null) || {{ refuse "$@"; exit 0; }}
     waits={short_s} polls="$polls {more_polls}"
-    # Codex ends a hook after 3 s.
+    # Claude Code shows meanwhile that a hook runs.
     [ "$1" = claude-code ] && waits={long_s} polls="$polls {most_polls}" ;;
   esac
   {{
     printf '%s\\0%s\\0%s\\0%s\\0%s\\0%s\\n' "$1" "$2" \
       "${{CLAUDE_PROJECT_DIR:-$GEMINI_PROJECT_DIR}}" "$PWD" "$CLAUDE_CODE_ENTRYPOINT" "$waits"
-    cat
+    give
   }} >"$said.new" 2>/dev/null && mv "$said.new" "$said.raw" &&
     # Opened for reading too: if the daemon has just ended, opening must not block.
     echo 1<>"$spool/daemon.fifo"
@@ -62,9 +81,10 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
     sleep "$poll" 2>/dev/null
   done
   case "$2" in judge | permit)
+    # An answer without a document leaves the call to the tool's own rules.
     [ -r "$said.answer" ] && {{
       read -r bound && [ "$bound" = "${{said##*/}}" ] && cat
-    }} <"$said.answer" 2>/dev/null
+    }} <"$said.answer" 2>/dev/null || refuse "$@"
     rm -f "$said" "$said.answer" ;;
   esac
   case "$2" in begin | call | return | judge)
@@ -75,16 +95,20 @@ if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
     (exec </dev/null >/dev/null 2>&1; start --drain "$said") & ;;
   esac
 else
-  case "$2" in judge | permit) start "$@" ;; *) start "$@" >/dev/null ;; esac
+  case "$2" in
+  judge | permit) printf '%s' "$report" | start "$@" || refuse "$@" ;;
+  *) start "$@" >/dev/null ;;
+  esac
 fi
 exit 0
 """
+_REASON: Final = "the judge gave no answer in time"
 _POLLS_S: Final = (0.008, 0.012, 0.024, 0.028)
 """How long to wait for the daemon, in few pieces: each starts a process, which takes as long."""
 _MORE_POLLS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long a judge is waited for besides, in pieces of other lengths; then the tool asks."""
 _MOST_POLLS_S: Final = (1.0, 1.5)
-"""And how much longer where the tool lets its hooks run for 5 s."""
+"""And how much longer for Claude Code, which shows that a hook runs."""
 
 
 def launcher_path(home: Path) -> Path:
@@ -107,6 +131,7 @@ def write_launcher(home: Path, python: Path, entry: Path) -> Path:
         python=shlex.quote(str(python)),
         entry=shlex.quote(str(entry)),
         home=shlex.quote(str(home)),
+        reason=_REASON,
         polls=" ".join(map(str, _POLLS_S)),
         more_polls=" ".join(map(str, _MORE_POLLS_S)),
         most_polls=" ".join(map(str, _MOST_POLLS_S)),

@@ -32,10 +32,11 @@ def with_hooks(
     timeout: int,
     shape: Shape = "groups",
     matchers: Mapping[str, str] = MappingProxyType({}),
+    timeouts: Mapping[str, int] = MappingProxyType({}),
 ) -> str:
     """Return settings in which every event has its command, in the shape that the tool reads.
 
-    Some events have a matcher: the tools whose calls are reported.
+    Some events have a matcher: the tools whose calls are reported. Some have another timeout.
 
     Raises:
         InvalidOperation: They are not JSON, or their hooks do not have the shape the tool reads.
@@ -52,7 +53,7 @@ def with_hooks(
     for event, command in commands.items():
         is_listed = event in hooks
         groups = _list(hooks.setdefault(event, []), event)
-        ours = _entry(shape, command, timeout)
+        ours = _entry(shape, command, timeouts.get(event, timeout))
         if event in matchers:
             ours = {"matcher": matchers[event], **ours}
         if any(group == ours for group in groups):

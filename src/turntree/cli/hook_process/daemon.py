@@ -230,9 +230,10 @@ class HookDaemon:
                 kind, tool, told, sighting["place"], started_as,
                 lambda: time.time() < until,
             )  # fmt: skip
-            if answer.document is not None:
-                text = f"{path.stem}\n{json.dumps(answer.document)}\n"
-                write_whole(str(path.with_suffix(ANSWER)), text.encode())
+            if answer.is_decided:
+                # Without a document the tool's own rules decide, which is an answer too.
+                text = "" if answer.document is None else f"{json.dumps(answer.document)}\n"
+                write_whole(str(path.with_suffix(ANSWER)), f"{path.stem}\n{text}".encode())
             # A call that is not made changes no files.
             is_call = kind == "judge" and TOOLS[tool].is_writing(str(told["tool_name"]))
             sighting["kind"] = "call" if is_call and answer.goes_on else None

@@ -9,7 +9,7 @@ few milliseconds. If there is no daemon, a child of this process becomes one. An
 for the snapshot and becomes ``turntree hook sync``.
 
 It must never print anything but a judge's answer, never use the database, and never end with an
-error.
+error, except with 1 when the judge did not answer: the launcher then does what the mode needs.
 """
 
 import errno
@@ -42,9 +42,9 @@ FIFO = "daemon.fifo"
 JUDGED = frozenset({"judge", "permit"})
 """Kinds of reports that are answered."""
 JUDGE_WAIT_MAX_S = 2.2
-"""How long an answer is waited for. Codex ends a hook after 3 s, and then asks its user."""
+"""How long an answer is waited for; then the tool asks its user."""
 JUDGE_WAIT_LONG_S = 4.2
-"""The same for Claude Code, which gives a hook 5 s."""
+"""The same for Claude Code, which shows that a hook runs."""
 ANSWER_MAX_BYTES = 4 * 1024 * 1024
 DRAINING = frozenset({"session", "end", "close"})
 """Kinds of reports after which there is something to import."""
@@ -97,11 +97,11 @@ def main() -> None:
     _wait(path, longest_s - _age_s(), POLL_S)
     if is_judged:
         _wait(path, judge_s - _age_s(), POLL_S, f"{path}.answer")
-        _print_answer(f"{path}.answer", stem)
+    is_answered = is_judged and _print_answer(f"{path}.answer", stem)
     if is_awaited and os.path.exists(f"{path}.raw"):
         # The agent goes on now. The snapshot may already contain what it does.
         write_whole(f"{path}.late", b"")
-    os._exit(0)
+    os._exit(1 if is_judged and not is_answered else 0)
 
 
 def _age_s() -> float:
@@ -186,16 +186,18 @@ def _wait(path: str, timeout_s: float, poll_s: float, answer: str = "") -> None:
         time.sleep(poll_s)
 
 
-def _print_answer(path: str, stem: str) -> None:
-    """Print the judge's answer to this very report, if there is one."""
+def _print_answer(path: str, stem: str) -> bool:
+    """Print the judge's answer to this very report; return whether there is one."""
     try:
         with open(path, "rb") as file:
             bound, _, answer = file.read(ANSWER_MAX_BYTES).partition(b"\n")
         os.unlink(path)
     except OSError:
-        return
-    if bound == stem.encode():
-        os.write(1, answer)
+        return False
+    if bound != stem.encode():
+        return False
+    os.write(1, answer)
+    return True
 
 
 def _leave_behind() -> None:
