@@ -18,10 +18,18 @@ TESTS = [{"request": {"tool": "x"}, "decision": "ask"}]
 def decide(request):
     return {"decision": "ask", "reason": "it asks"}
 '''
+NO_LAST_COMMA = ABOVE.replace("TESTS = [{", "TESTS = [\n    {").replace("}]", "}  # asks\n]")
+TABS = ABOVE.replace("    return", "\treturn")
+# Line ends for Python's strings, not for its parser.
+STRANGE_LINE_ENDS = ABOVE.replace("everything", "every\u2028thing").replace("TESTS", "#\x0c\nTESTS")
 ARGS: dict[str, Any] = {"command": "rm -r 'build'\n", "n": 1.5, "deep": [None, True, {"a": "ü"}]}
 
 
-@pytest.mark.parametrize("source", [DEFAULT, ABOVE], ids=["default", "tests above"])
+@pytest.mark.parametrize(
+    "source",
+    [DEFAULT, ABOVE, NO_LAST_COMMA, TABS, STRANGE_LINE_ENDS],
+    ids=["default", "tests above", "no last comma", "tabs", "strange line ends"],
+)
 def test_allow_always_adds_a_rule_and_a_test(source: str) -> None:
     made = allow_always(source, "shell.exec", ARGS, by="human:ana")
     scope: dict[str, Any] = {}
@@ -43,7 +51,15 @@ def test_allow_always_of_other_arguments_asks_as_before() -> None:
     assert other["decision"] == "ask"
 
 
-@pytest.mark.parametrize("source", ["export default 1 {", "x = 1"])
-def test_allow_always_of_another_language_is_refused(source: str) -> None:
-    with pytest.raises(InvalidOperation, match="extend it by hand"):
+@pytest.mark.parametrize(
+    "source",
+    [
+        "export default 1 {",
+        "x = 1",
+        'TESTS = []\ndef decide(request): return "allow"\n',
+        "TESTS = [({})]\ndef decide(request):\n    return 1\n",
+    ],
+)
+def test_allow_always_of_a_source_that_it_cannot_extend_is_refused(source: str) -> None:
+    with pytest.raises(InvalidOperation, match=r"extend .* by hand"):
         allow_always(source, "x", {}, by="human:ana")

@@ -20,44 +20,39 @@ def allow_always(source: str, tool: str, args: Mapping[str, Json], *, by: str) -
         InvalidOperation: The source is not a Python policy with ``decide`` and ``TESTS``.
     """
     decide, tests = _find(source)
-    lines = source.splitlines(keepends=True)
+    # As bytes: the parser counts them, and a text has more line ends than it knows.
+    lines = source.encode().splitlines(keepends=True)
     given = dict(args)
     reason = f"{by} approved it for good"[:REASON_CHARS_MAX]
     first, *more = decide.body
     is_described = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     before = more[0] if is_described and more else first
-    name, indent = decide.args.args[0].arg, " " * before.col_offset
-    rule = (
-        f'{indent}if {name}["tool"] == {tool!r} and {name}["args"] == {given!r}:\n'
-        f'{indent}    return {{"decision": "allow", "reason": {reason!r}}}\n'
-    )
-    test = f'    {{"request": {{"tool": {tool!r}, "args": {given!r}}}, "decision": "allow"}},\n'
-    edits = [(before.lineno - 1, 0, rule), (*_end_of(tests, lines), test)]
+    name, indent = decide.args.args[0].arg, lines[before.lineno - 1][: before.col_offset]
+    if indent.strip():
+        raise InvalidOperation("decide is written in one line: extend the policy by hand")
+    rule = [
+        f'if {name}["tool"] == {tool!r} and {name}["args"] == {given!r}:\n',
+        f'    return {{"decision": "allow", "reason": {reason!r}}}\n',
+    ]
+    case = f'{{"request": {{"tool": {tool!r}, "args": {given!r}}}, "decision": "allow"}}'
+    edits = [
+        (before.lineno - 1, 0, b"".join(indent + line.encode() for line in rule)),
+        (*_end_of(tests), (",\n    " if tests.elts else "\n    ").encode() + case.encode()),
+    ]
     # The later one first: what stands before it does not move.
     for line, column, text in sorted(edits, reverse=True):
-        head, tail = lines[line][:column], lines[line][column:]
-        if text is test:
-            lines[line] = _open_list(head) + test + tail
-        else:
-            lines.insert(line, rule)
-    made = "".join(lines)
-    # The last test may stand without a comma on a line of its own.
-    _find(made)
+        lines[line] = lines[line][:column] + text + lines[line][column:]
+    made = b"".join(lines).decode()
+    if len(_find(made)[1].elts) != len(tests.elts) + 1:
+        raise InvalidOperation("TESTS is written in an unusual way: extend the policy by hand")
     return made
 
 
-def _end_of(tests: ast.List, lines: list[str]) -> tuple[int, int]:
-    """Return where the bracket stands that closes the tests: the line and the character."""
-    line, end = (tests.end_lineno or 1) - 1, (tests.end_col_offset or 1) - 1
-    # The parser counts bytes.
-    return line, len(lines[line].encode()[:end].decode())
-
-
-def _open_list(head: str) -> str:
-    """Return the line before that bracket, so that another item may follow."""
-    if not head.strip():
-        return head
-    return head.rstrip() + ("\n" if head.rstrip().endswith((",", "[")) else ",\n")
+def _end_of(tests: ast.List) -> tuple[int, int]:
+    """Return where another test follows: after the last one, or after the opening bracket."""
+    if tests.elts:
+        return (tests.elts[-1].end_lineno or 1) - 1, tests.elts[-1].end_col_offset or 0
+    return tests.lineno - 1, tests.col_offset + 1
 
 
 def _find(source: str) -> tuple[ast.FunctionDef, ast.List]:
