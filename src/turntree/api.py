@@ -566,7 +566,7 @@ class Tree:
         recorded = RecordedToolCalls(on.database, self.ledger, _describe_foreign)
         return Policies(
             PolicyStore(on.database), self.members.store, on.clock, self.authority.own,
-            on.find_evaluator, recorded.read,
+            self.programs, on.find_evaluator, recorded.read,
         )  # fmt: skip
 
     @cached_property

@@ -1,5 +1,6 @@
 """A policy decides alike in both lanes, and one that is broken denies."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,26 @@ async def test_broken_policy_denies(evaluator: Evaluator, body: str, lane: Polic
     decision = await decide(evaluator, policy_of(body, lane))
     assert decision.verdict == "deny"
     assert "the policy" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (BROKEN["never ends"], "the policy failed: it took longer than 100 ms"),
+        (BROKEN["takes memory"], "the policy failed: it needs more than 64 MiB of memory"),
+    ],
+)
+async def test_policy_over_a_limit_says_which(evaluator: Evaluator, body: str, reason: str) -> None:
+    assert (await decide(evaluator, policy_of(body, "monty"))).reason == reason
+
+
+async def test_policy_without_monty_denies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    decision = await decide(
+        Evaluator(MontyLane(), Bubblewrap), policy_of('return "allow"', "monty")
+    )
+    assert decision.verdict == "deny"
+    assert decision.reason == "the policy could not run: Monty is not installed"
 
 
 @pytest.mark.parametrize("lane", LANES)

@@ -49,7 +49,14 @@ def test_read_policy_of_a_script_returns_docstring_and_tests() -> None:
         (SOURCE.replace('"""Allow everything."""', ""), "no docstring"),
         (SOURCE.replace("TESTS", "OTHERS"), "no tests"),
         (SOURCE.replace('[{"request"', '[dict()] + [{"request"'), "not a literal list"),
-        (SOURCE.replace('"decision": "allow", "name"', '"decision": "perhaps", "name"'), "test 1"),
+        (
+            SOURCE.replace('"decision": "allow", "name"', '"decision": "perhaps", "name"'),
+            "test 1: 'perhaps' is not one of allow, deny, ask, rewrite",
+        ),
+        (SOURCE.replace('{"tool": "a"}', "{{}: 1}"), "not a literal list"),
+        (SOURCE.replace("everything.", r"\x00"), "NUL"),
+        (SOURCE.replace("everything.", r"\ud800"), "surrogate"),
+        (SOURCE.replace("def decide", "async def decide"), "cannot wait"),
         (SOURCE + "def f(:\n", "line 12 of the policy"),
         (SOURCE + "#" * 70_000, "at most 65536 bytes"),
         (SOURCE + "\ud800", "not text"),
@@ -74,5 +81,5 @@ def test_mark_returns_of_a_function_inside_leaves_it_alone() -> None:
 
 def test_language_of_another_file_is_refused() -> None:
     assert language_of("policy.ts") == "typescript"
-    with pytest.raises(InvalidOperation):
+    with pytest.raises(InvalidOperation, match=r"must end in \.py, \.js, \.mjs or \.ts"):
         language_of("policy.rb")

@@ -50,6 +50,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "model.share_provider": "turntree model configure {model} --provider PROVIDER     "
     "its owner: turntree program invite {provider} NAME",
     "policy.history": "turntree policy history",
+    "policy.show_active": "turntree show resource://approval-policy/policy.py     "
+    "the policy in force, as an example",
+    "policy.test": "turntree policy test {number}",
     "program.explain_options": "turntree {kind} create --help",
     "program.grant": "its owner: turntree program grant {program} {grantee} {access}",
     "program.kinds": "turntree program kinds",

@@ -11,6 +11,8 @@ from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
 from turntree.core.clock import Clock
 from turntree.core.errors import Hint, InvalidOperation, NotFound, PermissionDenied
+from turntree.core.program import name_in
+from turntree.core.run import ASSISTANT
 from turntree.core.value import Facet, value
 from turntree.policy.call import JudgedCall
 from turntree.policy.decision import PolicyDecision, Verdict
@@ -19,6 +21,7 @@ from turntree.policy.judge import PolicyJudge
 from turntree.policy.local import shipped_policy
 from turntree.policy.policy import Policy, PolicyLane, PolicyTest, read_policy
 from turntree.policy.store import PolicyStore, PolicyVersion
+from turntree.programs.service import Programs
 from turntree.sandbox.code import Language
 
 NOTES_CHARS_MAX = 1000
@@ -61,6 +64,7 @@ class Policies(Facet):
     members: MemberStore
     world: Clock
     own: ExecutionContext
+    programs: Programs
     find_evaluator: Callable[[], Evaluator]
     read_calls: ReadCalls
 
@@ -79,12 +83,13 @@ class Policies(Facet):
 
         Raises:
             PermissionDenied: Only members may propose; the denial is recorded.
+            NotFound: There is no such agent.
             InvalidOperation: It has no ``decide``, docstring or test.
         """
         policy = read_policy(source, language, lane)
         if notes is not None and len(notes) > NOTES_CHARS_MAX:
             raise InvalidOperation(f"notes have at most {NOTES_CHARS_MAX} characters")
-        return await self._record(policy, agent, notes)
+        return await self._record(policy, await self._require_agent(agent), notes)
 
     async def test(self, policy: Policy) -> list[PolicyTestResult]:
         """Return the results of a policy's tests."""
@@ -102,9 +107,10 @@ class Policies(Facet):
 
         Raises:
             PermissionDenied: Only an admin who acts directly may; the denial is recorded.
-            NotFound: There is no such version.
+            NotFound: There is no such version, or no such agent.
             InvalidOperation: One of its tests fails.
         """
+        agent = await self._require_agent(agent)
         by, at = await require_action(self.members, ACTIVATE_POLICIES, self.own), self.world.now()
         acting = (find_current() or self.own).principal
         if acting.kind != "human":
@@ -118,7 +124,7 @@ class Policies(Facet):
             raise InvalidOperation(
                 f"{len(failed)} of {version.tests} tests fail, first {first.test.name!r}:"
                 f" {first.decision.verdict} instead of {first.test.verdict}",
-                hint=Hint("policy.history"),
+                hint=Hint("policy.test", {"number": str(number)}),
             )
         if version.number == 0:
             version = await self._record(version.policy, agent, "the shipped policy")
@@ -129,9 +135,9 @@ class Policies(Facet):
 
     async def history(self, *, agent: str | None = None) -> list[PolicyVersion]:
         """Return all versions, newest first, and the shipped one, which is number 0."""
-        versions = await self.store.list_versions(agent)
+        versions = await self.store.list_versions(_name_of(agent))
         shipped = shipped_policy()
-        is_active = agent is None and not any(one.is_active for one in versions)
+        is_active = not agent and not any(one.is_active for one in versions)
         return [
             *versions,
             PolicyVersion(
@@ -170,6 +176,18 @@ class Policies(Facet):
             decision = await evaluator.decide(policy, call)
             yield RecordedDecision(turn, call, decision, verdict)
 
+    async def _require_agent(self, agent: str | None) -> str | None:
+        """Return the name of an agent: a policy of a mistyped one would never be asked."""
+        if not agent or agent == ASSISTANT:
+            return agent or None
+        found = await self.programs.get(agent)
+        if found.kind != "agent":
+            raise InvalidOperation(
+                f"{found.name!r} is a {found.kind}, not an agent",
+                hint=Hint("program.list_kind", {"kind": "agent"}),
+            )
+        return found.name
+
     async def _record(self, policy: Policy, agent: str | None, notes: str | None) -> PolicyVersion:
         by, at = await require_action(self.members, PROPOSE_POLICIES, self.own), self.world.now()
         await self.members.ensure(at=at)
@@ -178,3 +196,7 @@ class Policies(Facet):
             roles=roles_with(PROPOSE_POLICIES),
         )  # fmt: skip
         return await self.get(number, agent=agent)
+
+
+def _name_of(agent: str | None) -> str | None:
+    return name_in(agent) if agent else None

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast, get_args
 import orjson
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import InvalidOperation, NotCanonical
+from turntree.core.errors import Hint, InvalidOperation, NotCanonical
 from turntree.core.ids import Digest
 from turntree.core.value import value
 from turntree.policy.decision import VERDICTS, Verdict
@@ -23,6 +23,7 @@ PolicyLane = Literal["monty", "process"]
 LANES: Final[tuple[PolicyLane, ...]] = get_args(PolicyLane)
 SOURCE_BYTES_MAX: Final = 65_536
 TESTS_MAX: Final = 1000
+_EXAMPLE: Final = Hint("policy.show_active")
 _SUFFIXES: Final[Mapping[str, Language]] = {
     ".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript",
 }  # fmt: skip
@@ -68,8 +69,9 @@ def language_of(name: str) -> Language:
     for suffix, language in _SUFFIXES.items():
         if name.endswith(suffix):
             return language
-    known = " or ".join(_SUFFIXES)
-    raise InvalidOperation(f"{name[-60:]!r} is not a policy: the name must end in {known}")
+    *known, last = _SUFFIXES
+    ends = f"{', '.join(known)} or {last}"
+    raise InvalidOperation(f"{name[-40:]!r} is not a policy: the name must end in {ends}")
 
 
 @lru_cache(64)
@@ -90,14 +92,23 @@ def read_policy(
     if size > SOURCE_BYTES_MAX:
         raise InvalidOperation(f"a policy has at most {SOURCE_BYTES_MAX} bytes")
     docstring, tests = _describe(source) if language == "python" else _describe_script(source)
+    # An escape in the docstring can name what no text of the database may have.
+    if "\0" in source + docstring or _has_surrogate(docstring):
+        raise InvalidOperation("the policy has a NUL character or half of a surrogate pair")
     if not docstring:
-        raise InvalidOperation("the policy has no docstring that says what it allows")
+        raise InvalidOperation(
+            "the policy has no docstring that says what it allows", hint=_EXAMPLE
+        )
     if not tests:
-        raise InvalidOperation("the policy has no tests: it needs a list TESTS")
+        raise InvalidOperation("the policy has no tests: it needs a list TESTS", hint=_EXAMPLE)
     if language != "python" and lane == "monty":
         raise InvalidOperation(f"{language} runs as a process, not in Monty")
     chosen: PolicyLane = lane or ("monty" if language == "python" else "process")
     return Policy(source, language, docstring, tests, chosen)
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= one <= "\udfff" for one in text)
 
 
 @lru_cache(64)
@@ -149,7 +160,9 @@ def _find_decide(module: ast.Module) -> ast.FunctionDef:
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and node.name == "decide":
             return node
-    raise InvalidOperation("the policy defines no function decide(request)")
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == "decide":
+            raise InvalidOperation("decide is an async function, and a policy cannot wait")
+    raise InvalidOperation("the policy defines no function decide(request)", hint=_EXAMPLE)
 
 
 def _list_returns(function: ast.FunctionDef) -> list[ast.Return]:
@@ -179,14 +192,14 @@ def _describe(source: str) -> tuple[str, tuple[PolicyTest, ...]]:
                 continue
         try:
             return ast.get_docstring(module) or "", _read_tests(ast.literal_eval(literal))
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InvalidOperation("TESTS is not a literal list") from error
     return ast.get_docstring(module) or "", ()
 
 
 def _describe_script(source: str) -> tuple[str, tuple[PolicyTest, ...]]:
     if _SCRIPT_DECIDE.search(source) is None:
-        raise InvalidOperation("the policy defines no function decide(request)")
+        raise InvalidOperation("the policy defines no function decide(request)", hint=_EXAMPLE)
     doc, tests = _SCRIPT_DOC.search(source), _SCRIPT_TESTS.search(source)
     said = "" if doc is None else doc.group(1)
     docstring = "\n".join(line.strip().removeprefix("*").strip() for line in said.splitlines())
@@ -213,8 +226,11 @@ def _read_test(entry: object, number: int) -> PolicyTest:
             test = cast("Mapping[str, Any]", entry)
             members: Mapping[str, Any] = test["request"]
             name = test.get("name", "")
+        case {"request": Mapping(), "decision": word}:
+            known = ", ".join(VERDICTS)
+            raise InvalidOperation(f"test {number}: {word!r:.40} is not one of {known}")
         case _:
-            raise InvalidOperation(f"test {number} has no request and decision")
+            raise InvalidOperation(f"test {number} has no request and decision", hint=_EXAMPLE)
     try:
         canonical(members)
     except NotCanonical as error:

@@ -74,3 +74,17 @@ def test_policy_tried_without_calls_says_how_to_get_some(turntree: Call, tmp_pat
 
 def test_explain_of_a_turn_without_judged_calls_says_so(planted: Call) -> None:
     assert "no call of this turn was judged" in planted("policy", "explain").err
+
+
+def test_policy_of_an_agent_that_does_not_exist_is_refused(turntree: Call, tmp_path: Path) -> None:
+    refused = turntree("policy", "propose", write(tmp_path), "--agent", "atlsa")
+    assert refused.code == 3
+    assert "no program 'atlsa'" in refused.err
+    assert turntree("policy", "activate", "0", "--agent", "atlsa").code == 3
+
+
+def test_policy_of_an_agent_is_found_by_its_address(turntree: Call, tmp_path: Path) -> None:
+    turntree("agent", "create", "atlas")
+    turntree("policy", "propose", write(tmp_path), "--agent", "@(atlas)")
+    (first, _) = map(json.loads, turntree("policy", "history", "--agent", "atlas", "--json").lines)
+    assert (first["number"], first["agent"]) == (1, "atlas")

@@ -1,15 +1,19 @@
 """What a person decides about a request: which verb, with which arguments or answer."""
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import click
 
 from turntree.cli.common.request_text import short_request
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation
+from turntree.core.errors import InvalidOperation, PermissionDenied
 from turntree.policy.approval import Approval
+
+AGENT_VARIABLES: Final = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_THREAD_ID")
+"""What coding agents set in the shells that they run commands in."""
 
 
 class RequestVerbs(Protocol):
@@ -46,12 +50,26 @@ Verdict = Callable[[RequestVerbs], Awaitable[Approval]]
 """Decides about one request."""
 
 
+def require_person() -> None:
+    """Refuse to decide in the shell of a coding agent: it would approve its own calls.
+
+    Raises:
+        PermissionDenied: A coding agent runs this command.
+    """
+    if name := next((one for one in AGENT_VARIABLES if os.environ.get(one)), None):
+        raise PermissionDenied(
+            f"an agent cannot decide, and {name} is set here: use another terminal"
+        )
+
+
 def choose_verdict(one: Approval, said: str) -> Verdict | None:
     """Return what a line decides about a request; None if it says nothing of the kind.
 
     Raises:
         InvalidOperation: Edited arguments are not a JSON object, or nothing was changed.
+        PermissionDenied: A coding agent runs this command.
     """
+    require_person()
     if one.kind == "question":
         return lambda verbs: verbs.answer(one.id, read_answer(one, said))
     word, _, rest = said.partition(" ")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turntree.cli.command import Terminal, verb
+from turntree.cli.common.verdicts import require_person
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, counted, table
 from turntree.cli.param_types import REVISION
@@ -62,7 +63,9 @@ def propose(terminal: Terminal, file: Path, agent: str | None, lane: Any, note: 
     terminal.tell(said, document, undo=None)
     if not terminal.as_json:
         _print_failed(terminal, failed)
-        if not failed:
+        if failed:
+            terminal.note(f"next: turntree policy test {positional(str(file))}")
+        else:
             terminal.note(f"next: turntree policy try {positional(str(file))}")
             terminal.note(f"      turntree policy activate {made.number}{_of(agent)}")
 
@@ -103,6 +106,7 @@ def activate(terminal: Terminal, number: int, agent: str | None) -> None:
 
     A version with a failing test is refused. Only an admin can activate one, and no agent for them.
     """
+    require_person()
 
     async def act(opened: CliContext) -> "tuple[PolicyVersion, PolicyVersion]":
         policies = opened.tree.policies
@@ -203,9 +207,12 @@ def _read(file: Path, lane: Any) -> "Policy":
     from turntree.policy.policy import language_of, read_policy
 
     try:
-        source = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidOperation(f"{str(file)[-60:]!r} cannot be read: {error}"[:79]) from error
+        # Some editors begin a file with a byte order mark.
+        source = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InvalidOperation(f"cannot read {str(file)[-60:]!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidOperation(f"{str(file)[-60:]!r} is not UTF-8 text") from error
     return read_policy(source, language_of(file.name), lane)
 
 
