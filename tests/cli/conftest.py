@@ -32,6 +32,10 @@ FROM_OUTSIDE = (
     "TURNTREE_COLOR",
     "NO_COLOR",
     "COLUMNS",
+    # Set where an agent runs these tests, which is then refused what a person decides.
+    "CLAUDECODE",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
 )
 
 

@@ -35,6 +35,7 @@ EXPIRES_MAX_S: Final = 365 * 24 * 60 * 60
 NOTE_CHARS_MAX: Final = 2_000
 ID_TAIL_CHARS: Final = 8
 """The characters of an id that are shown: its end, because ids of one moment begin alike."""
+_OPEN: Final[frozenset[ApprovalState]] = frozenset({"pending", "approved", "edited", "answered"})
 _DURATION: Final = pattern(r"(\d{1,6})([mhdw])")
 _UNIT_S: Final = {"m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60}
 
@@ -80,8 +81,7 @@ class Approval:
 
     def verdict_at(self, now: Timestamp) -> ApprovalState:
         """Return what holds now: what was not used until it expired allows nothing."""
-        is_open = self.state in ("pending", "approved", "edited", "answered")
-        return "expired" if is_open and self.expires_at <= now else self.state
+        return "expired" if self.state in _OPEN and self.expires_at <= now else self.state
 
     @property
     def allowed_args(self) -> Mapping[str, Json] | None:
@@ -142,24 +142,39 @@ def read_duration(text: str) -> int:
     return seconds
 
 
-def find_request(given: str | None, waiting: Sequence[Approval]) -> Approval:
-    """Return the request that the beginning of an id names; None names the only one.
+def find_request(
+    given: str | None, waiting: Sequence[Approval], over: Sequence[Approval] = ()
+) -> Approval:
+    """Return the request that the beginning or the end of an id names; None names the only one.
+
+    ``over`` are requests that do not wait any more: the error says what became of the one that is
+    named.
 
     Raises:
         NotFound: No request that waits has such an id.
+        InvalidOperation: The request was decided, has expired or was canceled.
         Ambiguous: Several could be meant.
     """
-    # Ids of one moment begin alike, so their ends name them too.
-    named = [
-        one
-        for one in waiting
-        if given is None or (given and (one.id.startswith(given) or one.id.endswith(given)))
-    ]
-    match named:
+    match [one for one in waiting if given is None or _is_named(one, given)]:
         case [only]:
             return only
         case []:
+            if given is not None and (ended := [one for one in over if _is_named(one, given)]):
+                raise InvalidOperation(_ending(ended[0]), hint=Hint("approval.list"))
             what = "nothing waits" if given is None else f"no request {given[:80]!r} waits"
             raise NotFound(f"{what} to be decided", hint=Hint("approval.list"))
-        case _:
+        case named:
             raise Ambiguous(f"{len(named)} requests wait: name one", hint=Hint("approval.list"))
+
+
+def _is_named(one: Approval, given: str) -> bool:
+    # Ids of one moment begin alike, so their ends name them too.
+    return bool(given) and (one.id.startswith(given) or one.id.endswith(given))
+
+
+def _ending(one: Approval) -> str:
+    short = one.id[-ID_TAIL_CHARS:]
+    if one.decided_by is not None and one.decided_by.startswith("human:"):
+        state = "approved" if one.state == "used" else one.state
+        return f"{short} was answered already: {state} by {one.decided_by} at {one.decided_at}"
+    return f"{short} was canceled" if one.state == "canceled" else f"{short} has expired"

@@ -1,7 +1,10 @@
 """``inbox``, ``approve``, ``reject``, ``edit`` and ``answer``: a person decides what waits."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +49,9 @@ def test_inbox_shows_the_command_that_waits_and_approve_allows_it(turntree: Call
     assert "the call of Bash is approved" in turntree("approve", request[-8:]).out
     assert "nothing is unread" in turntree("inbox").err
     again = turntree("approve", request[-8:])
-    assert again.code == 3
-    assert "waits to be decided" in again.err
+    assert again.code == 1
+    assert f"{request[-8:]} was answered already: approved by human:ana at 2" in again.err
+    assert turntree("approve", "f" * 8).code == 3
     states = [one.get("state") for one in turntree("inbox", "--all", "--json").documents]
     assert "approved" in states
 
@@ -74,7 +78,7 @@ def test_edit_allows_other_arguments(turntree: Call, monkeypatch: pytest.MonkeyP
 
 def test_answer_of_a_call_is_refused(turntree: Call) -> None:
     ask({"command": "a"})
-    assert "a foreign call cannot be answered" in turntree("answer", "yes").err
+    assert "is a call, which cannot be answered" in turntree("answer", "yes").err
 
 
 def test_request_of_another_person_is_absent(
@@ -86,12 +90,24 @@ def test_request_of_another_person_is_absent(
     assert turntree("approve", request).code == 3
 
 
-def test_approve_in_the_shell_of_an_agent_is_refused(
-    turntree: Call, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("approve",),
+        ("reject",),
+        ("edit", "{}"),
+        ("answer", "yes"),
+        ("send", "main", "--instead", "go on"),
+        ("policy", "activate", "0"),
+    ],
+    ids=" ".join,
+)
+def test_decision_in_the_shell_of_an_agent_is_refused(
+    turntree: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     ask({"command": "a"})
     monkeypatch.setenv("CLAUDECODE", "1")
-    refused = turntree("approve")
+    refused = turntree(*words)
     assert refused.code != 0
     assert "an agent cannot decide" in refused.err
 
@@ -104,7 +120,68 @@ def test_args_are_drawn_by_their_kind() -> None:
     assert edited == ["--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-x = 1", "+x = 2"]
     assert draw_args({"path": "a.py", "content": "x"})[0] == "--- /dev/null"
     assert draw_args({"n": 1}) == ["{", '  "n": 1', "}"]
-    assert "\x1b" not in "".join(draw_args({"command": "a\x1b[2Jb"}))
+
+
+HIDDEN = {
+    "an escape sequence with text in it": (
+        "ls \x1b]0;; rm -rf ~ \x07",
+        r"ls \u001b]0;; rm -rf ~ \u0007",
+    ),
+    "a text that runs backwards": ("ls \u202e# x", r"ls \u202e# x"),
+    "characters without width": ("ls a\u200bb\U000e0041", r"ls a\u200bb\udb40\udc41"),
+    "line ends of other alphabets": ("ls\r\u2028rm", r"ls\r\u2028rm"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN)
+def test_hidden_text_of_a_request_is_shown(text: str, shown: str) -> None:
+    assert draw_args({"command": text}) == [f"$ {shown}"]
+    assert draw_args({"q": text})[1] == f'  "q": "{shown}"'
+    assert draw_args({"path": "a", "content": f"    {text}"})[3:] == [f"+    {shown}"]
+    assert draw_args({"path": text, "content": "x"})[1] == f"+++ b/{shown}"
+
+
+POLICY = '''"""Ask about each call."""
+
+TESTS = [{"request": {"tool": "x"}, "decision": "ask"}]
+
+
+def decide(request):
+    return "ask"
+'''
+
+
+def plant_keeper() -> None:
+    """Create an agent that makes a call, with a policy of its own that asks about it."""
+    reply = {"tools": [{"tool": "ledger.search", "args": {"query": "depot"}}]}
+    rules: Any = [{"when": "", "replies": [reply, {"text": "done"}]}]
+    keeper: Any = {"default_model": "@(m)", "functions": ["ledger.search"]}
+
+    async def act() -> None:
+        settings = Settings(Path(), os.environ["TURNTREE_DATABASE_URL"], "tests", user="ana")
+        async with open_tree(settings) as tree:
+            of, provider = tree.programs, {"provider_type": "scripted", "rules": rules}
+            await of.create("provider", "script", provider)
+            await of.create("model", "m", {"model_id": "scripted-1", "provider": "@(script)"})
+            await of.create("agent", "keeper", keeper)
+            made = await tree.policies.propose(POLICY, agent="keeper", lane="process")
+            await tree.policies.activate(made.number, agent="keeper")
+
+    anyio.run(act)
+
+
+def test_send_says_that_it_waits_and_always_extends_the_policy_that_asked(turntree: Call) -> None:
+    plant_keeper()
+    words = [sys.executable, "-m", "turntree", "send", "@(keeper)", "go"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as sending:
+        assert sending.stderr is not None
+        told = list(takewhile(lambda line: "turntree inbox" not in line, sending.stderr))
+        sending.terminate()
+    assert told[-1].startswith("a person has to decide first")
+    done = turntree("approve", "--always")
+    assert "next: turntree policy activate 2 --agent keeper" in done.err
+    (extended, *_) = turntree("policy", "history", "--agent", "keeper", "--json").documents
+    assert (extended["number"], extended["lane"], extended["tests"]) == (2, "process", 2)
 
 
 def question(schema: Mapping[str, Any] | None = None) -> Approval:

@@ -8,7 +8,7 @@ from turntree.cli.client.opened import on_server
 from turntree.cli.command import Terminal
 from turntree.client.approvals import ApprovalsApi
 from turntree.core.canonical import Json
-from turntree.core.errors import TurntreeError
+from turntree.core.errors import Ambiguous, NotFound, TurntreeError
 from turntree.core.ids import Digest, RunId, SessionId, Timestamp
 from turntree.core.value import value
 from turntree.policy.approval import Approval, ApprovalKind, ApprovalState, find_request
@@ -42,7 +42,13 @@ class ServedApprovals:
     async def find(self, start: str | None = None) -> Approval:
         """Return the request that the beginning or the end of an id names."""
         waiting = await self.list_waiting(mine=start is None, limit=WAITING_READ_MAX)
-        return find_request(start, waiting)
+        try:
+            return find_request(start, waiting)
+        except Ambiguous:
+            raise
+        except NotFound:
+            over = [] if start is None else await self.list_all(limit=WAITING_READ_MAX)
+            return find_request(start, (), over)
 
     async def approve(self, id: str, *, note: str | None = None) -> Approval:
         """Allow a call, once."""

@@ -18,6 +18,7 @@ from turntree.cli.common.reply import (
     streaming,
     tell_answer,
 )
+from turntree.cli.common.verdicts import require_person
 from turntree.cli.output.dialogue import draw_talk
 from turntree.cli.output.stream_printer import turn_document
 from turntree.cli.output.text import clean, counted
@@ -78,6 +79,7 @@ def send(
         is_label = find_label(name) is not None
         begins = is_label and await opened.find_session(name) is None
         if instead:
+            require_person()
             count = await opened.client.approvals.reject_waiting(name, note=INSTEAD)
             note_rejected(terminal, count)
         queued = await opened.client.runs.post(name, text, key=key, **options)

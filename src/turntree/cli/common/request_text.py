@@ -1,7 +1,8 @@
 """Requests as people decide about them: a command, a change of a file, or JSON.
 
 Pure, like ``cli.output.text``. What a model wrote is shown whole: a part that is left out could be
-the one that matters.
+the one that matters. So a character that a terminal would obey, or that has no width, is shown by
+its number: elsewhere such characters are dropped, with the text inside of an escape sequence.
 """
 
 import difflib
@@ -9,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from turntree.cli.output.text import age, clean, clean_block, duration
+from turntree.cli.output.text import TAB_COLUMNS, age, clean, clean_block, duration
 from turntree.core.canonical import Json
 from turntree.core.ids import Timestamp
 from turntree.policy.approval import ID_TAIL_CHARS, Approval
@@ -30,9 +31,9 @@ def draw_request(one: Approval, now: Timestamp) -> list[str]:
     """Return the lines that show a request."""
     asks = "asks" if one.kind == "question" else f"asks to call {clean(one.tool)}"
     where = f" in {clean(one.label)}" if one.label else f" in {clean(one.folder or one.origin)}"
-    lines = [
-        f"{short_request(one)}  {clean(one.requested_by)} {asks}{where}, {age(one.created_at, now)}"
-    ]
+    since = age(one.created_at, now)
+    when = since if since == "now" else f"{since} ago"
+    lines = [f"{short_request(one)}  {clean(one.requested_by)} {asks}{where}, {when}"]
     if one.reason:
         line = "" if one.line is None else f" (line {one.line} of the policy)"
         lines.append(f"    why: {clean(one.reason)}{line}")
@@ -71,7 +72,7 @@ def draw_args(args: Mapping[str, Json]) -> list[str]:
             command = json.dumps(command, ensure_ascii=False)
         if isinstance(command, str):
             del rest[name]
-            first, *more = clean_block(command) or [""]
+            first, *more = _exact_lines(command)
             return [f"$ {first}", *(f"  {line}" for line in more), *_rest(rest)]
     path = next((name for name in _PATHS if isinstance(rest.get(name), str)), None)
     before = next((name for name in _BEFORE if isinstance(rest.get(name), str)), None)
@@ -80,12 +81,11 @@ def draw_args(args: Mapping[str, Json]) -> list[str]:
     if path is not None and (after is not None or content is not None):
         old = "" if before is None else str(rest.pop(before))
         new = str(rest.pop(str(after or content)))
-        name = clean(str(rest.pop(path)))
+        name = str(rest.pop(path))
         changed = difflib.unified_diff(
-            old.splitlines(), new.splitlines(), f"a/{name}" if old else "/dev/null", f"b/{name}",
-            lineterm="",
-        )  # fmt: skip
-        return [*(clean(line) for line in changed), *_rest(rest)]
+            _lines(old), _lines(new), f"a/{name}" if old else "/dev/null", f"b/{name}", lineterm=""
+        )
+        return [*(_exact(line) for line in changed), *_rest(rest)]
     return _json(rest)
 
 
@@ -108,4 +108,22 @@ def _rest(rest: Mapping[str, Json]) -> list[str]:
 
 
 def _json(value: Json) -> list[str]:
-    return clean_block(json.dumps(value, ensure_ascii=False, indent=2))
+    return _exact_lines(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, which end with a line feed and nothing else."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _exact_lines(text: str) -> list[str]:
+    return [_exact(line) for line in text.split("\n")]
+
+
+def _exact(line: str) -> str:
+    """Return a line in which each character can be seen, as JSON writes those that cannot."""
+    shown = line.expandtabs(TAB_COLUMNS)
+    if shown.isprintable():
+        return shown
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in shown)

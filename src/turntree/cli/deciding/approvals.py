@@ -1,21 +1,31 @@
 """``approve``, ``reject``, ``edit`` and ``answer``: decide what waits for a person."""
 
-import os
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from turntree.cli.command import Terminal, is_asked, verb
 from turntree.cli.common.foreign_approvals import settle_decided
-from turntree.cli.common.request_text import draw_request, request_document
-from turntree.cli.common.verdicts import RequestVerbs, ask_for_args, read_answer, read_args
+from turntree.cli.common.request_text import draw_request, request_document, short_request
+from turntree.cli.common.verdicts import (
+    RequestVerbs,
+    ask_for_args,
+    read_answer,
+    read_args,
+    require_person,
+)
 from turntree.cli.context import CliContext, with_ledger
+from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
-from turntree.core.errors import PermissionDenied, Unsupported
+from turntree.core.errors import InvalidOperation, Unsupported
 from turntree.core.ids import Timestamp
 from turntree.policy.always import allow_always
 from turntree.policy.approval import Approval
+from turntree.system.shell_words import quoted
+
+if TYPE_CHECKING:
+    from turntree.policy.store import PolicyVersion
 
 T = TypeVar("T")
 _REQUEST = click.argument("request_id", metavar="[REQUEST]", required=False)
@@ -25,10 +35,6 @@ _RESUME = click.option(
     default=True,
     help="Resumption of a Claude Code that waits for it.",
 )
-
-
-AGENT_VARIABLES = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_THREAD_ID")
-"""What coding agents set in the shells that they run commands in."""
 
 
 @verb()
@@ -55,6 +61,7 @@ def approve(
     if always and terminal.find_server() is not None:
         raise Unsupported("approve --always does not work over a server")
     one, now = _find(terminal, request_id)
+    _require_call(one)
     _show(terminal, one, now, is_sure=is_sure)
 
     async def act(verbs: RequestVerbs, _: Timestamp) -> Approval:
@@ -73,6 +80,7 @@ def reject(terminal: Terminal, request_id: str | None, note: str | None) -> None
 
     REQUEST is the beginning or the end of an id. Leave it out if only one request waits for you.
     """
+    require_person()
     one, now = _find(terminal, request_id)
 
     async def act(verbs: RequestVerbs, _: Timestamp) -> Approval:
@@ -101,6 +109,7 @@ def edit(
     if arguments is None and request_id is not None and request_id.lstrip().startswith("{"):
         request_id, arguments = None, request_id
     one, now = _find(terminal, request_id)
+    _require_call(one)
     args = read_args(ask_for_args(one) if arguments is None else arguments)
 
     async def act(verbs: RequestVerbs, _: Timestamp) -> Approval:
@@ -121,23 +130,16 @@ def answer(terminal: Terminal, words: tuple[str, ...]) -> None:
     if len(named) > 1:
         raise click.UsageError("name one request and one answer, in quotes if it has several words")
     one, now = _find(terminal, named[0] if named else None)
+    if one.kind != "question":
+        raise InvalidOperation(
+            f"{short_request(one)} is a call, which cannot be answered",
+            hint=command_hint(f"turntree approve {short_request(one)}"),
+        )
 
     async def act(verbs: RequestVerbs, _: Timestamp) -> Approval:
         return await verbs.answer(one.id, read_answer(one, said))
 
     _tell(terminal, call_requests(terminal, act), now)
-
-
-def require_person() -> None:
-    """Refuse to decide in the shell of a coding agent: it would approve its own calls.
-
-    Raises:
-        PermissionDenied: A coding agent runs this command.
-    """
-    if name := next((one for one in AGENT_VARIABLES if os.environ.get(one)), None):
-        raise PermissionDenied(
-            f"an agent cannot decide, and {name} is set here: use another terminal"
-        )
 
 
 def call_requests(terminal: Terminal, act: Callable[[RequestVerbs, Timestamp], Awaitable[T]]) -> T:
@@ -151,15 +153,22 @@ def call_requests(terminal: Terminal, act: Callable[[RequestVerbs, Timestamp], A
 
 def _propose(terminal: Terminal, one: Approval) -> None:
     """Propose the policy in force with a rule that allows this call: nothing changes by itself."""
+    kind, _, name = one.requested_by.partition(" ")[0].partition(":")
 
-    async def act(opened: CliContext) -> int:
-        policies = opened.tree.policies
-        active, by = await policies.get_active(), f"human:{opened.settings.user}"
+    async def act(opened: CliContext) -> "PolicyVersion":
+        policies, by = opened.tree.policies, f"human:{opened.settings.user}"
+        active = await policies.get_active(agent=name if kind == "agent" else None)
         source = allow_always(active.source, one.tool, one.args or {}, by=by)
-        return (await policies.propose(source, notes=f"approved for good: {one.tool}")).number
+        return await policies.propose(
+            source, language=active.language, lane=active.lane, agent=active.agent,
+            notes=f"approved for good: {one.tool}",
+        )  # fmt: skip
 
-    number = with_ledger(terminal, act)
-    terminal.note(f"proposed as policy {number}; next: turntree policy activate {number}")
+    made = with_ledger(terminal, act)
+    of = "" if made.agent is None else f" --agent {quoted(made.agent)}"
+    terminal.note(
+        f"proposed as policy {made.number}; next: turntree policy activate {made.number}{of}"
+    )
 
 
 def _find(terminal: Terminal, start: str | None) -> tuple[Approval, Timestamp]:
@@ -167,6 +176,14 @@ def _find(terminal: Terminal, start: str | None) -> tuple[Approval, Timestamp]:
         return await verbs.find(start), now
 
     return call_requests(terminal, act)
+
+
+def _require_call(one: Approval) -> None:
+    if one.kind == "question":
+        raise InvalidOperation(
+            f"{short_request(one)} is a question, which is answered or rejected",
+            hint=command_hint(f"turntree answer {short_request(one)} ANSWER"),
+        )
 
 
 def _show(terminal: Terminal, one: Approval, now: Timestamp, *, is_sure: bool) -> None:

@@ -187,6 +187,9 @@ def duration(start: Timestamp, end: Timestamp) -> str:
     ms = unix_ms(end) - unix_ms(start)
     minutes, seconds = divmod(ms // 1000, 60)
     hours, minutes = divmod(minutes, 60)
+    days = hours // 24
+    if days > 1:
+        return f"{days} d {hours % 24} h"
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {seconds} s" if minutes else f"{ms / 1000:.1f} s"

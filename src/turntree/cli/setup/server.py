@@ -263,6 +263,8 @@ def _inbox_rows(user: str, counts: Counts) -> Iterator[tuple[str, str]]:
                 f"turntree human approve {clean(user)} {clean(str(one.refs['request']))}, or reject"
             )
             yield one.kind, f"{text}; {way}"
+        elif one.kind == "approval":
+            yield one.kind, text  # It begins with who asks.
         else:
             yield one.kind, f"{text}, from {clean(one.by)}"
     if inbox.unread:

@@ -22,6 +22,7 @@ from turntree.cli.common.reply import (
     tell_answer,
     wait_for,
 )
+from turntree.cli.common.verdicts import require_person
 from turntree.cli.context import CliContext
 from turntree.cli.hints import command_hint
 from turntree.cli.output.dialogue import draw_talk
@@ -36,6 +37,7 @@ from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
 from turntree.core.turn import Turn
 from turntree.routing.router import CANDIDATES_DEFAULT, CANDIDATES_MAX
+from turntree.runs.follow import Heard, RunNotice
 from turntree.runs.inbox import QueuedMessage
 
 POLL_S: Final = 0.3
@@ -43,6 +45,8 @@ TAIL_TURNS: Final = 3
 STDIN: Final = "-"
 ATTACHED_BYTES_MAX: Final = 4 * 2**20
 INSTEAD: Final = "another message came instead"
+ASKING: Final = frozenset({"approval", "question"})
+"""Why a run is parked that waits for a person."""
 UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; Ctrl-C leaves"
 
 
@@ -170,7 +174,21 @@ def send(
             terminal.note(UNSERVED)
         if stream and terminal.as_json and posted.route is not None:
             terminal.document({"event": "routed", **_went(posted)})
-        answered = wait_for(talk, posted.run, streaming(terminal) if stream else nothing)
+        shows = streaming(terminal) if stream else nothing
+
+        def hear(heard: Heard) -> None:
+            shows(heard)
+            # Otherwise nothing is shown, perhaps for days.
+            match heard:
+                case RunNotice("parked", reason) if reason in ASKING:
+                    terminal.note(
+                        "a person has to decide first; Ctrl-C leaves, and the run goes on"
+                    )
+                    terminal.note("next, elsewhere: turntree inbox")
+                case _:
+                    pass
+
+        answered = wait_for(talk, posted.run, hear)
     if stream:
         check_answer(answered)
     else:
@@ -181,6 +199,7 @@ def _reject_waiting(terminal: Terminal, talk: ChatSession, target: str) -> None:
     """End the run of a session that waits for a person, whose next message comes instead."""
     if not target:
         raise click.UsageError("--instead needs the session as TARGET")
+    require_person()
 
     async def act(opened: CliContext) -> int:
         return await opened.tree.approvals.reject_waiting(target, note=INSTEAD)

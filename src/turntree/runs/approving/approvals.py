@@ -15,7 +15,7 @@ from turntree.auth.member_store import MemberStore
 from turntree.auth.members import require_action
 from turntree.core.canonical import Json
 from turntree.core.clock import Clock
-from turntree.core.errors import InvalidOperation, PermissionDenied
+from turntree.core.errors import Ambiguous, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.ids import Digest, RunId, derived_id, unix_ms
 from turntree.core.value import Facet, value
 from turntree.ledger.sessions import Sessions
@@ -33,6 +33,8 @@ from turntree.runs.approving.approval_store import ApprovalStore
 PAGE: Final = 100
 WAITING_READ_MAX: Final = 10_000
 """Requests among which the beginning of an id is looked up."""
+OVER_READ_MAX: Final = 1_000
+"""Requests among which one is looked up that does not wait any more, the newest."""
 LOOK_S: Final = 0.5
 """How often the database is asked whether a request was decided."""
 
@@ -97,10 +99,17 @@ class Approvals(Facet):
 
         Raises:
             NotFound: There is none.
+            InvalidOperation: It does not wait any more; the message says who answered and when.
             Ambiguous: Several could be meant.
         """
         waiting = await self.list_waiting(mine=start is None, limit=WAITING_READ_MAX)
-        return find_request(start, waiting)
+        try:
+            return find_request(start, waiting)
+        except Ambiguous:
+            raise
+        except NotFound:
+            over = [] if start is None else await self.list_all(limit=OVER_READ_MAX)
+            return find_request(start, (), over)
 
     async def of_run(self, run: RunId) -> dict[str, Approval]:
         """Return the newest request about each call of a run."""
