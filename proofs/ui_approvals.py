@@ -206,7 +206,7 @@ async def decide(proof: Proof, world: UiWorld, hands: Hands, sights: Sights) -> 
         await tree.approvals.reject(last.id, note="not today")
         await seen()
         await hands.press("a")
-        await expect(page.get_by_role("status").filter(has_text="said no already")).to_be_visible()
+        await expect(page.get_by_role("status").filter(has_text="already said no")).to_be_visible()
         await page.unroute_all(behavior="ignoreErrors")
         await picture(page, "late")
         late = await ask(tree, *LATE, "late")

@@ -6,6 +6,7 @@ import {
   type Ref,
   useId,
   useImperativeHandle,
+  useMemo,
   useRef,
   useState,
 } from "react";
@@ -25,11 +26,13 @@ import {
   askerOf,
   callOf,
   commandOf,
+  exact,
   type Field,
   fieldsOf,
   headingOf,
   kindOfRequest,
   lineOf,
+  otherArgs,
   verdictOf,
 } from "./request.ts";
 import "../act/act.css";
@@ -63,7 +66,8 @@ export function Ask(props: {
   const asker = visible(askerOf(request));
   const isQuestion = request.kind === "question";
   const mayEdit = request.may_answer && !isQuestion && request.args !== null;
-  const short = request.id.slice(0, 13);
+  // Requests of one moment begin alike.
+  const short = request.id.slice(-8);
   const titleId = useId();
   const card = useRef<HTMLDivElement>(null);
   const back = () => {
@@ -83,7 +87,7 @@ export function Ask(props: {
     } catch (error) {
       const now = await readApproval(request.id).catch(() => null);
       if (now && now.state !== "pending") {
-        told(`${verdictOf(now.state, now.decided_by)}. Nothing was changed by you`);
+        told(`${verdictOf(now.state, now.decided_by)}. You changed nothing`);
         await readAgain();
       } else setTrouble(sentence(asProblem(error).detail || asProblem(error).message));
     } finally {
@@ -208,38 +212,37 @@ export function Ask(props: {
 
 /** What is asked, by its kind: a command, the lines that change, or the arguments. */
 function Asked({ request }: { request: ApprovalDocument }) {
+  // The same object for the same request: what is drawn of it is kept.
+  const shown = useMemo(() => ({ ...request, args: exact(request.args) }), [request]);
+  const call = useMemo(() => callOf(shown), [shown]);
   if (request.kind === "question") return null;
-  if (request.args === null) return <p className="note">The arguments are not kept any more.</p>;
-  const kind = kindOfRequest(request);
-  const folder = request.folder ? (
-    <p className="ask-folder">
-      in <code>{visible(request.folder)}</code>
-    </p>
-  ) : null;
-  if (kind === "change") {
-    const call = callOf(request);
-    return (
-      <div className="ask-what">
-        <p className="file-head">
-          <code>{visible(editViewer.what(call))}</code> {editViewer.result?.(call)}
-        </p>
-        <editViewer.Body call={call} />
-        {folder}
-      </div>
-    );
-  }
-  const { command: _command, cmd: _cmd, ...rest } = request.args;
+  if (shown.args === null) return <p className="note">The arguments are not kept any more.</p>;
+  const kind = kindOfRequest(shown);
+  const rest = otherArgs(shown);
+  const label = kind === "call" ? `What ${request.tool} is given` : "Its other arguments";
   return (
     <div className="ask-what">
-      {kind === "command" ? (
+      {kind === "change" ? (
         <>
-          <CodeText text={commandOf(request)} language="bash" isWrapped label="The command" />
-          <Values value={rest} label="Its other arguments" />
+          <p className="file-head">
+            <code>{visible(editViewer.what(call))}</code> {editViewer.result?.(call)}
+          </p>
+          <editViewer.Body call={call} />
         </>
-      ) : (
-        <Values value={request.args} label={`What ${request.tool} is given`} />
-      )}
-      {folder}
+      ) : kind === "command" ? (
+        <CodeText text={commandOf(shown)} language="bash" isWrapped label="The command" />
+      ) : null}
+      {kind === "call" || Object.keys(rest).length > 0 ? (
+        <>
+          {kind === "call" ? null : <p className="ask-rest">with these other arguments</p>}
+          <Values value={rest} label={label} />
+        </>
+      ) : null}
+      {request.folder ? (
+        <p className="ask-folder">
+          in <code>{visible(request.folder)}</code>
+        </p>
+      ) : null}
     </div>
   );
 }

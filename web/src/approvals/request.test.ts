@@ -3,10 +3,13 @@ import {
   answerOf,
   argsOfText,
   askerOf,
+  commandOf,
+  exact,
   fieldsOf,
   headingOf,
   kindOfRequest,
   lineOf,
+  otherArgs,
   type Request,
   verdictOf,
 } from "./request.ts";
@@ -33,6 +36,40 @@ test("a file that is written is a change", () => {
   const write = { ...CALL, tool: "fs.write", args: { path: "a.ts", content: "1\n" } };
   expect(kindOfRequest(write)).toBe("change");
   expect(lineOf(write)).toBe("Write a.ts");
+});
+
+test("a command is a command, whatever is in its text", () => {
+  const patch = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch";
+  const args = { command: `rm -rf ~; true '${patch}'` };
+  expect(kindOfRequest({ ...CALL, tool: "Bash", args })).toBe("command");
+  expect(kindOfRequest({ ...CALL, tool: "fs.write", args: { ...args, path: "a", content: "" } })).toBe(
+    "command",
+  );
+  expect(kindOfRequest({ ...CALL, tool: "apply_patch", args: { command: patch } })).toBe("change");
+});
+
+test("no argument is left out", () => {
+  const twice = { command: "ls", cmd: "rm -rf ~", timeout: 5 };
+  expect([commandOf({ ...CALL, args: twice }), otherArgs({ ...CALL, args: twice })]).toEqual([
+    "ls",
+    { cmd: "rm -rf ~", timeout: 5 },
+  ]);
+  const words = { command: ["bash", "-c", "ls", "-x"] };
+  expect(otherArgs({ ...CALL, args: words })).toEqual(words);
+  const write = { path: "a.ts", content: "1\n", url: "https://x.example" };
+  expect(otherArgs({ ...CALL, tool: "fs.write", args: write })).toEqual({ url: "https://x.example" });
+  const long = { path: "a.ts", content: `${" ".repeat(5000)}x` };
+  expect(otherArgs({ ...CALL, tool: "fs.write", args: long })).toEqual(long);
+  const edits = { path: "a.ts", edits: [{ old_string: "a", new_string: "b", replace_all: true }] };
+  expect(otherArgs({ ...CALL, tool: "MultiEdit", args: edits })).toEqual(edits);
+});
+
+test("what has no width is written out", () => {
+  const tag = String.fromCodePoint(0xe0041);
+  expect(exact({ "a\u200b": [`ls${tag}\u00a0x`, 1, null] })).toEqual({
+    "a⟨200B⟩": ["ls⟨E0041⟩⟨00A0⟩x", 1, null],
+  });
+  expect(exact("a\tb\nc d é 日本")).toBe("a\tb\nc d é 日本");
 });
 
 test("any other tool is a call with its arguments", () => {
@@ -77,6 +114,6 @@ test("edited arguments are a JSON object", () => {
 });
 
 test("who comes later is told who decided", () => {
-  expect(verdictOf("used", "human:ben")).toBe("ben approved it already");
-  expect(verdictOf("expired", null)).toBe("It waited too long and has expired");
+  expect(verdictOf("used", "human:ben")).toBe("ben already approved it");
+  expect(verdictOf("expired", null)).toBe("The request has expired");
 });

@@ -1,7 +1,7 @@
 /** A request to a person, in words: what is asked, by whom, and what an answer looks like. */
 
 import { agentName } from "../core/agents.ts";
-import { argument, type Call, COMMANDS, kindOf, pathOf } from "../thread/viewers/call.ts";
+import { argument, type Call, COMMANDS, kindOf, namesOfEdit, pathOf } from "../thread/viewers/call.ts";
 
 /** What the page knows of a request. */
 export interface Request {
@@ -14,6 +14,8 @@ export interface Request {
   label: string | null;
   question: Record<string, unknown> | null;
 }
+
+const COMMAND_NAMES = ["command", "cmd", "shell_command"] as const;
 
 export type RequestKind = "command" | "change" | "question" | "call";
 
@@ -33,15 +35,55 @@ export function callOf(request: Request): Call {
   };
 }
 
+/** What a patch is told by; any other call that has a command is one, whatever is in its text. */
+const PATCHES = "apply_patch";
+const LINE_CHARS_MAX = 4_000;
+
 export function kindOfRequest(request: Request): RequestKind {
   if (request.kind === "question") return "question";
   const call = callOf(request);
-  if (kindOf(call) === "edit") return "change";
-  return argument(call, ["command", "cmd", "shell_command"]) !== "" ? "command" : "call";
+  if (request.tool !== PATCHES && commandOf(request) !== "") return "command";
+  return kindOf(call) === "edit" ? "change" : "call";
 }
 
 export function commandOf(request: Request): string {
-  return argument(callOf(request), COMMANDS);
+  const call = callOf(request);
+  return kindOf(call) === "command" ? argument(call, COMMANDS) : argument(call, COMMAND_NAMES);
+}
+
+/** The arguments beside the command or the change: what is not seen could be what matters. */
+export function otherArgs(request: Request): Record<string, unknown> {
+  const args = request.args ?? {};
+  const call = callOf(request);
+  const names =
+    kindOfRequest(request) === "change"
+      ? namesOfEdit(call)
+      : // A list of words is joined where it is shown, so it is shown again as it is.
+        COMMANDS.filter((name) => typeof args[name] === "string" && args[name] === commandOf(request)).slice(
+          0,
+          1,
+        );
+  const isShown = names.every((name) => longestLine(String(args[name])) <= LINE_CHARS_MAX);
+  if (kindOfRequest(request) === "change" && !isShown) return args;
+  return Object.fromEntries(Object.entries(args).filter(([name]) => !names.includes(name)));
+}
+
+function longestLine(text: string): number {
+  return text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
+}
+
+/** What has no width, or is a space of another kind, in a value of any shape: as ⟨200B⟩. */
+export function exact<T>(value: T): T {
+  if (typeof value === "string")
+    return value.replace(/[\p{Cf}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, written) as T;
+  if (Array.isArray(value)) return value.map(exact) as T;
+  if (isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [exact(name), exact(one)])) as T;
+  return value;
+}
+
+function written(character: string): string {
+  return `⟨${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 }
 
 export function questionOf(request: Request): string {
@@ -90,17 +132,17 @@ export function verdictOf(state: string, by: string | null): string {
   switch (state) {
     case "approved":
     case "used":
-      return `${who} approved it already`;
+      return `${who} already approved it`;
     case "edited":
-      return `${who} approved it already, with changes`;
+      return `${who} already approved it, with changes`;
     case "rejected":
-      return `${who} said no already`;
+      return `${who} already said no`;
     case "answered":
-      return `${who} answered it already`;
+      return `${who} already answered it`;
     case "expired":
-      return "It waited too long and has expired";
+      return "The request has expired";
     default:
-      return "It is not asked any more";
+      return "The request was withdrawn";
   }
 }
 

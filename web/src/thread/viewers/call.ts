@@ -129,10 +129,21 @@ export function editsOf(call: Call): TextEdit[] {
   });
 }
 
+/** The names of the arguments that an edit of one file shows; empty where it is another kind of edit. */
+export function namesOfEdit(call: Call): string[] {
+  const args = argsOf(call);
+  if (Array.isArray(args.edits) || Array.isArray(args.replacements) || patchOf(call) !== "") return [];
+  return [PATHS, OLD_TEXTS, NEW_TEXTS].flatMap((names) => firstName(args, names) ?? []);
+}
+
 function firstText(values: object, names: readonly string[]): string | undefined {
+  const name = firstName(values, names);
+  return name === undefined ? undefined : (values as Record<string, string>)[name];
+}
+
+function firstName(values: object, names: readonly string[]): string | undefined {
   const known = values as Record<string, unknown>;
-  for (const name of names) if (typeof known[name] === "string") return known[name];
-  return undefined;
+  return names.find((name) => typeof known[name] === "string");
 }
 
 /** The text of a patch in whichever argument holds it. */
