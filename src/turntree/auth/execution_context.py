@@ -20,7 +20,7 @@ from turntree.auth.delegation import DelegationChain
 from turntree.auth.permissions import EVERYTHING, Decision, Permissions, Right
 from turntree.auth.persona import Persona
 from turntree.core.canonical import Json
-from turntree.core.errors import NotFound, PermissionDenied
+from turntree.core.errors import Hint, NotFound, PermissionDenied
 from turntree.core.ids import Timestamp
 from turntree.core.principal import ACTIVE, Principal
 from turntree.core.value import value
@@ -159,8 +159,8 @@ class ExecutionContext:
         value = self.credentials.get(name) or self.environment.get(name)
         if not value:
             raise NotFound(
-                f"the credential {name} is neither in the context nor in the environment: "
-                f"`export {name}=…` sets it"
+                f"the credential {name} is neither in the context nor in the environment",
+                hint=Hint("credential.export", {"credential": name}),
             )
         return value
 

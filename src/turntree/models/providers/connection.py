@@ -11,7 +11,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from turntree.core.canonical import Json
-from turntree.core.errors import InvalidOperation, NotFound, PermissionDenied
+from turntree.core.errors import Hint, InvalidOperation, NotFound, PermissionDenied
 from turntree.core.secret_refs import NAMED, carries_secret, is_only_named
 from turntree.core.value import value
 from turntree.models.provider import Credentials, ProviderSetup
@@ -125,7 +125,8 @@ class _Credentials:
         if names and is_needed:
             raise NotFound(
                 f"the credential {' or '.join(names)} is neither in the context nor in the "
-                f"environment: `export {names[0]}=…` sets it"
+                "environment",
+                hint=Hint("credential.export", {"credential": names[0]}),
             )
         return None
 

@@ -61,7 +61,7 @@ class ConnectorConfig(TypedConfig):
     @model_validator(mode="after")
     def _check_place(self) -> "ConnectorConfig":
         if (self.command is None) == (self.url is None):
-            raise ValueError("has either a command or a url")
+            raise ValueError("a connector has either a command or a url")
         if self.url is not None and (self.env or self.sandbox):
             raise ValueError("env and sandbox are for a command")
         if self.command is not None and self.headers:

@@ -89,5 +89,5 @@ def _complaint(found: ErrorDetails, kind: Kind) -> str:
         if member == one.member or member.startswith(f"{one.member}/")
     ]
     said = "is missing" if found["type"] == "missing" else found["msg"]
-    said = said.replace("Input should be", "has to be")
+    said = said.replace("Input should be", "has to be").removeprefix("Value error, ")
     return f"{member}: {said}" + (f" ({flags[0]})" if flags else "")

@@ -41,6 +41,10 @@ Hear = Callable[[str, Mapping[str, Json]], Awaitable[None]]
 """Told of a notification: ``tools``, ``resources`` or ``resource`` with its ``uri``."""
 
 
+STDERR_BYTES_KEPT: Final = 4_096
+STDERR_WAIT_S: Final = 0.5
+
+
 class ConnectionLostError(Exception):
     """The connection ended during a call, and it is not known whether the call was made."""
 
@@ -350,6 +354,9 @@ async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGe
     """Yield the streams of a process that reads and writes one JSON document a line.
 
     ``lost`` is called when its output ends.
+
+    Raises:
+        ConnectionLostError: The process ended and said why on its stderr.
     """
     from mcp.shared.message import SessionMessage  # noqa: PLC0415
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
@@ -386,11 +393,15 @@ async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGe
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await process.stdin.send(text.encode() + b"\n")
 
+    said, has_ended = bytearray(), anyio.Event()
+
     async def drain() -> None:
         assert process.stderr is not None, "it was started with pipes"
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, OSError):
             while True:
-                await process.stderr.receive()
+                said.extend(await process.stderr.receive())
+                del said[:-STDERR_BYTES_KEPT]
+        has_ended.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(receive)
@@ -398,6 +409,14 @@ async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGe
         group.start_soon(drain)
         try:
             yield read, write
+        except Exception as error:
+            # The library says only that the connection was closed.
+            with anyio.move_on_after(STDERR_WAIT_S):
+                await has_ended.wait()
+            lines = said.decode(errors="replace").strip().splitlines()
+            if has_ended.is_set() and lines:
+                raise ConnectionLostError(f"its command ended: {lines[-1]}") from error
+            raise
         finally:
             read.close()
             write.close()

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import Conflict, DatabaseUnavailable, InvalidOperation, TurntreeError
+from turntree.core.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    Hint,
+    InvalidOperation,
+    TurntreeError,
+)
 from turntree.core.program import Program
 from turntree.programs.changes import AddNotice
 from turntree.programs.service import Programs
@@ -94,8 +100,13 @@ class ServerConnections:
                 told = await connection.list_tools()
                 is_listed = True
             except (InvalidOperation, ConnectionLostError) as error:
+                where = "in its sandbox, " if address.is_sandboxed else ""
                 raise InvalidOperation(
-                    f"{program.address} cannot be reached: {server.hide(str(error))}"
+                    f"{program.address} cannot be reached: {where}{server.hide(str(error))}",
+                    hint=Hint(
+                        "connector.choose_sandbox" if address.is_sandboxed else "program.show",
+                        {"connector": program.name, "program": program.name, "kind": program.kind},
+                    ),
                 ) from error
             finally:
                 if not is_listed:

@@ -47,6 +47,7 @@ class ToolServerAddress:
     open_streams: Callable[[Callable[[], None]], AbstractAsyncContextManager[Streams]]
     """Takes what is called when the server's process ends."""
     secrets: frozenset[str]
+    is_sandboxed: bool = False
 
     def streams(self, lost: Callable[[], None]) -> OpenStreams:
         """Return what opens the streams."""
@@ -110,6 +111,7 @@ class ServerReach:
         return ToolServerAddress(
             lambda lost: _command(sandbox.open_command(words, view, limits, env), lost),
             frozenset(filled.used),
+            is_sandboxed=True,
         )
 
     @asynccontextmanager
