@@ -85,6 +85,16 @@ def test_installing_says_where_how_to_undo_it_and_what_is_next(bare: Call, home:
     assert not settings.exists()
 
 
+@pytest.mark.parametrize("words", ["claude-code --judge", "codex --judge --trust"])
+def test_uninstalling_a_judge_says_how_to_undo_it(bare: Call, home: Path, words: str) -> None:
+    tool = words.split()[0]
+    assert bare("hook", "install", *words.split()).code == 0
+    answer = bare("hook", "uninstall", tool)
+    assert answer.err == f"undo with: turntree hook install {words}\n"
+    again = bare("hook", "uninstall", tool, "--judge")
+    assert "does not ask the policy" in again.out
+
+
 def test_installing_without_a_tool_installs_into_all_that_are_found(bare: Call, home: Path) -> None:
     person = home.parent / "person"
     (person / ".claude").mkdir()

@@ -240,7 +240,7 @@ def _uninstall_judge(terminal: Terminal, installer: Installer, tool: Tool, scope
     trusts = judged and tool.name == "codex" and not installer.state(tool, scope).untrusted
     changes = installer.install(tool, scope, trust=trusts, judge=False) if judged else []
     changed = [str(change.path) for change in changes if change.changed]
-    told = f"{tool.title} asks the policy no longer: its own settings decide about tool calls"
+    told = f"{tool.title} does not ask the policy: its own settings decide about tool calls"
     document = {"tool": tool.name, "scope": scope, "changed": changed}
     undo = f"turntree hook install {tool.name} --judge{_option(scope)}"
     if trusts:
@@ -250,6 +250,7 @@ def _uninstall_judge(terminal: Terminal, installer: Installer, tool: Tool, scope
 
 
 def _uninstall(terminal: Terminal, installer: Installer, tool: Tool, scope: Scope) -> None:
+    state = installer.state(tool, scope)
     changes = installer.uninstall(tool, scope)
     changed = [change for change in changes if change.changed]
     told = f"{tool.title} tells Turntree nothing any more"
@@ -260,7 +261,11 @@ def _uninstall(terminal: Terminal, installer: Installer, tool: Tool, scope: Scop
         where = "in this project" if other == "project" else "wherever you use it"
         told = f"no hooks of ours are in {changes[-1].path}; those {where} stay"
     document = {"tool": tool.name, "scope": scope, "changed": [str(one.path) for one in changed]}
-    undo = f"turntree hook install {tool.name}{_option(scope)}"
+    judge = " --judge" if state.judges else ""
+    # Codex runs only hooks that it trusts.
+    trusts = tool.name == "codex" and state.installed and not state.untrusted
+    trust = " --trust" if trusts else ""
+    undo = f"turntree hook install {tool.name}{judge}{trust}{_option(scope)}"
     then = [f"next: turntree hook uninstall {tool.name} --{other}"] if stays else []
     terminal.tell(told if changed else f"{told} (nothing to change)", document,
                   undo=undo if changed else None, then=then)  # fmt: skip
