@@ -234,7 +234,9 @@ function Asked({ request }: { request: ApprovalDocument }) {
       ) : null}
       {kind === "call" || Object.keys(rest).length > 0 ? (
         <>
-          {kind === "call" ? null : <p className="ask-rest">with these other arguments</p>}
+          {kind === "call" ? null : (
+            <p className="ask-rest">{rest === shown.args ? "all arguments" : "with these other arguments"}</p>
+          )}
           <Values value={rest} label={label} />
         </>
       ) : null}

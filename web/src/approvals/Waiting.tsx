@@ -12,6 +12,9 @@ import { useKeptFocus } from "./useKeptFocus.ts";
 /** A key approves only what could be seen. */
 const SEEN_MS = 400;
 
+/** As in the style sheet: the request is below the list. */
+const NARROW = "(max-width: 800px)";
+
 const ICONS: Record<RequestKind, LucideIcon> = {
   command: SquareTerminal,
   change: Pencil,
@@ -40,6 +43,7 @@ export function Waiting({ requests }: { requests: readonly ApprovalDocument[] })
     }
     known.current = requests.map((one) => one.id);
   }, [requests, chosen]);
+  const showCard = () => place.current?.querySelector(".ask-card")?.scrollIntoView({ block: "start" });
   useKeptFocus(place, said, "[aria-current]");
   useHotkeys({
     // A key that is held down must not decide what comes next.
@@ -69,7 +73,10 @@ export function Waiting({ requests }: { requests: readonly ApprovalDocument[] })
                       type="button"
                       data-row=""
                       aria-current={one.id === current.id ? "true" : undefined}
-                      onClick={() => choose(one.id)}
+                      onClick={() => {
+                        choose(one.id);
+                        if (matchMedia(NARROW).matches) requestAnimationFrame(showCard);
+                      }}
                       onFocus={() => choose(one.id)}
                     >
                       <Sign aria-hidden="true" />

@@ -64,7 +64,7 @@ export function otherArgs(request: Request): Record<string, unknown> {
           1,
         );
   const isShown = names.every((name) => longestLine(String(args[name])) <= LINE_CHARS_MAX);
-  if (kindOfRequest(request) === "change" && !isShown) return args;
+  if (kindOfRequest(request) === "change" && (names.length === 0 || !isShown)) return args;
   return Object.fromEntries(Object.entries(args).filter(([name]) => !names.includes(name)));
 }
 

@@ -80,7 +80,7 @@ export default function InboxPage() {
               void navigate({ to: "/inbox", search: { view: isAll ? undefined : "all" }, replace: true })
             }
           >
-            Read ones too
+            Show read ones
           </Button>
           {unread > 0 ? (
             <Button
