@@ -44,10 +44,7 @@ TAIL_BYTES: Final = 4 * 1024 * 1024
 LET_THROUGH_S: Final = 60
 """How long after a call was let through its agent may still ask about it."""
 TRANSCRIPT_WAIT_S: Final = 1.0
-"""How long a call is looked for in its transcript: Claude Code asks first, and writes a little later.
-
-Seen up to 62 ms late.
-"""
+"""How long a call is looked for in its transcript: Claude Code writes it up to 62 ms later."""
 TRANSCRIPT_POLL_S: Final = 0.01
 HEADLESS: Final = "sdk-cli"
 """What Claude Code says of itself when it runs without a terminal, as ``claude -p``."""

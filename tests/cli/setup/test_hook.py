@@ -87,7 +87,7 @@ def test_installing_says_where_how_to_undo_it_and_what_is_next(bare: Call, home:
 
 @pytest.mark.parametrize("words", ["claude-code --judge", "codex --judge --trust"])
 def test_uninstalling_a_judge_says_how_to_undo_it(bare: Call, home: Path, words: str) -> None:
-    tool = words.split()[0]
+    tool = words.split(maxsplit=1)[0]
     assert bare("hook", "install", *words.split()).code == 0
     answer = bare("hook", "uninstall", tool)
     assert answer.err == f"undo with: turntree hook install {words}\n"
