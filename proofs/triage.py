@@ -14,6 +14,7 @@ import random
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -306,9 +307,17 @@ async def _count(tree: Tree, names: Sequence[str], found: Found) -> None:
         people = [one for one in posts if (one.author or "").startswith("human:")]
         found.posts += len(people)
         found.wrong += [f"{name}#{one.seq}" for one in people if one.seq not in asked]
+        answers = Counter((str(one.author), str(one.turn)) for one in posts if one.turn is not None)
+        store, id = tree.conversations.poster.store, (await tree.conversations.get(name)).id
+        wanted = set[tuple[str, str]]()
         for seq, agents in asked.items():
-            answers = [one.author for one in posts if one.cause == seq and one.turn is not None]
-            found.unanswered += sorted(answers, key=str) != sorted(f"agent:{one}" for one in agents)
+            async with store.database.connection() as connection:
+                addressed = await store.list_addressed(connection, id, seq)
+            # Asked again before it has begun, an agent answers both posts in one turn.
+            wanted |= (runs := {(f"agent:{agent}", run) for agent, _, run in addressed})
+            is_asked = sorted(agent for agent, _ in runs) == sorted(f"agent:{x}" for x in agents)
+            found.unanswered += not is_asked or any(answers[one] != 1 for one in runs)
+        found.unanswered += len(answers.keys() - wanted)
         events = await tree.ledger.database.fetch(
             b"SELECT turntree.document(body) #>> '{data,post}' FROM turntree.events"
             b" WHERE kind = 'post.decided' AND stream_id = (SELECT id FROM turntree.programs"

@@ -526,6 +526,40 @@ async def test_an_agent_is_told_again_of_what_a_failed_turn_was_told(tree: Tree)
         assert sum(isinstance(one, ErasedMessage) for one in turn.turn.messages) == 1
 
 
+async def test_what_a_failed_turn_was_told_does_not_come_after_later_posts(
+    conninfo: str, tmp_path: Path
+) -> None:
+    """A message waits that tells of later posts: what is told again begins a turn of its own."""
+    settings = Settings(tmp_path, database_url=conninfo, workspace="shared", user="ana")
+    async with turntree.open(settings, worker=True) as tree:
+        script: dict[str, Json] = {"provider_type": "scripted", "rules": STUMBLE}
+        await tree.programs.create("provider", "script", script)
+        await tree.programs.create(
+            "model", "keen", {"model_id": "scripted-1", "provider": "script"}
+        )
+        await tree.programs.create("agent", "bot", {"default_model": "@(keen)", "name": "Bot"})
+        await tree.conversations.create("launch")
+        await answered(tree, await tree.conversations.post("launch", f"{BOT} stumble"))
+    async with turntree.open(settings) as tree:
+        waiting = await tree.conversations.post("launch", f"{BOT} a message that waits")
+        async with await psycopg.AsyncConnection.connect(conninfo) as system:
+            # As if it had been posted before the first turn failed.
+            await system.execute("SET session_replication_role = replica")
+            await system.execute(
+                "DELETE FROM turntree.post_deliveries WHERE message_seq > 2 AND seq < 3"
+            )
+            await system.execute("UPDATE turntree.participants SET told_seq = 0")
+        later = [await tree.conversations.post("launch", f"{BOT} {number}") for number in (4, 5)]
+        first, *runs = [posted.answers[0].run for posted in (waiting, *later)]
+        assert runs == [runs[0]] * 2 != [first] * 2
+        rows = await tree.ledger.database.fetch(
+            b"SELECT d.seq FROM turntree.queued_messages q JOIN turntree.post_deliveries d"
+            b" ON d.session_id = q.session_id AND d.message_seq = q.seq"
+            b" WHERE q.run_id = %(run)b ORDER BY q.seq", run=UUID(runs[0]),
+        )  # fmt: skip
+        assert [seq for (seq,) in rows] == [1, 2, 4, 5]
+
+
 async def test_a_post_is_erased_where_agents_of_forks_were_told(tree: Tree) -> None:
     await tree.conversations.create("launch", participants=["bot"])
     await tree.conversations.post("launch", "The word is swordfish.")

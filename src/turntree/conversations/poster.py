@@ -258,16 +258,17 @@ class Poster:
         wakes: list[Wake] = []
         for one in addressed:
             assert one.session is not None, "an agent is addressed in its session"
-            messages = await self._list_messages(connection, draft, seq, one)
+            messages, is_late = await self._list_messages(connection, draft, seq, one)
             options = self._options(draft, one, seq)
             delivered: list[tuple[int, int]] = []
             run = ""
-            for number, message in messages:
+            for place, (number, message) in enumerate(messages):
                 # They become the query of one turn. The first joins an earlier message of the same
-                # author that no run has begun with.
+                # author that no run has begun with, unless that one tells of later posts.
+                fold = place > 0 or not is_late
                 run, message_seq, wake = await self.store.queue_message(
                     connection, one.session, await self._write(message),
-                    by=str(draft.author), at=at, options=options,
+                    by=str(draft.author), at=at, options={**options, "fold": fold},
                 )  # fmt: skip
                 if wake is not None:
                     wakes.append((one.session, wake))
@@ -286,18 +287,20 @@ class Poster:
         draft: PostDraft,
         seq: int,
         one: MentionOutcome,
-    ) -> list[tuple[int | None, Message]]:
-        """Return what an agent was not told of yet, each with the position of its post."""
+    ) -> tuple[list[tuple[int | None, Message]], bool]:
+        """Return what an agent was not told of yet, each with the position of its post.
+
+        Also returns whether it was told of some posts in between: those before them come late,
+        because the turn that was told of them failed.
+        """
         told = one.told_seq or 0
         assert one.session is not None, "an agent is addressed in its session"
-        untold = [
-            post
-            for post in await self.store.list_untold_posts(
-                connection, draft.conversation, one.session, after=told, before=seq + 1,
-                limit=posts.TOLD_POSTS_MAX,
-            )
-            if post.author != one.principal
-        ]  # fmt: skip
+        untold = await self.store.list_untold_posts(
+            connection, draft.conversation, one.session, after=told, before=seq + 1,
+            limit=posts.TOLD_POSTS_MAX,
+        )  # fmt: skip
+        is_late = len(untold) < min(seq - told, posts.TOLD_POSTS_MAX)
+        untold = [post for post in untold if post.author != one.principal]
         authors = {post.author for post in untold if post.author is not None}
         # Not of all who take part: there may be a thousand, and each post is told.
         names = await self.store.list_names(connection, sorted(authors))
@@ -318,7 +321,7 @@ class Poster:
         if told >= seq:
             # A later post addressed it while this one was being decided.
             messages.append((None, posts.told_before_message(seq)))
-        return messages
+        return messages, is_late
 
     def _told(self, post: Post, names: Mapping[str, str], *, is_earlier: bool) -> Message:
         author = post.author or ""
@@ -329,7 +332,6 @@ class Poster:
         """Return what the run's first event records about the post that it answers."""
         options: dict[str, Any] = {
             "agent": _agent(one),
-            "fold": True,
             "tells_failure": True,
             "conversation": {
                 "id": draft.conversation,
