@@ -34,6 +34,8 @@ class PolicyDecision:
     """Who may answer, of a question: principals as texts; none for the default."""
     line: int | None = None
     """The line of the policy that decided, or at which it failed, if known."""
+    has_failed: bool = False
+    """Whether the policy gave no decision of its own, which denies."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as a document."""

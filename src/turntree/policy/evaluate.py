@@ -83,7 +83,7 @@ class Evaluator:
             reason = f"the policy failed: {error}"
         except InvalidOperation as error:
             reason, line = f"the policy gave no decision: {error}", None
-        return PolicyDecision("deny", reason, policy.digest, line=line)
+        return PolicyDecision("deny", reason, policy.digest, line=line, has_failed=True)
 
     async def _answer(self, policy: Policy, request: Mapping[str, Json]) -> Json:
         if policy.language != "python":

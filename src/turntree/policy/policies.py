@@ -36,8 +36,8 @@ class PolicyTestResult:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the policy gave the verdict that the test wants."""
-        return self.decision.verdict == self.test.verdict
+        """Whether the policy gave the verdict that the test wants, and did not fail."""
+        return self.decision.verdict == self.test.verdict and not self.decision.has_failed
 
 
 @value
@@ -121,9 +121,11 @@ class Policies(Facet):
         version = await self.get(number, agent=agent)
         if failed := [one for one in await self.test(version.policy) if not one.has_passed]:
             first = failed[0]
+            given = first.decision
+            what = f"{given.verdict} instead of {first.test.verdict}"
             raise InvalidOperation(
                 f"{len(failed)} of {version.tests} tests fail, first {first.test.name!r}:"
-                f" {first.decision.verdict} instead of {first.test.verdict}",
+                f" {given.reason if given.has_failed else what}",
                 hint=Hint("policy.test", {"number": str(number)}),
             )
         if version.number == 0:

@@ -53,6 +53,20 @@ def test_policy_of_which_a_test_fails_is_not_activated(turntree: Call, tmp_path:
     assert shipped["number"] == 0
 
 
+def test_policy_that_fails_passes_no_test(turntree: Call, tmp_path: Path) -> None:
+    file = tmp_path / "policy.py"
+    source = SOURCE.replace("VERDICT", "deny").replace('request["tool"]', 'request["tol"]')
+    file.write_text(source)
+    tested = turntree("policy", "test", str(file))
+    assert (tested.code, tested.lines[0]) == (1, "0 of 2 tests passed")
+    assert tested.lines[1] == (
+        "  removing is denied: denied: the policy failed: KeyError: tol, line 10"
+    )
+    assert "turntree policy test" in turntree("policy", "propose", str(file)).err
+    refused = turntree("policy", "activate", "1")
+    assert "2 of 2 tests fail, first 'removing is denied': the policy failed" in refused.err
+
+
 def test_policy_that_does_not_exist_names_the_history(turntree: Call) -> None:
     refused = turntree("policy", "activate", "7")
     assert refused.code == 3

@@ -71,7 +71,7 @@ def propose(terminal: Terminal, file: Path, agent: str | None, lane: Any, note: 
 
 
 @verb()
-@click.argument("what", metavar="FILE|NUMBER", default="")
+@click.argument("what", metavar="[FILE|NUMBER]", default="")
 @click.option("--agent", metavar="AGENT", help=_AGENT_HELP)
 @click.option("--lane", type=click.Choice(["monty", "process"]), help=_LANE_HELP)
 def test(terminal: Terminal, what: str, agent: str | None, lane: Any) -> None:
@@ -104,7 +104,8 @@ def test(terminal: Terminal, what: str, agent: str | None, lane: Any) -> None:
 def activate(terminal: Terminal, number: int, agent: str | None) -> None:
     """Put a version in force, for every call from now on; 0 is the shipped one.
 
-    A version with a failing test is refused. Only an admin can activate one, and no agent for them.
+    A version with a failing test is refused. Only an admin can activate one, and no
+    agent can do it for them.
     """
     require_person()
 
@@ -150,7 +151,7 @@ def explain(terminal: Terminal, revision: str) -> None:
         terminal.documents(documents)
         return
     if not documents:
-        terminal.note("no call of this turn was judged.")
+        terminal.note("no call of this turn was judged")
     for one in documents:
         said = f": {one['reason']}" if one["reason"] else ""
         terminal.say(f"{one['decision']:7} {clean(str(one['tool']))}{clean(said)}")
@@ -186,7 +187,7 @@ def try_(terminal: Terminal, file: Path, limit: int, lane: Any) -> None:
         return
     total = counts.total()
     if total == 0:
-        terminal.note("there are no recorded tool calls to try it on.")
+        terminal.note("there are no recorded tool calls to try it on")
         terminal.note("next: turntree import     imports those of your coding agents")
         return
     terminal.say(
@@ -270,10 +271,9 @@ def _print_failed(terminal: Terminal, failed: "list[PolicyTestResult]") -> None:
     for one in failed:
         said = f": {one.decision.reason}" if one.decision.reason else ""
         line = f", line {one.decision.line}" if one.decision.line is not None else ""
-        terminal.say(
-            f"  {clean(one.test.name)}: {one.decision.verdict} instead of"
-            f" {one.test.verdict}{clean(said)}{line}"
-        )
+        given = one.decision.verdict
+        what = "denied" if one.decision.has_failed else f"{given} instead of {one.test.verdict}"
+        terminal.say(f"  {clean(one.test.name)}: {what}{clean(said)}{line}")
 
 
 def _row(version: "PolicyVersion", now: Timestamp) -> tuple[str, ...]:
