@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from turntree.boot.open import Settings, open_tree
-from turntree.cli.common.request_text import draw_args
+from turntree.cli.common.request_text import decide_command, draw_args, draw_request
 from turntree.cli.common.verdicts import choose_verdict, read_answer, read_args
 from turntree.core.canonical import canonical, digest_bytes
 from turntree.core.errors import InvalidOperation
@@ -39,7 +39,7 @@ def ask(args: Mapping[str, Any], key: str = "one", user: str = "ana") -> str:
 def test_inbox_shows_the_command_that_waits_and_approve_allows_it(turntree: Call) -> None:
     request = ask({"command": "rm -r build", "description": "Clean"})
     shown = turntree("inbox")
-    assert "human:ana asks to call Bash in /srv/project" in shown.out
+    assert "claude-code asks to call Bash in /srv/project, now" in shown.out
     assert "why: it deletes files" in shown.out
     assert "    $ rm -r build" in shown.lines
     assert "human:ana may answer until" in shown.out
@@ -191,6 +191,13 @@ def question(schema: Mapping[str, Any] | None = None) -> Approval:
         "0" * 36, "question", "pending", "deploy", "turntree", {}, digest_bytes(b"{}"), "",
         "agent:atlas", ("human:ana",), at, Timestamp("2026-01-08T00:00:00.000Z"), question=asked,
     )  # fmt: skip
+
+
+def test_question_is_drawn_with_the_tool_that_asks_and_answered() -> None:
+    one = question()
+    (first, *_) = draw_request(one, one.created_at)
+    assert first == "00000000  deploy, which agent:atlas called, asks a question in turntree, now"
+    assert decide_command(one) == "turntree answer 00000000 ANSWER"
 
 
 def test_answer_is_read_as_the_question_expects_it() -> None:

@@ -29,11 +29,15 @@ def short_request(one: Approval) -> str:
 
 def draw_request(one: Approval, now: Timestamp) -> list[str]:
     """Return the lines that show a request."""
-    asks = "asks" if one.kind == "question" else f"asks to call {clean(one.tool)}"
     where = f" in {clean(one.label)}" if one.label else f" in {clean(one.folder or one.origin)}"
     since = age(one.created_at, now)
     when = since if since == "now" else f"{since} ago"
-    lines = [f"{short_request(one)}  {clean(one.requested_by)} {asks}{where}, {when}"]
+    # Another coding agent acts as its user, who is not the one that asks.
+    asker = clean(one.requested_by if one.kind != "foreign_call" else one.origin)
+    asks = f"{asker} asks to call {clean(one.tool)}"
+    if one.kind == "question":
+        asks = f"{clean(one.tool)}, which {asker} called, asks a question"
+    lines = [f"{short_request(one)}  {asks}{where}, {when}"]
     if one.reason:
         line = "" if one.line is None else f" (line {one.line} of the policy)"
         lines.append(f"    why: {clean(one.reason)}{line}")
@@ -46,8 +50,16 @@ def draw_request(one: Approval, now: Timestamp) -> list[str]:
     else:
         by = f" by {clean(one.decided_by)}" if one.decided_by else ""
         note = f": {clean(one.note)}" if one.note else ""
-        lines.append(f"    {one.verdict_at(now)}{by}{note}")
+        verdict = one.verdict_at(now)
+        done = "allowed" if verdict == "used" else verdict
+        lines.append(f"    {done}{by}{', and made' if verdict == 'used' else ''}{note}")
     return lines
+
+
+def decide_command(one: Approval) -> str:
+    """Return the command that decides a request."""
+    verb, rest = ("answer", " ANSWER") if one.kind == "question" else ("approve", "")
+    return f"turntree {verb} {short_request(one)}{rest}"
 
 
 def draw_subject(one: Approval) -> list[str]:

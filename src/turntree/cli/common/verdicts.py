@@ -63,7 +63,7 @@ def require_person() -> None:
 
 
 def choose_verdict(one: Approval, said: str) -> Verdict | None:
-    """Return what a line decides about a request; None if it says nothing of the kind.
+    """Return the decision that a line states; None if it states none.
 
     Raises:
         InvalidOperation: Edited arguments are not a JSON object, or nothing was changed.

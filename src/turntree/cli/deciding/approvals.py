@@ -18,7 +18,7 @@ from turntree.cli.common.verdicts import (
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.hints import command_hint
 from turntree.cli.output.text import clean
-from turntree.core.errors import InvalidOperation, Unsupported
+from turntree.core.errors import Hint, InvalidOperation, Unsupported
 from turntree.core.ids import Timestamp
 from turntree.policy.always import allow_always
 from turntree.policy.approval import Approval
@@ -33,7 +33,7 @@ _RESUME = click.option(
     "--resume/--no-resume",
     "resumes",
     default=True,
-    help="Resumption of a Claude Code that waits for it.",
+    help="Resumption of the Claude Code session that waits for it.",
 )
 
 
@@ -55,7 +55,7 @@ def approve(
     """Allow a waiting tool call, once, with exactly its arguments.
 
     REQUEST is the beginning or the end of an id. Leave it out if only one request waits for you. If
-    Claude Code ended to wait for your answer, it is resumed in its folder.
+    Claude Code ended and waits for your answer, it is resumed in its folder.
     """
     require_person()
     if always and terminal.find_server() is not None:
@@ -175,7 +175,10 @@ def _find(terminal: Terminal, start: str | None) -> tuple[Approval, Timestamp]:
     async def act(verbs: RequestVerbs, now: Timestamp) -> tuple[Approval, Timestamp]:
         return await verbs.find(start), now
 
-    return call_requests(terminal, act)
+    one, now = call_requests(terminal, act)
+    if one.verdict_at(now) == "expired":
+        raise InvalidOperation(f"{short_request(one)} has expired", hint=Hint("approval.list"))
+    return one, now
 
 
 def _require_call(one: Approval) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turntree.cli.command import CommandGroup, Terminal, verb
-from turntree.cli.common.request_text import draw_request, request_document, short_request
+from turntree.cli.common.request_text import decide_command, draw_request, request_document
 from turntree.cli.context import CliContext, with_ledger
 from turntree.cli.output.text import age, clean, table
 from turntree.core.errors import InvalidOperation
@@ -67,7 +67,7 @@ def tell_inbox(terminal: Terminal, view: InboxView, *, everything: bool) -> None
         terminal.note(f"{failed.channel} to {clean(failed.address)} fails: {clean(failed.error)}")
     waiting = [one for one in view.requests if one.verdict_at(view.now) == "pending"]
     if waiting:
-        terminal.note(f"next: turntree approve {short_request(waiting[-1])}")
+        terminal.note(f"next: {decide_command(waiting[-1])}")
     elif not told:
         terminal.note("there are no notices." if everything else "nothing is unread.")
         if not everything:

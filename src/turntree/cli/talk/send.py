@@ -66,7 +66,7 @@ UNSERVED: Final = "no worker serves: what is sent waits for `turntree worker`; C
 @click.option("--join", "fold", is_flag=True,
               help="Join with your last message, in one turn, if it is still queued.")  # fmt: skip
 @click.option("--instead", is_flag=True,
-              help="Rejection of what the session waits for, to answer this.")  # fmt: skip
+              help="Rejection of the waiting requests, so that this is answered.")  # fmt: skip
 @click.option("--wait/--no-wait", default=True, help="Wait for the reply (default).")
 @click.option("--stream", is_flag=True, help="Output as it arrives, with tool calls.")
 @click.option("--dry-run", is_flag=True, help="Where the message would go; nothing is sent.")
@@ -196,7 +196,7 @@ def send(
 
 
 def _reject_waiting(terminal: Terminal, talk: ChatSession, target: str) -> None:
-    """End the run of a session that waits for a person, whose next message comes instead."""
+    """Reject what a session waits for, which ends its run: its next message is answered."""
     if not target:
         raise click.UsageError("--instead needs the session as TARGET")
     require_person()
@@ -208,7 +208,7 @@ def _reject_waiting(terminal: Terminal, talk: ChatSession, target: str) -> None:
 
 
 def note_rejected(terminal: Terminal, count: int) -> None:
-    """Say what another message takes the place of."""
+    """Say how many requests were rejected for another message."""
     what = "no request was waiting" if count == 0 else f"{counted(count, 'request')} rejected"
     terminal.note(f"{what}; this message is answered instead")
 
