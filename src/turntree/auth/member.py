@@ -50,7 +50,7 @@ PROPOSE_POLICIES: Final = make_right("action", "policy.propose")
 ACTIVATE_POLICIES: Final = make_right("action", "policy.activate")
 """To say which policy is in force."""
 APPROVE: Final = make_right("action", "approve")
-"""To answer what one is asked, for instance whether a tool may be called."""
+"""To answer requests, for instance whether a tool may be called."""
 
 RIGHTS: Final[Mapping[Role, Permissions]] = {
     "admin": EVERYTHING,

@@ -2298,6 +2298,7 @@ class _Policies:
 
         Raises:
             PermissionDenied: Only members may propose; the denial is recorded.
+            NotFound: There is no such agent.
             InvalidOperation: It has no ``decide``, docstring or test.
         """
     def test(self, policy: Policy) -> list[PolicyTestResult]:
@@ -2310,7 +2311,7 @@ class _Policies:
 
         Raises:
             PermissionDenied: Only an admin who acts directly may; the denial is recorded.
-            NotFound: There is no such version.
+            NotFound: There is no such version, or no such agent.
             InvalidOperation: One of its tests fails.
         """
     def history(self, *, agent: str | None = ...) -> list[PolicyVersion]:
@@ -2371,6 +2372,7 @@ class _Approvals:
 
         Raises:
             NotFound: There is none.
+            InvalidOperation: It does not wait any more; the message says who answered and when.
             Ambiguous: Several could be meant.
         """
     def of_run(self, run: RunId) -> dict[str, Approval]:

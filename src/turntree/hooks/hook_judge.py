@@ -301,7 +301,7 @@ def _placed(found: ForeignToolCall, reason: str) -> str:
 
 
 def _deed(found: ForeignToolCall, call: JudgedCall) -> str:
-    """Return what of a call both hooks of Codex are told: it adds a reason when it asks."""
+    """Return what both hooks of Codex are told of a call; only one is also told a reason."""
     args = call.args if isinstance(call.args, dict) else {}
     return f"{call.tool}\0{args.get('command', call.args_digest)}\0{_start_of(found)}"
 

@@ -27,7 +27,7 @@ class JudgeFiles:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder that holds them."""
         return self.home / FOLDER
 
     def has_news(self) -> bool:

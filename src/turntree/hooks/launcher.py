@@ -106,7 +106,7 @@ _REASON: Final = "the judge gave no answer in time"
 _POLLS_S: Final = (0.008, 0.012, 0.024, 0.028)
 """How long to wait for the daemon, in few pieces: each starts a process, which takes as long."""
 _MORE_POLLS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""How long a judge is waited for besides, in pieces of other lengths; then the tool asks."""
+"""The pauses in which a hook then waits for the judge; after them the tool asks its user."""
 _MOST_POLLS_S: Final = (1.0, 1.5)
 """And how much longer for Claude Code, which shows that a hook runs."""
 

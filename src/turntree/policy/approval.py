@@ -125,7 +125,7 @@ def approval_id(run: str, call_id: str, at: Timestamp) -> str:
 
 
 def expiry_after(at: Timestamp, expires_s: int) -> Timestamp:
-    """Return until when a request that is made at a time waits."""
+    """Return when a request that is made at a time expires."""
     return instant(unix_ms(at) + expires_s * 1000)
 
 

@@ -136,7 +136,7 @@ def ensure_daemon(spool: Spool) -> bool:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
-    # A report of no tool: when it is gone, the daemon is at work.
+    # A report without content: the daemon works once it is gone.
     probe = spool.folder / f"probe-{os.getpid()}.raw"
     write_whole(str(probe), b'probe\0wait\0\0/\n{"session_id":"","notification_type":"probe"}')
     until = time.monotonic() + START_MAX_S
@@ -215,7 +215,7 @@ class HookDaemon:
         return anyio.run(self._evaluator.decide, policy, call)
 
     def _answer(self, path: Path, sighting: dict[str, Any]) -> None:
-        """Answer a hook that asks, and make of its report what it is besides: a call, or a wait.
+        """Answer a hook that asks, and file its report as what it also is: a call, or a wait.
 
         Every failure leaves the question to the tool.
         """
