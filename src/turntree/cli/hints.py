@@ -24,7 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "config.list": "turntree config list",
     "config.unset": "turntree config unset {key}",
     "connector.choose_sandbox": "turntree connector configure {connector} --sandbox PROFILE     "
-    "with the folders that its command needs",
+    "a profile of yours, with the folders that it needs",
     "connector.run_unsandboxed": "turntree config add unsandboxed_connectors {connector}",
     "connector.tools": "turntree connector tools {connector}",
     "conversation.list": "turntree conversation list",

@@ -216,18 +216,3 @@ async def test_connector_secret_is_sent_only_where_its_user_allowed_it(
         literal: Json = {"Authorization": "Bearer abc"}
         with pytest.raises(InvalidOperation, match="never stored"):
             await tree.programs.configure("tracker", {"headers": literal})
-
-
-@pytest.mark.parametrize("name", ["desk", "boxed"])
-async def test_connector_whose_command_fails_says_why(
-    database: Database, tmp_path: Path, name: str
-) -> None:
-    async with opened(database, tmp_path, serves=False) as running:
-        programs = running.tree.programs
-        command = "sh -c 'echo the disk is full >&2; exit 3'"
-        await programs.create("connector", name, {"command": command})
-        with pytest.raises(InvalidOperation, match="its command ended: the disk is full") as failed:
-            await running.tree.connectors.list_tools(name)
-    hint = failed.value.hint
-    assert hint is not None
-    assert hint.action == ("program.show" if name == "desk" else "connector.choose_sandbox")

@@ -156,12 +156,15 @@ def configure_program(
 def note_absent(terminal: Terminal, program: Program) -> None:
     """Print a note if this machine lacks a provider type or a sandbox profile that a config names.
 
-    That is not an error: a worker on another machine may have it.
+    That is not an error: a worker on another machine may have it. Of a connector it also says what
+    its command may reach here.
     """
     if program.kind == "provider":
         _note_type(terminal, program)
     elif program.kind == "agent" and (profile := program.config.get("sandbox")) is not None:
         _note_profile(terminal, program, str(profile))
+    elif program.kind == "connector":
+        _note_server(terminal, program)
 
 
 def _note_type(terminal: Terminal, program: Program) -> None:
@@ -186,6 +189,30 @@ def _note_profile(terminal: Terminal, program: Program, profile: str) -> None:
             "a worker without it gives the agent no tools for folders"
         )
         terminal.note(f"next: turntree agent configure {program.name} --sandbox {FOLDER}")
+
+
+def _note_server(terminal: Terminal, program: Program) -> None:
+    from turntree.workbench.profile import read_profiles
+
+    settings, profile = load_settings(), program.config.get("sandbox")
+    known = read_profiles(settings.sandbox_profiles)
+    if profile is not None and profile not in known:
+        terminal.note(
+            f"no sandbox profile {str(profile)!r} on this machine: there are "
+            f"{', '.join(sorted(known))}; a worker without it does not start the command"
+        )
+        terminal.note("next: turntree config set sandbox_profiles FILE")
+        return
+    if profile is not None:
+        terminal.note(f"its command runs in the sandbox profile {profile!r}")
+    elif "command" in program.config and program.name in settings.unsandboxed_connectors:
+        terminal.note("its command runs outside of every sandbox, with your rights")
+    elif "command" in program.config:
+        terminal.note(
+            "its command runs in a sandbox, without your files and the network; "
+            "--sandbox PROFILE opens some"
+        )
+    terminal.note(f"next: turntree connector tools {program.name}")
 
 
 def invoke_program(

@@ -31,18 +31,20 @@ CONNECT_S: Final = 60.0
 LISTING_MAX_AGE_S: Final = 60.0
 """After this time a server is asked again how it describes its tools."""
 LINE_BYTES_MAX: Final = 64_000_000
-STDERR_CHARS_MAX: Final = 2000
+STDERR_BYTES_MAX: Final = 2000
+"""Kept of what a command wrote to its standard error last."""
+ENDED_S: Final = 1.0
+"""How long a command that closed its output may take to end."""
+SAID_CHARS_MAX: Final = 400
 _LOST_CODES: Final = (-32000, -32001)
 """The library's codes for a closed connection and a request that timed out."""
 
 Streams = Any
 OpenStreams = Callable[[], AbstractAsyncContextManager[Streams]]
+Lost = Callable[[str], None]
+"""Told why a server's process no longer answers."""
 Hear = Callable[[str, Mapping[str, Json]], Awaitable[None]]
 """Told of a notification: ``tools``, ``resources`` or ``resource`` with its ``uri``."""
-
-
-STDERR_BYTES_KEPT: Final = 4_096
-STDERR_WAIT_S: Final = 0.5
 
 
 class ConnectionLostError(Exception):
@@ -77,6 +79,8 @@ class ServerConnection:
     server_name: str = ""
     protocol: str = ""
     is_open: bool = False
+    why_lost: str = ""
+    """Why the server's process no longer answers, as far as it is known."""
     _session: Any = None
     _task: "asyncio.Task[None] | None" = None
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -115,6 +119,10 @@ class ServerConnection:
             done, _ = await asyncio.wait({self._task}, timeout=10.0)
             if not done:
                 self._task.cancel()
+
+    def note_lost(self, why: str) -> None:
+        """Take note that the server's process no longer answers."""
+        self.is_open, self.why_lost = False, why
 
     async def list_tools(self, *, anew: bool = False) -> Mapping[str, ToolDescription]:
         """Return how the server describes its tools, at most a minute ago.
@@ -258,11 +266,12 @@ class ServerConnection:
         except Exception as error:
             # Any error of the library or of a server's process ends this connection, no other.
             if not ready.done():
-                ready.set_exception(InvalidOperation(_first_line(error)))
+                ready.set_exception(InvalidOperation(self.why_lost or _first_line(error)))
         finally:
             self.is_open = False
             if not ready.done():
-                ready.set_exception(InvalidOperation("the connection was closed"))
+                why = self.why_lost or "the connection was closed"
+                ready.set_exception(InvalidOperation(why))
 
     @asynccontextmanager
     async def _watched(self) -> AsyncGenerator[Streams]:
@@ -346,31 +355,29 @@ def _first_line(error: BaseException) -> str:
     inner: BaseException = error
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
-    return (str(inner).strip() or type(inner).__name__).splitlines()[0][:400]
+    return (str(inner).strip() or type(inner).__name__).splitlines()[0][:SAID_CHARS_MAX]
 
 
 @asynccontextmanager
-async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGenerator[Streams]:
+async def process_streams(process: Process, lost: Lost) -> AsyncGenerator[Streams]:
     """Yield the streams of a process that reads and writes one JSON document a line.
 
     ``lost`` is called when its output ends.
-
-    Raises:
-        ConnectionLostError: The process ended and said why on its stderr.
     """
     from mcp.shared.message import SessionMessage  # noqa: PLC0415
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
 
     incoming, read = anyio.create_memory_object_stream[Any](0)
     write, outgoing = anyio.create_memory_object_stream[Any](0)
+    complaint, drained = bytearray(), anyio.Event()
 
     async def receive() -> None:
         buffer = b""
         assert process.stdout is not None, "it was started with pipes"
-        with suppress(
-            anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError
-        ):
-            async with incoming:
+        async with incoming:
+            with suppress(
+                anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError
+            ):
                 while len(buffer) <= LINE_BYTES_MAX:
                     buffer += await process.stdout.receive()
                     *lines, buffer = buffer.split(b"\n")
@@ -383,7 +390,11 @@ async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGe
                             await incoming.send(error)
                         else:
                             await incoming.send(SessionMessage(message))
-        lost()
+            # Before the stream ends, so that the reader of its end finds the reason.
+            with anyio.move_on_after(ENDED_S):
+                await drained.wait()
+                await process.wait()
+            lost(_why_ended(process.returncode, bytes(complaint)))
 
     async def send() -> None:
         assert process.stdin is not None, "it was started with pipes"
@@ -393,15 +404,13 @@ async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGe
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await process.stdin.send(text.encode() + b"\n")
 
-    said, has_ended = bytearray(), anyio.Event()
-
     async def drain() -> None:
         assert process.stderr is not None, "it was started with pipes"
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, OSError):
             while True:
-                said.extend(await process.stderr.receive())
-                del said[:-STDERR_BYTES_KEPT]
-        has_ended.set()
+                complaint.extend(await process.stderr.receive())
+                del complaint[:-STDERR_BYTES_MAX]
+        drained.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(receive)
@@ -409,15 +418,17 @@ async def process_streams(process: Process, lost: Callable[[], None]) -> AsyncGe
         group.start_soon(drain)
         try:
             yield read, write
-        except Exception as error:
-            # The library says only that the connection was closed.
-            with anyio.move_on_after(STDERR_WAIT_S):
-                await has_ended.wait()
-            lines = said.decode(errors="replace").strip().splitlines()
-            if has_ended.is_set() and lines:
-                raise ConnectionLostError(f"its command ended: {lines[-1]}") from error
-            raise
         finally:
             read.close()
             write.close()
             group.cancel_scope.cancel()
+
+
+def _why_ended(status: int | None, complaint: bytes) -> str:
+    """Return why a command no longer answers; the last line of its errors usually says it."""
+    lines = complaint.decode(errors="replace").strip().splitlines()
+    told = f": {lines[-1].strip()[:SAID_CHARS_MAX]}" if lines else ""
+    if status is None:
+        return f"its command closed its output{told}"
+    how = f"by signal {-status}" if status < 0 else f"with status {status}"
+    return f"its command ended {how}{told}"

@@ -10,13 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turntree.core.canonical import Json, canonical, digest_bytes
-from turntree.core.errors import (
-    Conflict,
-    DatabaseUnavailable,
-    Hint,
-    InvalidOperation,
-    TurntreeError,
-)
+from turntree.core.errors import Conflict, DatabaseUnavailable, InvalidOperation, TurntreeError
 from turntree.core.program import Program
 from turntree.programs.changes import AddNotice
 from turntree.programs.service import Programs
@@ -84,8 +78,8 @@ class ServerConnections:
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
-            def lost() -> None:
-                connection.is_open = False
+            def lost(why: str) -> None:
+                connection.note_lost(why)
 
             connection = ServerConnection(
                 address.streams(lost),
@@ -100,13 +94,10 @@ class ServerConnections:
                 told = await connection.list_tools()
                 is_listed = True
             except (InvalidOperation, ConnectionLostError) as error:
-                where = "in its sandbox, " if address.is_sandboxed else ""
                 raise InvalidOperation(
-                    f"{program.address} cannot be reached: {where}{server.hide(str(error))}",
-                    hint=Hint(
-                        "connector.choose_sandbox" if address.is_sandboxed else "program.show",
-                        {"connector": program.name, "program": program.name, "kind": program.kind},
-                    ),
+                    f"{program.address} cannot be reached {address.place}: "
+                    f"{server.hide(str(error))}",
+                    hint=address.hint,
                 ) from error
             finally:
                 if not is_listed:

@@ -26,7 +26,7 @@ from turntree.core.value import value
 from turntree.sandbox.code import CommandLimits, CommandView
 from turntree.sandbox.sandbox import Sandbox
 from turntree.system.public_addresses import PublicTransport
-from turntree.tools.mcp.connection import OpenStreams, Streams, process_streams
+from turntree.tools.mcp.connection import Lost, OpenStreams, Streams, process_streams
 
 CONNECT_S: Final = 10.0
 RETRY_S: Final = 5.0
@@ -44,12 +44,15 @@ FindView = Callable[[str | None], tuple[CommandView, CommandLimits]]
 class ToolServerAddress:
     """How to open the streams of a server, and the secrets that were filled in."""
 
-    open_streams: Callable[[Callable[[], None]], AbstractAsyncContextManager[Streams]]
-    """Takes what is called when the server's process ends."""
+    open_streams: Callable[[Lost], AbstractAsyncContextManager[Streams]]
+    """Takes what is told when the server's process ends."""
     secrets: frozenset[str]
-    is_sandboxed: bool = False
+    place: str
+    """Where the server is, as errors say it."""
+    hint: Hint | None = None
+    """What may help if it cannot be reached there."""
 
-    def streams(self, lost: Callable[[], None]) -> OpenStreams:
+    def streams(self, lost: Lost) -> OpenStreams:
         """Return what opens the streams."""
         return lambda: self.open_streams(lost)
 
@@ -85,7 +88,9 @@ class ServerReach:
             if filled.used and parts.scheme != "https" and parts.host not in _LOOPBACK:
                 raise InvalidOperation(f"a secret is sent by https, not to {address!r}")
             return ToolServerAddress(
-                lambda _: self._http(program, address, headers), frozenset(filled.used)
+                lambda _: self._http(program, address, headers),
+                frozenset(filled.used),
+                f"at {address}",
             )
         if not is_own:
             raise PermissionDenied(
@@ -99,7 +104,9 @@ class ServerReach:
         profile = config.get("sandbox")
         if program.name in self.unsandboxed and profile is None:
             return ToolServerAddress(
-                lambda lost: _command(self._plain(words, env), lost), frozenset(filled.used)
+                lambda lost: _command(self._plain(words, env), lost),
+                frozenset(filled.used),
+                "outside of a sandbox",
             )
         sandbox = self.find_sandbox()
         if (fault := sandbox.find_fault()) is not None:
@@ -111,7 +118,9 @@ class ServerReach:
         return ToolServerAddress(
             lambda lost: _command(sandbox.open_command(words, view, limits, env), lost),
             frozenset(filled.used),
-            is_sandboxed=True,
+            "in a sandbox without your files" if profile is None else f"in the sandbox {profile!r}",
+            # What a command needs most often is its own program's folder.
+            Hint("connector.choose_sandbox", {"connector": program.name}),
         )
 
     @asynccontextmanager
@@ -206,7 +215,7 @@ def _texts(config: Mapping[str, Json], member: str) -> Mapping[str, Any]:
 
 @asynccontextmanager
 async def _command(
-    starting: AbstractAsyncContextManager[Process], lost: Callable[[], None]
+    starting: AbstractAsyncContextManager[Process], lost: Lost
 ) -> AsyncGenerator[Streams]:
     """Start a server, and end it with the connection: by the end of its input, then by force."""
     async with starting as process:
