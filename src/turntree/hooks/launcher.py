@@ -35,7 +35,7 @@ give() {{
   if [ -n "$report" ]; then printf '%s' "$report"; else cat; fi
 }}
 refuse() {{
-  # Nobody would be asked about the call, and without an answer it would be made. What a call says
+  # The user would not be asked, and without an answer the call would be made. What a call says
   # cannot hide the mode: in a text its quotes are escaped.
   case "$1$2$report" in
   claude-codejudge*'"permission_mode":'*'"bypassPermissions"'*) word=ask ;;

@@ -226,7 +226,8 @@ def _read_test(entry: object, number: int) -> PolicyTest:
             test = cast("Mapping[str, Any]", entry)
             members: Mapping[str, Any] = test["request"]
             name = test.get("name", "")
-        case {"request": Mapping(), "decision": word}:
+        case {"request": Mapping(), "decision": _}:
+            word = cast("Mapping[str, object]", entry)["decision"]
             known = ", ".join(VERDICTS)
             raise InvalidOperation(f"test {number}: {word!r:.40} is not one of {known}")
         case _:
