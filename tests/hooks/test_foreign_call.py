@@ -28,7 +28,9 @@ def folder(tmp_path: Path) -> Path:
     "line",
     [
         "cat ../secret", "cat link", "cat < link", "echo x > link", "cat up/secret", "cd .. && ls",
-        "cd up && ls", "cat l*", "cat u*/secret", "cat ~/x",
+        "cd up && ls", "cat l*", "cat [^x]ink", "cat [[:alpha:]]ink", "cat sub/f?r/secret",
+        "grep -Rn x .", "rg -L x", "rg --follow x", "find -L . -name x", "tree -l", "ls -RL",
+        "du -L", "cp -rL sub b", "diff -r sub b", "cat u*/secret", "cat ~/x",
         "cat $HOME/x", "cp a /srv/b", "tar xf a --directory=/srv",
         "sh -c 'cat ../secret'", "find .. -name x", "ls up/..",
         "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\nEOF",
@@ -63,6 +65,9 @@ def test_line_that_leaves_the_folder_names_a_path_outside(folder: Path, line: st
         ("file -C -m a", ("reads_private", "exec", "destructive")),
         ("tree -R", ("reads_private", "exec", "destructive")),
         ("read x < a", ("reads_private", "exec")),
+        ("echo $TOKEN", ("reads_private", "exec")),
+        ("env", ("reads_private", "exec")),
+        ("export -p", ("reads_private", "exec")),
     ],
 )
 def test_line_that_stays_declares_what_it_may_do(
@@ -180,6 +185,32 @@ def test_file_that_others_run_is_written_by_no_declared_tool(folder: Path) -> No
     assert call(folder, "Write", file_path=".git/hooks/pre-commit", content="").effects is None
     assert call(folder, "Edit", file_path=".claude/settings.json").effects is None
     assert call(folder, "Read", file_path=".git/config").effects == ("reads_private",)
+
+
+@pytest.mark.parametrize(
+    "name", [".mcp.json", ".GIT/config", ".Claude/settings.json", ".gemini/settings.json",
+             ".cursor/hooks.json", ".opencode/plugins/x.js"],
+)  # fmt: skip
+def test_settings_of_an_agent_are_written_by_no_declared_tool(folder: Path, name: str) -> None:
+    assert call(folder, "Write", file_path=name).effects is None
+    assert call(folder, "Bash", command=f"echo x > {name}").effects is None
+
+
+@pytest.mark.parametrize("args", [{}, {"filePath": "../x"}, {"file_path": ["../x"]}])
+def test_tool_that_does_not_say_which_file_declares_nothing(
+    folder: Path, args: dict[str, Any]
+) -> None:
+    assert call(folder, "Write", **args).effects is None
+
+
+def test_pattern_with_too_many_files_counts_as_outside(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turntree.hooks.foreign_call.LOOKED_AT_MAX", 50)
+    for number in range(60):
+        (folder / f"sub/{number}.txt").touch()
+    assert call(folder, "Bash", command="cat */*/zzz").outside == ("/",)
+    assert call(folder, "Bash", command="cat sub/a.txt").outside == ()
 
 
 def test_tool_that_is_not_known_declares_nothing(folder: Path) -> None:

@@ -8,7 +8,7 @@ for certain is left undeclared, which counts as the worst.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from glob import escape, iglob
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ from turntree.core.canonical import Json
 from turntree.core.value import value
 from turntree.policy.call import CallOrigin, JudgedCall
 from turntree.policy.shell import ShellCommand, list_words_of_paths, read_commands
-from turntree.policy.shell_effects import effects_of
+from turntree.policy.shell_effects import effects_of, is_following
 
 _READS: Final[tuple[Effect, ...]] = ("reads_private",)
 _WRITES: Final[tuple[Effect, ...]] = ("destructive",)
@@ -39,12 +39,18 @@ SHELLS: Final = frozenset({"Bash", "shell", "exec_command", "local_shell"})
 _PATCHED: Final = re.compile(
     r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE
 )
+_NAMING: Final = frozenset({"Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "NotebookRead"})
+"""Tools that say which file they are about."""
 _GLOB: Final = re.compile(r"[*?\[]")
-MATCHES_MAX: Final = 2000
-"""How many files that a pattern of a shell line stands for are looked at."""
+_BRACKETS: Final = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]")
+LOOKED_AT_MAX: Final = 20_000
+"""How many files are looked at for the links among them, for one call."""
 _RUNS_LATER: Final = frozenset(
-    {".git", ".claude", ".codex", ".vscode", ".idea", ".envrc", ".husky"}
-)
+    {
+        ".git", ".claude", ".codex", ".vscode", ".idea", ".envrc", ".husky", ".mcp.json", ".gemini",
+        ".cursor", ".opencode", ".devcontainer", ".zed",
+    }
+)  # fmt: skip
 """Folders and files of a project from which other programs run what is written there."""
 
 
@@ -99,7 +105,10 @@ def read_call(
         found = _PATCHED.findall(text)
         paths, effects = [_resolved(cwd, name) for name in found], effects if found else None
     elif server == origin:
-        paths = [_resolved(cwd, named[name]) for name in _PATH_ARGS if named.get(name)]
+        given = [named[name] for name in _PATH_ARGS if named.get(name)]
+        paths = [_resolved(cwd, one) for one in given]
+        if not all(isinstance(one, str) for one in given) or (tool in _NAMING and not given):
+            effects = None
         pattern = named.get("pattern") if tool == "Glob" else None
         if isinstance(pattern, str) and (pattern.startswith(("/", "~")) or ".." in pattern):
             paths.append(_resolved(cwd, pattern.partition("*")[0]))
@@ -134,6 +143,7 @@ def _line(args: Mapping[str, Any]) -> str:
 
 
 def _list_paths(commands: Sequence[ShellCommand]) -> Iterator[str]:
+    files = _Files()
     for command in commands:
         for folder in command.folders or ():
             yield os.path.realpath(folder)
@@ -146,12 +156,69 @@ def _list_paths(commands: Sequence[ShellCommand]) -> Iterator[str]:
                     word
                     and "/" not in word
                     and (
-                        word in _RUNS_LATER or os.path.islink(os.path.join(folder, word))  # noqa: PTH114, PTH118
+                        _runs_later(word) or os.path.islink(os.path.join(folder, word))  # noqa: PTH114, PTH118
                     )
                 ):
                     yield _resolved(folder, word)
                 if word and _GLOB.search(word):
-                    yield from _list_matches(folder, word)
+                    yield from files.list_matches(folder, word)
+            if is_following(command):
+                for start in (".", *(word for word in command.words[1:] if word)):
+                    yield from files.list_links(os.path.join(folder, start))  # noqa: PTH118
+
+
+class _Files:
+    """Looks at files for the links among them, and gives up when there are too many."""
+
+    def __init__(self) -> None:
+        self._left = LOOKED_AT_MAX
+
+    def list_matches(self, folder: str, pattern: str) -> Iterator[str]:
+        """Yield what a pattern stands for now, as far as it is a link or runs later."""
+        places = ["/" if pattern.startswith("/") else folder]
+        for part in pattern.split("/"):
+            if part and _GLOB.search(part):
+                # The shell and this module read brackets differently: any character may be meant.
+                wanted = _BRACKETS.sub("?", part)
+                places = [
+                    entry.path
+                    for place in places
+                    for entry in self._scan(place)
+                    if fnmatchcase(entry.name, wanted)
+                ]
+            elif part:
+                places = [os.path.join(place, part) for place in places]  # noqa: PTH118
+        for path in places:
+            resolved = os.path.realpath(path)
+            is_there = os.path.lexists(path)
+            if is_there and (resolved != path or _runs_later(path)):
+                yield resolved
+        if self._left <= 0:
+            # There are too many to look at, and one of them may be a link.
+            yield "/"
+
+    def list_links(self, folder: str) -> Iterator[str]:
+        """Yield where the links below a folder lead."""
+        waiting = [folder]
+        while waiting and self._left > 0:
+            for entry in self._scan(waiting.pop()):
+                if entry.is_symlink():
+                    yield os.path.realpath(entry.path)
+                elif entry.is_dir():
+                    waiting.append(entry.path)
+        if self._left <= 0:
+            yield "/"
+
+    def _scan(self, folder: str) -> list["os.DirEntry[str]"]:
+        if self._left <= 0:
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                found = [*islice(entries, self._left)]
+        except OSError:
+            return []
+        self._left -= len(found)
+        return found
 
 
 def _runs_settings(commands: Sequence[ShellCommand]) -> bool:
@@ -193,22 +260,11 @@ def _list_folders(commands: Sequence[ShellCommand], program: str) -> Iterator[st
             yield from command.folders or ()
 
 
-def _list_matches(folder: str, pattern: str) -> Iterator[str]:
-    """Yield what a pattern stands for now, as far as it is a link or runs later."""
-    found = iglob(os.path.join(escape(folder), pattern), include_hidden=True)  # noqa: PTH118, PTH207
-    for path in islice(found, MATCHES_MAX):
-        resolved = os.path.realpath(path)
-        if resolved != path or _runs_later(path):
-            yield resolved
-    if next(found, None) is not None:
-        # There are too many to look at, and one of them may be a link.
-        yield "/"
-
-
 def _resolved(folder: str, word: object) -> str:
     # Joined and resolved as one text: ``link/..`` is not where it looks.
     return os.path.realpath(os.path.join(folder, os.path.expanduser(str(word))))  # noqa: PTH111, PTH118
 
 
 def _runs_later(path: str) -> bool:
-    return not _RUNS_LATER.isdisjoint(Path(path).parts)
+    # Some file systems do not tell .git from .GIT.
+    return not _RUNS_LATER.isdisjoint(part.casefold() for part in Path(path).parts)

@@ -50,6 +50,22 @@ _WRITING_OPTIONS: Final = {
     "xxd": re.compile(r"--o|-[^-]*o"),
 }
 """Programs that read, and the options, maybe shortened, by which they write."""
+_FOLLOWING: Final = {
+    "cp": re.compile(r"--d|-[^-]*[LH]"),
+    "diff": re.compile(r"--rec|-[^-]*r"),
+    "du": re.compile(r"--d|-[^-]*[LDH]"),
+    "egrep": re.compile(r"--deref|-[^-]*R"),
+    "fgrep": re.compile(r"--deref|-[^-]*R"),
+    "find": re.compile(r"-follow|-[HL]"),
+    "grep": re.compile(r"--deref|-[^-]*R"),
+    "ls": re.compile(r"--deref|-[^-]*[LH]"),
+    "rg": re.compile(r"--follow|-[^-]*L"),
+    "tree": re.compile(r"-[^-]*l"),
+}
+"""Options with which a program follows the links that it finds in a folder."""
+_SHOWING_VARIABLES: Final = frozenset({
+    "declare", "env", "export", "local", "readonly", "set", "typeset",
+})  # fmt: skip
 _TRANSPARENT: Final = frozenset({
     "builtin", "bash", "command", "coproc", "env", "eval", "exec", "nice", "nohup", "setsid", "sh",
     "stdbuf", "time", "timeout", "xargs", "zsh", "dash",
@@ -89,6 +105,12 @@ def effects_of(commands: Sequence[ShellCommand]) -> tuple[Effect, ...] | None:
     return read_effects(effects)
 
 
+def is_following(command: ShellCommand) -> bool:
+    """Return whether a command follows the links that it finds in the folders of its arguments."""
+    option = _FOLLOWING.get(command.program or "")
+    return option is not None and any(option.match(word or "") for word in command.words[1:])
+
+
 def _effects(command: ShellCommand) -> frozenset[Effect] | None:
     writes = [target for target in command.writes if target not in DEVICES]
     redirected = _DESTROYS if writes else frozenset[Effect]()
@@ -103,6 +125,9 @@ def _effects(command: ShellCommand) -> frozenset[Effect] | None:
         # A program of a folder may have any name.
         return _ANYTHING if command.words[0] is not None else None
     words = command.words[1:]
+    # A variable may hold a secret.
+    if None in words or (name in _SHOWING_VARIABLES and words[:1] in ((), ("-p",))):
+        redirected |= _READS
     if name in _SAYING:
         return _RUNS | redirected
     if command.folders is None:
