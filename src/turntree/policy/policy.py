@@ -226,10 +226,9 @@ def _read_test(entry: object, number: int) -> PolicyTest:
             test = cast("Mapping[str, Any]", entry)
             members: Mapping[str, Any] = test["request"]
             name = test.get("name", "")
-        case {"request": Mapping(), "decision": _}:
-            word = cast("Mapping[str, object]", entry)["decision"]
-            known = ", ".join(VERDICTS)
-            raise InvalidOperation(f"test {number}: {word!r:.40} is not one of {known}")
+        case {"request": Mapping(), "decision": object()}:
+            given, known = cast("Mapping[str, object]", entry)["decision"], ", ".join(VERDICTS)
+            raise InvalidOperation(f"test {number}: {given!r:.40} is not one of {known}")
         case _:
             raise InvalidOperation(f"test {number} has no request and decision", hint=_EXAMPLE)
     try:
