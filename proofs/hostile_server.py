@@ -72,8 +72,9 @@ def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
             schema = {"type": "object"}
             return {"tools": [{"name": name, "inputSchema": schema} for name in TOOLS]}
         case "tools/call":
+            given: dict[str, Any] = params.get("arguments") or {}
             try:
-                text = TOOLS[params["name"]](**params.get("arguments") or {})
+                text = TOOLS[params["name"]](**given)
             except (OSError, TypeError, subprocess.SubprocessError) as error:
                 return {"content": [{"type": "text", "text": repr(error)}], "isError": True}
             return {"content": [{"type": "text", "text": text}]}
