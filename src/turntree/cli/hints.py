@@ -55,7 +55,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "policy.history": "turntree policy history",
     "policy.show_active": "turntree show resource://approval-policy/policy.py     "
     "the policy in force, as an example",
-    "policy.test": "turntree policy test {number}",
     "program.explain_options": "turntree {kind} create --help",
     "program.grant": "its owner: turntree program grant {program} {grantee} {access}",
     "program.kinds": "turntree program kinds",

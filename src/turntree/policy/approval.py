@@ -84,6 +84,17 @@ class Approval:
         return "expired" if self.state in _OPEN and self.expires_at <= now else self.state
 
     @property
+    def ending(self) -> str:
+        """Why the request does not wait any more, as a sentence."""
+        short = self.id[-ID_TAIL_CHARS:]
+        if self.decided_by is not None and self.decided_by.startswith("human:"):
+            state = "approved" if self.state == "used" else self.state
+            return (
+                f"{short} was answered already: {state} by {self.decided_by} at {self.decided_at}"
+            )
+        return f"{short} was canceled" if self.state == "canceled" else f"{short} has expired"
+
+    @property
     def allowed_args(self) -> Mapping[str, Json] | None:
         """The arguments that may run; None while nothing is allowed."""
         if self.state == "edited":
@@ -159,8 +170,9 @@ def find_request(
         case [only]:
             return only
         case []:
-            if given is not None and (ended := [one for one in over if _is_named(one, given)]):
-                raise InvalidOperation(_ending(ended[0]), hint=Hint("approval.list"))
+            for one in over if given is not None else ():
+                if _is_named(one, given):
+                    raise InvalidOperation(one.ending, hint=Hint("approval.list"))
             what = "nothing waits" if given is None else f"no request {given[:80]!r} waits"
             raise NotFound(f"{what} to be decided", hint=Hint("approval.list"))
         case named:
@@ -170,11 +182,3 @@ def find_request(
 def _is_named(one: Approval, given: str) -> bool:
     # Ids of one moment begin alike, so their ends name them too.
     return bool(given) and (one.id.startswith(given) or one.id.endswith(given))
-
-
-def _ending(one: Approval) -> str:
-    short = one.id[-ID_TAIL_CHARS:]
-    if one.decided_by is not None and one.decided_by.startswith("human:"):
-        state = "approved" if one.state == "used" else one.state
-        return f"{short} was answered already: {state} by {one.decided_by} at {one.decided_at}"
-    return f"{short} was canceled" if one.state == "canceled" else f"{short} has expired"

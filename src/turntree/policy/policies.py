@@ -126,7 +126,7 @@ class Policies(Facet):
             raise InvalidOperation(
                 f"{len(failed)} of {version.tests} tests fail, first {first.test.name!r}:"
                 f" {given.reason if given.has_failed else what}",
-                hint=Hint("policy.test", {"number": str(number)}),
+                hint=Hint("policy.history"),
             )
         if version.number == 0:
             version = await self._record(version.policy, agent, "the shipped policy")
@@ -137,7 +137,7 @@ class Policies(Facet):
 
     async def history(self, *, agent: str | None = None) -> list[PolicyVersion]:
         """Return all versions, newest first, and the shipped one, which is number 0."""
-        versions = await self.store.list_versions(_name_of(agent))
+        versions = await self.store.list_versions(name_in(agent) if agent else None)
         shipped = shipped_policy()
         is_active = not agent and not any(one.is_active for one in versions)
         return [
@@ -198,7 +198,3 @@ class Policies(Facet):
             roles=roles_with(PROPOSE_POLICIES),
         )  # fmt: skip
         return await self.get(number, agent=agent)
-
-
-def _name_of(agent: str | None) -> str | None:
-    return name_in(agent) if agent else None

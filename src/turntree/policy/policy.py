@@ -93,7 +93,7 @@ def read_policy(
         raise InvalidOperation(f"a policy has at most {SOURCE_BYTES_MAX} bytes")
     docstring, tests = _describe(source) if language == "python" else _describe_script(source)
     # An escape in the docstring can name what no text of the database may have.
-    if "\0" in source + docstring or _has_surrogate(docstring):
+    if any(one == "\0" or "\ud800" <= one <= "\udfff" for one in docstring) or "\0" in source:
         raise InvalidOperation("the policy has a NUL character or half of a surrogate pair")
     if not docstring:
         raise InvalidOperation(
@@ -105,10 +105,6 @@ def read_policy(
         raise InvalidOperation(f"{language} runs as a process, not in Monty")
     chosen: PolicyLane = lane or ("monty" if language == "python" else "process")
     return Policy(source, language, docstring, tests, chosen)
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= one <= "\udfff" for one in text)
 
 
 @lru_cache(64)

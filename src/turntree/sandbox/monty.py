@@ -79,7 +79,13 @@ class MontyLane:
             raise MontyError("it took too long, or Monty crashed") from error
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             at = [frame.line for frame in error.traceback() if frame.line <= lines]
-            raise MontyError(self._explain(str(error)), at[-1] if at else None) from error
+            message = " ".join(str(error).split())[:SAID_CHARS_MAX]
+            # Monty measures to the nanosecond; the reason of a decision is the same each time.
+            if "time limit exceeded" in message:
+                message = f"it took longer than {self._wall_s * 1000:g} ms"
+            elif "memory limit" in message:
+                message = f"it needs more than {self._memory_bytes // 2**20} MiB of memory"
+            raise MontyError(message, at[-1] if at else None) from error
         except (monty.MontyError, TypeError, ValueError, RecursionError) as error:
             message = " ".join(f"{type(error).__name__}: {error}".split())[:SAID_CHARS_MAX]
             raise MontyError(message) from error
@@ -93,14 +99,6 @@ class MontyLane:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.__exit__(None, None, None)
-
-    def _explain(self, message: str) -> str:
-        """Return what an error says, alike each time: Monty measures to the nanosecond."""
-        if "time limit exceeded" in message:
-            return f"it took longer than {self._wall_s * 1000:g} ms"
-        if "memory limit" in message:
-            return f"it needs more than {self._memory_bytes // 2**20} MiB of memory"
-        return " ".join(message.split())[:SAID_CHARS_MAX]
 
     def _started(self) -> "Monty":
         from pydantic_monty import Monty  # noqa: PLC0415 - few commands judge a call

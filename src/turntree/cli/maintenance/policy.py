@@ -63,9 +63,7 @@ def propose(terminal: Terminal, file: Path, agent: str | None, lane: Any, note: 
     terminal.tell(said, document, undo=None)
     if not terminal.as_json:
         _print_failed(terminal, failed)
-        if failed:
-            terminal.note(f"next: turntree policy test {positional(str(file))}")
-        else:
+        if not failed:
             terminal.note(f"next: turntree policy try {positional(str(file))}")
             terminal.note(f"      turntree policy activate {made.number}{_of(agent)}")
 
