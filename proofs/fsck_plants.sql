@@ -392,6 +392,18 @@ UPDATE turntree.events e SET kind = 'acme.judged' WHERE workspace_id = %(workspa
       ORDER BY md5(stream_id::text || %(seed)s) LIMIT %(count)s)
   RETURNING stream_id || '/7';
 
+-- name: i41
+-- Policies that say something else than what was proposed, and others in force than a person activated.
+WITH drawn AS (
+  SELECT agent, number, row_number() OVER (ORDER BY md5(agent || number || %(seed)s)) AS n
+    FROM turntree.policies WHERE workspace_id = %(workspace)s AND is_active
+)
+UPDATE turntree.policies p SET
+    source = CASE WHEN d.n %% 2 = 0 THEN p.source || E'\n' ELSE p.source END,
+    is_active = CASE WHEN d.n %% 2 = 1 THEN false ELSE p.is_active END
+  FROM drawn d WHERE d.n <= %(count)s AND p.workspace_id = %(workspace)s AND p.agent = d.agent AND p.number = d.number
+  RETURNING 'policy ' || coalesce(nullif(p.agent, '') || ' ', '') || p.number;
+
 -- name: i69
 UPDATE turntree.members SET role = 'guest' WHERE workspace_id = %(workspace)s AND principal IN (
     SELECT principal FROM turntree.members WHERE workspace_id = %(workspace)s AND role = 'member'

@@ -41,6 +41,7 @@ from turntree.core.turn import Header, seal
 from turntree.core.usage import ModelCall, Usage, to_json
 from turntree.ledger.store import Ledger
 from turntree.policy.approval import EXPIRES_S, ForeignCall, approval_id, expiry_after
+from turntree.policy.local import shipped_policy
 from turntree.resources.plans import plan as plans
 from turntree.resources.plans.steps import (
     CreateForkSession,
@@ -80,6 +81,8 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_programs(tree, copy)
     await _tell_grant(tree, copy)
     await tree.members.add(f"member-{copy}")
+    # Its author is a member from here on, with all who have written something by now.
+    await tell_policy(tree, f"agent:judged-{copy}")
     await tell_conversation(tree, f"talk-{copy}")
 
 
@@ -242,6 +245,12 @@ async def tell_approvals(tree: Tree, label: str) -> None:
     await inbox.append_facts([_fact(tree, run, 7, "tool_call.started", data=started)], epoch=epoch)
     call = ForeignCall("codex", "shell", {"command": "ls"}, label)
     await approvals.reject((await approvals.request_foreign(call)).id, note="no")
+
+
+async def tell_policy(tree: Tree, agent: str) -> None:
+    """A policy of one agent, in force."""
+    version = await tree.policies.propose(shipped_policy().source, agent=agent)
+    await tree.policies.activate(version.number, agent=agent)
 
 
 async def _tell_grant(tree: Tree, copy: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from proofs import fsck_files
 from proofs.fsck_plants import RULES
-from proofs.fsck_story import tell_approvals, tell_conversation
+from proofs.fsck_story import tell_approvals, tell_conversation, tell_policy
 from tests.ledger.planted_events import plant, planting, told_in
 from tests.transcripts.test_bulk_copy import grow
 from turntree.api import Tree
@@ -90,6 +90,7 @@ async def tell(tree: Tree) -> None:
     await tree.members.add("bob")
     await tell_conversation(tree, "talk")
     await tell_approvals(tree, "judged")
+    await tell_policy(tree, "agent:judged")
     await tree.invitations.create("carl", expires_at=LATER)
     await tree.keys.create("ci", expires_at=LATER)
     await tree.passwords.set("correct horse battery")
@@ -539,6 +540,12 @@ FAULTS = {
     ),
     "the conversation has another last post, or a gap before it": (
         "I56 DELETE FROM turntree.posts WHERE seq = 1"
+    ),
+    "the version is not the one that was proposed": (
+        "I41 UPDATE turntree.policies SET source = replace(source, 'ask', 'allow')"
+    ),
+    "another policy is in force than the one that was activated last": (
+        "I41 UPDATE turntree.policies SET is_active = false"
     ),
     # Who may do what.
     "the member's role is not the one that the events describe": (

@@ -528,6 +528,39 @@ SELECT DISTINCT what FROM (
   ) x
   ORDER BY 1 LIMIT %(limit)b;
 
+-- name: fsck_i41_versions
+-- The source is what decides, and decisions name its digest.
+WITH told AS (
+  SELECT coalesce(d.j ->> 'agent_id', '') AS agent, (d.j ->> 'number')::int AS number, count(*) AS count,
+      min(d.j ->> 'source_digest') AS digest, min(d.j ->> 'by') AS by
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream() AND e.kind = 'policy.proposed'
+    GROUP BY 1, 2
+), kept AS (
+  SELECT p.agent, p.number, 1::bigint AS count, 'sha256:' || encode(sha256(convert_to(p.source, 'UTF8')), 'hex') AS digest,
+      p.proposed_by AS by, p.digest = sha256(convert_to(p.source, 'UTF8')) AS is_own
+    FROM turntree.policies p WHERE p.workspace_id = %(workspace)b
+)
+SELECT 'policy ' || coalesce(nullif(coalesce(k.agent, t.agent), '') || ' ', '') || coalesce(k.number, t.number)
+  FROM told t FULL JOIN kept k ON k.agent = t.agent AND k.number = t.number
+  WHERE (k.count, k.digest, k.by) IS DISTINCT FROM (t.count, t.digest, t.by) OR NOT k.is_own
+  ORDER BY 1 LIMIT %(limit)b;
+
+-- name: fsck_i41_active
+-- The newest activation for each agent, and for all of them.
+WITH told AS (
+  SELECT DISTINCT ON (1) coalesce(d.j ->> 'agent_id', '') AS agent, (d.j ->> 'number')::int AS number, d.j ->> 'by' AS by
+    FROM turntree.events e, LATERAL (SELECT turntree.document(e.body) -> 'data' AS j) d
+    WHERE e.workspace_id = %(workspace)b AND e.stream_id = turntree.workspace_stream() AND e.kind = 'policy.activated'
+    ORDER BY 1, e.seq DESC
+), kept AS (
+  SELECT p.agent, p.number, p.activated_by AS by FROM turntree.policies p WHERE p.workspace_id = %(workspace)b AND p.is_active
+)
+SELECT 'policy ' || coalesce(nullif(coalesce(k.agent, t.agent), '') || ' ', '') || coalesce(k.number, t.number)
+  FROM told t FULL JOIN kept k ON k.agent = t.agent
+  WHERE (k.number, k.by) IS DISTINCT FROM (t.number, t.by)
+  ORDER BY 1 LIMIT %(limit)b;
+
 -- name: fsck_i42
 -- A run without any decision is from before calls were judged.
 WITH calls AS (

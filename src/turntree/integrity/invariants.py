@@ -78,6 +78,10 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "I38": "An interrupted run did not continue, and its open calls ended as interrupted.",
     "I39": "A replaced event is kept, does not replace itself, and replacements form no cycle.",
     "I40": "What a turn was derived from exists, and nothing is derived from itself.",
+    "I41": (
+        "The policy in force is the one that a person activated last, and each version has the "
+        "source that was proposed."
+    ),
     "I42": (
         "In a run whose calls were judged, each call that began was judged before, with exactly "
         "its arguments, and not denied."
@@ -228,6 +232,8 @@ SESSIONS: Final = (
     Check("fsck_i55_events", "the decision about it and the event that describes it differ"),
     Check("fsck_i55_turns", "the decision is about no person's post, or no turn of triage made it"),
     Check("fsck_i56", "the conversation has another last post, or a gap before it"),
+    Check("fsck_i41_versions", "the version is not the one that was proposed"),
+    Check("fsck_i41_active", "another policy is in force than the one that was activated last"),
     Check("fsck_i69_members", "the member's role is not the one that the events describe"),
     Check("fsck_i69_invitations", "the invitation did not end as the events describe"),
     Check("fsck_i69_keys", "the key is not the one that the events describe"),
