@@ -120,8 +120,8 @@ async def test_use_of_a_key_is_noted_again_after_a_minute(team: Team) -> None:
     (noted,) = [one for one in await team.of(OWNER).keys.list_all() if one.id == id]
     assert (noted.last_used_at, noted.scopes) == (noted_at, EVERYTHING)
     soon, later_on = (instant(unix_ms(noted_at) + ms) for ms in (59_999, 60_000))
-    assert first.record.is_current_at(soon)
-    assert not first.record.is_current_at(later_on), "then it is verified, and its use noted"
+    assert soon < first.record.current_until, "it was noted a moment ago"
+    assert first.record.current_until == later_on, "then it is verified, and its use noted"
 
 
 async def test_viewers_of_one_server_share_no_list(client: Client, team: Team) -> None:

@@ -17,7 +17,7 @@ from uuid import UUID
 from zlib import crc32
 
 from turntree.core.errors import PermissionDenied
-from turntree.core.ids import Timestamp, WorkspaceId, unix_ms
+from turntree.core.ids import Timestamp, WorkspaceId, instant, unix_ms
 from turntree.core.value import value
 
 Prefix = Literal["ttk", "tti", "tts"]
@@ -87,7 +87,12 @@ def parse_code(prefix: Prefix, text: str) -> AccessCode:
 
 def is_use_due(last_used_at: Timestamp | None, now: Timestamp) -> bool:
     """Return whether a use at a time is to be noted: the last one was noted a minute before."""
-    return last_used_at is None or unix_ms(last_used_at) + USE_NOTED_MS <= unix_ms(now)
+    return last_used_at is None or use_due_at(last_used_at) <= now
+
+
+def use_due_at(last_used_at: Timestamp) -> Timestamp:
+    """Return from when on another use is to be noted."""
+    return instant(unix_ms(last_used_at) + USE_NOTED_MS)
 
 
 def _checksum(head: str) -> str:

@@ -7,7 +7,7 @@ sessions along.
 
 from typing import Final, Literal
 
-from turntree.auth.access_code import is_use_due
+from turntree.auth.access_code import use_due_at
 from turntree.auth.delegation import DelegationChain
 from turntree.auth.member import RIGHTS, Role
 from turntree.auth.permissions import Permissions
@@ -51,9 +51,10 @@ class LoginSession:
         is_idle = unix_ms(now) - unix_ms(self.last_used_at) > PAUSE_MS_MAX
         return "expired" if is_idle or now >= self.expires_at else "valid"
 
-    def is_current_at(self, now: Timestamp) -> bool:
-        """Return whether it opens what it opened, and no use of it is to be noted."""
-        return self.state_at(now) == "valid" and not is_use_due(self.last_used_at, now)
+    @property
+    def current_until(self) -> Timestamp:
+        """When it expires, or a use of it is to be noted: long before a pause ends it."""
+        return min(self.expires_at, use_due_at(self.last_used_at))
 
     def chain_as(self, role: Role) -> DelegationChain:
         """Return the delegation chain of a holder with a role: both limit it."""

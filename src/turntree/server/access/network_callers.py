@@ -62,7 +62,7 @@ AUDIENCE: Final = "server"
 CREDENTIAL_CHARS_MAX: Final = 16_384
 """Longer than any token, whose chain has a limit of its own."""
 _PLACE: Final = re.compile(r"/w/(?P<workspace>[^/]+)/")
-_BEARER: Final = re.compile(r"Bearer +(?P<credential>[!-~]+)", re.IGNORECASE)
+_BEARER: Final = re.compile(r"(?i:Bearer) +(?P<credential>[!-~]+)")
 _LONG_AGO: Final = Timestamp("1970-01-01T00:00:00.000Z")
 _STEP: Final = (
     "send the header Authorization: Bearer ttk_…, with an API key of this workspace, or log in"
@@ -203,7 +203,7 @@ class NetworkCallers:
             step = f"ask below /w/{workspace.name}/api/v1"
             raise Refusal(HTTPStatus.FORBIDDEN, "other-workspace", reason, step)
         return VerifiedCredential(
-            workspace, ExecutionContext(verified.chain), verified.record.is_current_at, latest
+            workspace, ExecutionContext(verified.chain), verified.record.current_until, latest
         )
 
     async def _verify_login(self, name: str, code: str, *, is_use: bool) -> VerifiedCredential:
@@ -218,7 +218,7 @@ class NetworkCallers:
         except PermissionDenied as error:
             raise refused from error
         return VerifiedCredential(
-            workspace, ExecutionContext(verified.chain), verified.record.is_current_at, latest
+            workspace, ExecutionContext(verified.chain), verified.record.current_until, latest
         )
 
     async def _find_latest(self, workspace: ServedWorkspace) -> int:
@@ -249,9 +249,7 @@ class NetworkCallers:
         if role is None:
             await store.note_denial(by, "token.use", f"{root} is no member")
             raise refused
-        return VerifiedCredential(
-            workspace, opened.child(RIGHTS[role]), lambda now: now < ours.expires_at
-        )
+        return VerifiedCredential(workspace, opened.child(RIGHTS[role]), ours.expires_at)
 
     def _context_of(
         self,

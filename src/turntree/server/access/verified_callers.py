@@ -16,7 +16,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 from uuid import UUID
 
@@ -43,15 +43,17 @@ class Credential:
     workspace: str
     """The name in the path of the request."""
     text: str
+    place: tuple[str, str, bytes] = field(init=False, compare=False)
+    """Under what its caller is remembered, in which no secret can be read."""
+
+    def __post_init__(self) -> None:
+        """Compute the digest once: each request looks for its caller in several places."""
+        place = self.kind, self.workspace, hashlib.sha256(self.text.encode()).digest()
+        object.__setattr__(self, "place", place)
 
     def __repr__(self) -> str:
         """Return what it is for, and nothing of the secret."""
         return f"Credential({self.kind!r}, {self.workspace!r})"
-
-    @property
-    def place(self) -> tuple[str, str, bytes]:
-        """Under what its caller is remembered, in which no secret can be read."""
-        return self.kind, self.workspace, hashlib.sha256(self.text.encode()).digest()
 
 
 @value
@@ -60,8 +62,8 @@ class VerifiedCredential:
 
     workspace: ServedWorkspace
     acting: ExecutionContext
-    is_valid_at: Callable[[Timestamp], bool]
-    """Whether it has not expired at a time, and no use has to be noted."""
+    current_until: Timestamp
+    """When it expires, or a use of it has to be noted."""
     latest: int | None = None
     """The newest change of who may do what, from before; None if it does not tell."""
 
@@ -144,9 +146,8 @@ class VerifiedCallers:
                 return False
             known.began = max(known.began, looked_at)
         # Last, because another request may have revoked it while this one waited.
-        return known.changes == ACCESS_CHANGES.made and known.verified.is_valid_at(
-            self._clock.now()
-        )
+        is_unchanged = known.changes == ACCESS_CHANGES.made
+        return is_unchanged and self._clock.now() < known.verified.current_until
 
     def remembers(self, credential: Credential) -> bool:
         """Return whether a credential was valid when it was verified last, a while ago perhaps."""
