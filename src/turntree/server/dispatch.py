@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from turntree.core.errors import Hint, TurntreeError
@@ -95,9 +95,10 @@ class Dispatcher:
         check_routes(routes)
         self.callers = callers
         self.routes = sorted(routes, key=lambda route: len(route.path_names))
-        self._by_word: dict[str, list[ApiRoute]] = {}
+        # By the first word and the number of pieces: each pattern that is tried costs time.
+        self._by_form: dict[tuple[str, int], list[ApiRoute]] = {}
         for route in self.routes:
-            self._by_word.setdefault(route.word, []).append(route)
+            self._by_form.setdefault((route.word, route.path.count("/")), []).append(route)
         self.answers = IdempotentAnswers()
         self.streams = streams or OpenStreams()
         self.trace = trace
@@ -154,10 +155,12 @@ class Dispatcher:
 
     def _find(self, request: Request) -> tuple[ApiRoute, Mapping[str, str]]:
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        path = _BEGINNING.sub("", raw.decode("ascii", "replace").partition("?")[0], count=1)
+        path = raw.decode("ascii", "replace").partition("?")[0]
+        if (beginning := _BEGINNING.match(path)) is not None:
+            path = path[beginning.end() :]
         method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
-        for route in self._by_word.get(path[1:].partition("/")[0], ()):
+        for route in self._by_form.get((path[1:].partition("/")[0], path.count("/")), ()):
             if (in_path := route.match(path)) is not None:
                 if route.method == method:
                     return route, in_path
@@ -189,9 +192,9 @@ class Dispatcher:
             case "application/json":
                 is_encoded = isinstance(answer, bytes)
                 body = answer if is_encoded else adapter_of(route.answers).dump_json(answer)
-                return _tagged(Response(body, media_type=JSON), request)
+                return _tagged(body, JSON, request)
             case "text/plain":
-                return _tagged(PlainTextResponse(answer), request)
+                return _tagged(answer.encode(), "text/plain", request)
             case media:
                 return StreamingResponse(answer, media_type=media)
 
@@ -259,20 +262,20 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-def _tagged(response: Response, request: Request) -> Response:
+def _tagged(body: bytes, media: str, request: Request) -> Response:
     """Return the answer to a read with the digest of its bytes, or 304 if the client has them.
 
     Of the bytes, and not of what they describe: the digest of a turn outlives the erasure of its
     messages, and a client would keep them for ever.
     """
     if request.method == "POST":
-        return response
-    tag = f'"{hashlib.sha256(response.body).hexdigest()}"'
-    kept = request.headers.get("if-none-match", "")
-    if any(one.strip().removeprefix("W/") in (tag, "*") for one in kept.split(",")):
-        response = Response(status_code=HTTPStatus.NOT_MODIFIED)
-    response.headers["etag"] = tag
-    return response
+        return Response(body, media_type=media)
+    tag = f'"{hashlib.sha256(body).hexdigest()}"'
+    headers = {"etag": tag}
+    kept = request.headers.get("if-none-match")
+    if kept and any(one.strip().removeprefix("W/") in (tag, "*") for one in kept.split(",")):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(body, media_type=media, headers=headers)
 
 
 def _has_precondition(route: ApiRoute | None, request: Request) -> bool:
