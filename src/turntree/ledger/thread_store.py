@@ -15,7 +15,7 @@ from turntree.core.thread import ThreadTurn
 from turntree.core.usage import ModelCall, Usage
 from turntree.core.value import value
 from turntree.db.arrays import uuid_array
-from turntree.db.database import Database, Row, as_uuid, as_uuids
+from turntree.db.database import Database, as_uuid, as_uuids
 from turntree.db.sql import load_statements
 
 SQL = load_statements(__file__)
@@ -25,8 +25,6 @@ DEPTH_MAX = 2**31 - 1
 CANDIDATES_PAGE = 20
 ID_MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 ID_MIN = "00000000-0000-0000-0000-000000000000"
-_TURN_COLUMNS = 5
-"""Those from which a turn is read come first."""
 
 
 @value
@@ -283,7 +281,7 @@ class TurnIndex:
             SQL["list_turn_profiles"], turns=uuid_array(turns_), known=uuid_array(known),
             branches=branches_max,
         )  # fmt: skip
-        return {one.turn: one for one in map(_profile, rows)}
+        return {one.turn: one for one in (_profile(text) for (text,) in rows)}
 
     async def find_with_profile(
         self, turn: TurnId, *, branches_max: int
@@ -294,7 +292,8 @@ class TurnIndex:
         )
         if row is None:
             return None
-        return _placed(row[:_TURN_COLUMNS]), _profile(row[_TURN_COLUMNS:])
+        *placed, profile = row
+        return _placed(placed), _profile(profile)
 
     async def list_replies(self, turns_: Sequence[TurnId]) -> dict[TurnId, list[ReplyDetails]]:
         """Return what the journals of some turns say about each reply of a model, in order."""
@@ -311,24 +310,24 @@ class TurnIndex:
         return int(row[0])
 
 
-def _placed(row: Row) -> ThreadTurn:
+def _placed(row: Sequence[Any]) -> ThreadTurn:
     digest, header, message_lines, depth, parent = row
     return ThreadTurn(
         turns.read_lines(header, message_lines, digest_from_raw(bytes(digest))), depth, parent
     )
 
 
-def _profile(row: Row) -> TurnProfile:
-    turn, calls, labels, tags, spawned, has_snapshot, branches = row
+def _profile(text: str) -> TurnProfile:
+    document = orjson.loads(text)
     return TurnProfile(
-        TurnId(turn),
+        TurnId(document["turn"]),
         tuple(
             ModelCall(model, Usage(*numbers), provider, call_id)
-            for model, provider, call_id, *numbers in calls or ()
+            for model, provider, call_id, *numbers in document["calls"] or ()
         ),
-        tuple(labels or ()),
-        tuple(tags or ()),
-        dict(spawned or ()),
-        has_snapshot,
-        tuple(TurnBranch(TurnId(id), label) for id, label in branches or ()),
+        tuple(document["labels"] or ()),
+        tuple(document["tags"] or ()),
+        dict(document["spawned"] or ()),
+        document["has_snapshot"],
+        tuple(TurnBranch(TurnId(id), label) for id, label in document["branches"] or ()),
     )

@@ -63,11 +63,13 @@ SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text
   ORDER BY x.place;
 
 -- name: list_turn_profiles
-SELECT * FROM turntree.turn_profiles(%(workspace)b, %(turns)b::uuid[], %(known)b::uuid[], %(branches)b::int);
+-- As documents: for each column of another type the client finds and makes another loader, and for arrays several.
+SELECT to_json(p)::text
+  FROM turntree.turn_profiles(%(workspace)b, %(turns)b::uuid[], %(known)b::uuid[], %(branches)b::int) p;
 
 -- name: find_turn_with_profile
 -- One statement, because each more costs the process that asks as much as reading the turn does.
-SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text, p.* FROM turntree.turns t
+SELECT t.digest, b.header, b.body, t.depth, t.parent_id::text, to_json(p)::text FROM turntree.turns t
   JOIN turntree.turn_bodies b ON b.workspace_id = t.workspace_id AND b.turn_id = t.id,
   LATERAL turntree.turn_profiles(t.workspace_id, ARRAY[t.id], '{}', %(branches)b::int) p
   WHERE t.workspace_id = %(workspace)b AND t.id = %(turn)b;
