@@ -71,7 +71,9 @@ async def price_calls(
     """Return the cost of each call, None where it is unknown."""
     if not calls:
         return {}
-    prices = await in_thread(price_list)
+    # Once they are loaded, a thread would cost more than the prices.
+    is_loaded = price_list.cache_info().currsize > 0
+    prices = price_list() if is_loaded else await in_thread(price_list)
     return {
         turn: [find_cost(call, at[turn], prices) for call in made] for turn, made in calls.items()
     }
@@ -167,7 +169,7 @@ def _document(placed: ThreadTurn, details: PageDetails) -> TurnDocument:
         for number, message in enumerate(turn.messages)
     )
     calls = profile.calls
-    used = sum((call.usage for call in calls), Usage())
+    used = sum((call.usage for call in calls), Usage()) if calls else None
     cost = details.costs.get(turn.id)
     return TurnDocument(
         id=turn.id,
@@ -186,8 +188,8 @@ def _document(placed: ThreadTurn, details: PageDetails) -> TurnDocument:
         title=one_line(turn.title),
         query=messages[: turn.query_count],
         reply=messages[turn.query_count :],
-        tokens=used.total if calls else None,
-        usage=token_use(used) if calls else None,
+        tokens=None if used is None else used.total,
+        usage=None if used is None else token_use(used),
         cost=None if cost is None else float(cost),
         files=_files_of(turn),
         has_snapshot=profile.has_snapshot,
