@@ -43,13 +43,14 @@ class BoundedHttp(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX:
                 self._refuse()
+            elif self._timer is None:
+                # Most heads arrive in one piece, and need no timer.
+                self._start_timer()
 
     def on_message_begin(self) -> None:
         """Begin a head, which has to end in time."""
         super().on_message_begin()
         self._is_in_head, self._head_bytes = True, 0
-        if self._timer is None:
-            self._start_timer()
 
     def on_headers_complete(self) -> None:
         """End a head; the application limits the body."""
