@@ -316,6 +316,8 @@ class ServeProcess:
         return f"http://127.0.0.1:{self.told['port']}"
 
 
+START_S: Final = 180.0
+"""Seconds a process gets to start. It works for two of them, but a busy machine makes it wait."""
 _SERVE: Final = (sys.executable, "-c", COMMAND, "serve", "--port", "0", "--json")
 
 
@@ -341,7 +343,7 @@ async def run_refused(settings: Settings, *words: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
-        said, _ = await asyncio.wait_for(process.communicate(), 60)
+        said, _ = await asyncio.wait_for(process.communicate(), START_S)
     finally:
         if process.returncode is None:
             process.kill()
@@ -362,7 +364,7 @@ async def serving_apart(
     )
     assert process.stdout is not None, "it was asked for"
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), 60)
+        line = await asyncio.wait_for(process.stdout.readline(), START_S)
         yield ServeProcess(process, json.loads(line))
     finally:
         with contextlib.suppress(ProcessLookupError):
