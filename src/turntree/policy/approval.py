@@ -170,8 +170,8 @@ def find_request(
         case [only]:
             return only
         case []:
-            for one in over if given is not None else ():
-                if _is_named(one, given):
+            for one in over:
+                if given is not None and _is_named(one, given):
                     raise InvalidOperation(one.ending, hint=Hint("approval.list"))
             what = "nothing waits" if given is None else f"no request {given[:80]!r} waits"
             raise NotFound(f"{what} to be decided", hint=Hint("approval.list"))
