@@ -82,7 +82,7 @@ async def tell(tree: Tree, copy: int) -> None:
     await _tell_grant(tree, copy)
     await tree.members.add(f"member-{copy}")
     # Its author is a member from here on, with all who have written something by now.
-    await tell_policy(tree, f"agent:judged-{copy}")
+    await tell_policy(tree, f"agent-{copy}")
     await tell_conversation(tree, f"talk-{copy}")
 
 
