@@ -60,6 +60,8 @@ export function useReader(total: number, known: number) {
     if (!box) return;
     const observer = new ResizeObserver(() => settle());
     observer.observe(box);
+    // The composer takes some of its height, and more of it while a message is written.
+    if (scroller.current) observer.observe(scroller.current);
     return () => observer.disconnect();
   }, [settle]);
 
