@@ -403,12 +403,12 @@ async def _show_cost(proof: Proof, scene: Scene) -> None:
         proof.note("a call of the server alone", alone * 1000, "ms")
         proof.note("two bare commits", two * 1000, "ms")
         proof.at_most(
-            "what the client adds to a call, in pairs of bare commits", added / two, "times", 1.5,
+            "what the client adds to a call, in pairs of bare commits", added / two, "x", 1.5,
             of="time",
         )  # fmt: skip
         # The judgment, the intent and the result, which every call of a run has.
         whole = statistics.median(watch.took) - alone
-        proof.note("what a whole run adds to a call, in such pairs", whole / two, "times")
+        proof.note("what a whole run adds to a call, in such pairs", whole / two, "x")
 
 
 def _commit_twice(connection: "psycopg.Connection[Any]") -> float:
