@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import turntree
+from proofs.agents import claude
 from proofs.agents.programs import PROGRAMS, NotInstalled, Program, say
 from proofs.agents.run import SCENES
 from proofs.agents.stage import AgentFailed, Stage
@@ -200,7 +201,7 @@ def talk_to(program: Program, folder: Path, conninfo: str) -> Sent:
         stage.set_up()
         scene.prepare(stage)
         if program.name == "claude":
-            _finish_claude_onboarding(stage)
+            claude.finish_onboarding(stage)
         (folder / "bin").mkdir()
         (folder / "bin" / program.name).symlink_to(stage.program)
         environment = {
@@ -226,17 +227,6 @@ def talk_to(program: Program, folder: Path, conninfo: str) -> Sent:
             terminal.kill()
             stage.end_all()
     return most_sent(program, model)
-
-
-def _finish_claude_onboarding(stage: Stage) -> None:
-    """Answer the questions that Claude Code asks once, when it starts on a terminal."""
-    answered = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "customApiKeyResponses": {"approved": [stage.settings["ANTHROPIC_API_KEY"]]},
-        "projects": {str(stage.work.resolve()): {"hasTrustDialogAccepted": True}},
-    }
-    (stage.home / ".claude.json").write_text(json.dumps(answered))
 
 
 def most_sent(program: Program, model: ScriptedModel) -> Sent:

@@ -8,6 +8,8 @@ killed, the database comes back, the requests are approved on the command line, 
 done once. A policy file that was tampered with leaves the question to the tool, and where that asks
 nobody, its hook refuses.
 
+At a terminal, what needs a person is asked by Claude Code itself.
+
 300 shell lines are read, and bash itself shows that it runs nothing that was not read. At the 95th
 percentile a hook that asks the judge takes no longer than any hook may.
 """
@@ -15,6 +17,7 @@ percentile a hook that asks the judge takes no longer than any hook may.
 import asyncio
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -27,11 +30,12 @@ import turntree
 from proofs.agents import claude, codex
 from proofs.agents.app_server import AppServer
 from proofs.agents.hooked import Hooked, hooked
-from proofs.agents.programs import PROGRAMS, Program
+from proofs.agents.programs import PROGRAMS, Program, say
 from proofs.agents.stage import AgentFailed, Stage
 from proofs.bash_runs import ENDLESS, find_unforeseen, make_place, run_line
 from proofs.figures import DURABLE, Proof, run
 from proofs.hook_latency import WAIT_MAX_MS, wait_for_calm
+from proofs.terminal import Terminal
 from turntree.db.embedded.server import EmbeddedServer
 from turntree.hooks.hook_judge import HookJudge
 from turntree.hooks.judge_files import JudgeFiles
@@ -75,7 +79,7 @@ DENIED: Final = "Turntree: denied: the name says so"
 UNANSWERED: Final = "Turntree: the judge gave no answer in time"
 NAMED: Final = "asks a person about it"
 ONCE: Final = (False, True, False)
-PARTS: Final = ("wait", "agents claude", "agents codex", "deferred")
+PARTS: Final = ("wait", "agents claude", "agents codex", "terminal", "deferred")
 """The parts that need hooks."""
 ELSEWHERE: Final = "elsewhere"
 NEARBY: Final = "nearby"
@@ -216,6 +220,8 @@ def prove_hooks(proof: Proof, folder: Path, server: EmbeddedServer) -> None:
                     prove_wait(proof, told)
                 if proof.begins(f"agents {program.name}"):
                     prove_agent(proof, told, program.name, each)
+                if program.name == "claude" and proof.begins("terminal"):
+                    prove_terminal(proof, told)
                 if program.name == "claude" and proof.begins("deferred"):
                     prove_deferred(proof, told, server, waiting)
             finally:
@@ -277,6 +283,9 @@ def _rules(name: str) -> list[Rule]:
         near = Call("exec_command", {"cmd": "echo x >> near.txt", "workdir": NEARBY})
         rules.append(Rule((Reply("Two.", (far, near)), Reply("Done.")), prompt="FOLDERS ",
                           name="folders"))  # fmt: skip
+    for number in range(3):
+        typed = (Reply("This.", (write(f"ask-typed-{number}"),)), Reply(f"Typed {number}."))
+        rules.append(Rule(typed, prompt=f"TYPED {number} ", offers=offers, name=f"typed-{number}"))
     tampered = (Reply("This.", (write("allow-tampered"),)), Reply("Done."))
     rules.append(Rule(tampered, prompt="TAMPERED ", offers=offers, name="tampered"))
     return [*rules, *scene.rules[-2:]]
@@ -413,6 +422,51 @@ def _count_questions(told: Hooked) -> int:
         except AgentFailed:
             return 1
     return 0
+
+
+def prove_terminal(proof: Proof, told: Hooked) -> None:
+    """Type into Claude Code: it asks its user, by its own question, and does what they answer."""
+    claude.finish_onboarding(told.stage)
+    work, policy = told.stage.work, told.home / "judge/policy.json"
+    shown = _type(told, "TYPED 0 please", "Enter", "Typed 0.")
+    proof.at_least("questions on the screen that name the reason", shown, "questions", 1)
+    once = _said(work / "ask-typed-0.txt") == "x\n"
+    proof.at_least("calls done once that the user allowed there", once, "calls", 1)
+    _type(told, "TYPED 1 please", "Escape", "nterrupted")
+    refused = (work / "ask-typed-1.txt").exists()
+    proof.at_most("calls done that the user refused there", refused, "calls", 0)
+    text = policy.read_bytes()
+    policy.write_bytes(text.replace(b"deny-", b"DENY-"))
+    options = ("--permission-mode", "bypassPermissions")
+    shown = _type(told, "TYPED 2 please", "Escape", "nterrupted", *options, reason=UNANSWERED)
+    policy.write_bytes(text)
+    proof.at_least("questions without a judge, where it asks nothing", shown, "questions", 1)
+    weaker = (work / "ask-typed-2.txt").exists()
+    proof.at_most("calls done without a judge, where it asks nothing", weaker, "calls", 0)
+
+
+def _type(
+    told: Hooked, prompt: str, key: str, end: str, *options: str, reason: str = "the name says so"
+) -> bool:
+    """Type a prompt and press a key at its question; return whether that named the reason."""
+    environment = {**told.stage.environment(), "TERM": "screen-256color", "LANG": "C.UTF-8"}
+    # It believes to run in CI otherwise, and draws no screen.
+    del environment["CI"]
+    terminal = Terminal(told.stage.folder)
+    terminal.open(told.stage.work, environment)
+    try:
+        terminal.type(shlex.join(("claude", *options)))
+        # Before it has drawn its screen, the terminal itself shows what is pasted.
+        terminal.wait(lambda text: "shift+tab" in text, "its prompt", QUESTION_MAX_S)
+        terminal.paste_until_shown(prompt, QUESTION_MAX_S)
+        terminal.press("Enter")
+        screen = terminal.wait(lambda text: "Do you want" in text, "the question", QUESTION_MAX_S)
+        terminal.press(key)
+        terminal.wait(lambda text: end in text, "the end", QUESTION_MAX_S)
+    finally:
+        say(terminal.screen().rstrip())
+        terminal.kill()
+    return reason in " ".join(screen.split())
 
 
 def prove_deferred(proof: Proof, told: Hooked, server: EmbeddedServer, count: int) -> None:

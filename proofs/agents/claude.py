@@ -101,6 +101,18 @@ def _prepare(_: Stage) -> None:
     """Nothing: it makes its own home."""
 
 
+def finish_onboarding(stage: Stage) -> None:
+    """Answer the questions that it asks once, when it starts on a terminal."""
+    answered = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": [stage.settings["ANTHROPIC_API_KEY"]]},
+        "projects": {str(stage.work.resolve()): {"hasTrustDialogAccepted": True}},
+        "bypassPermissionsModeAccepted": True,
+    }
+    (stage.home / ".claude.json").write_text(json.dumps(answered))
+
+
 def _play(stage: Stage, story: Story) -> None:
     session = str(uuid.uuid4())
     look = _prompt(stage, story, None, "LOOK at two things.", "--session-id", session)

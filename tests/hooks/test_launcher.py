@@ -96,16 +96,25 @@ def word_of(printed: str) -> str:
     return str(document["permissionDecision"])
 
 
-@pytest.mark.parametrize(("tool", "word"), [("claude-code", "ask"), ("codex", "deny")])
+@pytest.mark.parametrize(
+    ("tool", "mode", "word"),
+    [
+        ("claude-code", "bypassPermissions", "ask"),
+        # The tool itself decides, and asks nobody.
+        ("claude-code", "auto", "ask"),
+        ("codex", "bypassPermissions", "deny"),
+    ],
+)
 def test_launcher_without_an_answer_refuses_where_the_tool_asks_nobody(
-    home: Path, tool: str, word: str
+    home: Path, tool: str, mode: str, word: str
 ) -> None:
+    report = BYPASSING.replace("bypassPermissions", mode)
     for text in (None, f"ask-another\n{ANSWER}\n"):
 
         def answer(_: Path, text: str | None = text) -> str | None:
             return text
 
-        ended, printed = ask(home, "judge", answer, tool=tool, report=BYPASSING)
+        ended, printed = ask(home, "judge", answer, tool=tool, report=report)
         assert (ended, word_of(printed)) == (0, word)
 
 

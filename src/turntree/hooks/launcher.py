@@ -39,6 +39,7 @@ refuse() {{
   # cannot hide the mode: in a text its quotes are escaped.
   case "$1$2$report" in
   claude-codejudge*'"permission_mode":'*'"bypassPermissions"'*) word=ask ;;
+  claude-codejudge*'"permission_mode":'*'"auto"'*) word=ask ;;
   codexjudge*'"permission_mode":'*'"bypassPermissions"'*) word=deny ;;
   *) return ;;
   esac
