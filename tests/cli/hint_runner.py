@@ -54,7 +54,7 @@ FREE_WORDS = {
     "TYPE": "scripted", "URL": "http://127.0.0.1:1", "NODE": "HEAD",
     "MODEL": "hinted-choice", "PROVIDER": "hinted-choice", "AGENT": "hinted-choice",
     "TOOL": "codex", "BASE": "hinted", "SHORTER_PATH": "hinted", "ELSEWHERE": "hinted",
-    "VALUE": "hinted",
+    "VALUE": "hinted", "PROFILE": "folder", "ANSWER": "hinted",
 }  # fmt: skip
 """What a reader may put for a word in capitals; a choice may not exist where the test runs."""
 TALK = (("chat",), ("send",), ("rerun",), ("agent", "assign"))
