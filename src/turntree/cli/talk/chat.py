@@ -30,7 +30,7 @@ from turntree.cli.param_types import PROGRAM, SESSION
 from turntree.cli.talk.chat_commands import ChatState, CommandError, run_command
 from turntree.cli.talk.line_editor import LineEditor
 from turntree.core.canonical import Json
-from turntree.core.errors import TurntreeError
+from turntree.core.errors import InvalidOperation, TurntreeError
 from turntree.core.ids import RunId, Timestamp, TurnId
 from turntree.core.session import Session
 from turntree.core.thread import ThreadTurn
@@ -224,15 +224,26 @@ class Chat:
                 said = self.editor.read(self.terminal.paint(question, "label")).strip()
                 if not said:
                     return False
-                if (verdict := choose_verdict(one, said)) is not None:
-                    self.talk.call(partial(_decide_by, verdict))
-                    return True
+                verdict = choose_verdict(one, said)
             except (EOFError, KeyboardInterrupt):
                 return False
+            except InvalidOperation as error:
+                # A mistyped edit is asked again: the next line would be a message that waits
+                # behind the call.
+                self._note_error(error)
+                continue
+            if verdict is None:
+                continue
+            try:
+                self.talk.call(partial(_decide_by, verdict))
             except TurntreeError as error:
-                mark = self.terminal.paint_err("error:", "bad")
-                self.terminal.note(f"{mark} {clean(str(error))}")
+                self._note_error(error)
                 return False
+            return True
+
+    def _note_error(self, error: TurntreeError) -> None:
+        mark = self.terminal.paint_err("error:", "bad")
+        self.terminal.note(f"{mark} {clean(str(error))}")
 
     def _hear(self, *, shows_query: bool) -> Callable[[Heard], None]:
         if self.terminal.as_json:
