@@ -288,8 +288,11 @@ def test_what_was_overcome_counts_no_more_and_what_came_meanwhile_does(spool: Sp
             "cursor",
             {"conversation_id": "s1", "transcript_path": "/t", "workspace_roots": ["/srv/shop"]},
         ),
-        # It names the folder of a call, which is the model's choice.
-        ("codex", {"session_id": "s1", "transcript_path": "/t", "cwd": "/usr/share"}),
+        # Of a call it names the folder that the model chose.
+        (
+            "codex",
+            {"session_id": "s1", "transcript_path": "/t", "cwd": "/usr", "tool_name": "Bash"},
+        ),
     ],
 )
 def test_each_tool_names_its_session_folder_and_transcript_in_its_own_words(
@@ -297,7 +300,8 @@ def test_each_tool_names_its_session_folder_and_transcript_in_its_own_words(
 ) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
-    head = f"{tool}\0begin\0\0{'/srv/shop' if tool == 'codex' else '/elsewhere'}"
+    is_call = "tool_name" in said
+    head = f"{tool}\0{'call' if is_call else 'begin'}\0\0{'/srv/shop' if is_call else '/elsewhere'}"
     (folder / "1.raw").write_text(f"{head}\n{json.dumps(said)}", encoding="utf-8")
     take_left(Spool(folder))
     (one,) = Spool(folder).read()

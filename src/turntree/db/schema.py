@@ -15,8 +15,8 @@ from turntree.core.errors import InvalidOperation
 from turntree.core.value import value
 from turntree.db.sql import load_files
 
-NUMBER: Final = 109
-DIGEST: Final = "271ad8257ed27352526f1e8698d9f3619d021665fa332216e0987ad94008ae52"
+NUMBER: Final = 110
+DIGEST: Final = "6cae1ffe45e3a3f6010683167e5218e37ef12b5e328f90538eee28660395cb26"
 
 PACKAGE: Final = "turntree"
 _MARK: Final = "functions"

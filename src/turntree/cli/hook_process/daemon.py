@@ -315,8 +315,9 @@ def read_said(path: Path, home: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(said or b"{}")
     # The names of Claude Code, which most tools have taken over; then those of Cursor and Copilot.
     roots: list[str] = told.get("workspace_roots") or []
-    # Codex reports the folder that its model chose for a call, and runs its hooks in the turn's.
-    at = stands if tool == CODEX.name else folder or told.get("cwd") or (*roots, stands)[0]
+    # Of a call, Codex reports the folder that its model chose, and runs the hook in the turn's.
+    is_chosen = tool == CODEX.name and "tool_name" in told
+    at = stands if is_chosen else folder or told.get("cwd") or (*roots, stands)[0]
     return {
         "version": VERSION,
         "tool": tool,
