@@ -8,11 +8,9 @@
 * ``nesting``: 64 KB of the worst texts, and of texts that stay just below each limit, cost at most
   three times what markdown-it-py needs for 64 KB of plain text in the same run.
 
-markdown-it-py decides the blocks, and differs from the specification in three corners: for lines
-that are indented by four columns or a tab and would go on lazily, in quotes and lists; for blanks
-of Unicode after a tag; and for a control character, such as a tab, that follows a backslash in the
-destination of a link, where it does not end it. Posts that have one are counted apart: few of them
-may differ.
+markdown-it-py decides the blocks, and differs from the specification in two corners: for lines
+that are indented by four columns or a tab and would go on lazily, in quotes and lists, and for
+blanks of Unicode after a tag. Posts that have one are counted apart: few of them may differ.
 """
 
 import random
@@ -116,7 +114,6 @@ PREFIX = re.compile(r"[ \t>*+\-0-9.)]*")
 DEEP = re.compile(r" {4}|\t")
 CONTAINER = re.compile(r"[>*+-]|\d[.)]")
 ODD_BLANK = re.compile(r"<[^\n\r]*[^\S \t\n\r]")
-ODD_ESCAPE = re.compile(r"\][:(]\s*\S*\\[\x00-\x1f\x7f]")
 
 
 async def prove(proof: Proof) -> None:
@@ -246,8 +243,7 @@ def may_be_contested(text: str) -> bool:
     prefixes = [found[0] for line in re.split(r"\r\n?|\n", text) if (found := PREFIX.match(line))]
     is_deep = any(DEEP.search(prefix) for prefix in prefixes)
     has_container = any(CONTAINER.search(prefix) for prefix in prefixes)
-    is_odd = ODD_BLANK.search(text) or ODD_ESCAPE.search(text)
-    return (is_deep and has_container) or is_odd is not None
+    return (is_deep and has_container) or ODD_BLANK.search(text) is not None
 
 
 def parts_of(mention: Mention) -> tuple[MentionKind, str, str, bool, bool]:
